@@ -45,8 +45,8 @@ class Knobs:
     """The live settings: immutable, replaced whole, read once per round."""
 
     drafter: str = setting(
-        "auto", "who proposes tokens: the draft model, the conversation's own repetitions (suffix), or both (auto)",
-        "--drafter", choices=("auto", "model", "suffix", "off"), section="speculation",
+        "auto", "who drafts: the draft model, the target's own heads (mtp), repetitions (suffix), or all of these (auto)",
+        "--drafter", choices=("auto", "model", "mtp", "suffix", "off"), section="speculation",
     )  # fmt: skip
     policy: str = setting(
         "auto", "how long drafts are: what pays (auto), draft-max and p-min (fixed), or expected value (profile)",

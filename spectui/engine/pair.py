@@ -245,7 +245,7 @@ class Pair:
             return
         model = self.draft or self.target
         self.draft_context = models.heads_context(self._setup, model, self.context, self._interrupt)
-        self.drafter = ModelDrafter(self.draft_context, self.target.n_vocab)
+        self.drafter = ModelDrafter(self.draft_context, self.target.n_vocab, source="mtp")
         if self.strategy is not None:
             self.strategy.model = self.drafter
 

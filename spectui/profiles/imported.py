@@ -158,18 +158,18 @@ def flag_of_variable(name: str) -> str | None:
 
 def _take_types(settings: dict[str, Any], types: Sequence[str], left_out: list[LeftOut]) -> None:
     """Choose the drafter that is nearest to llama-server's `--spec-type`, which may be a list, and `--spec-default`."""
-    kinds = {"draft-simple": "model", "none": "off"}
+    kinds = {"draft-simple": "model", "draft-mtp": "mtp", "none": "off"}
     found = {each: kinds.get(each) or ("suffix" if each.startswith("ngram-") else "") for each in types}
     left_out += [LeftOut(NO_DRAFTER, shown(each)) for each, kind in found.items() if not kind]
     drafters = {kind for kind in found.values() if kind} - ({"off"} if len(found) > 1 else set())
     if drafters:
-        settings["drafter"] = "auto" if drafters == {"model", "suffix"} else drafters.pop()
+        settings["drafter"] = "auto" if len(drafters) > 1 else drafters.pop()
     draft = settings.get("draft")
     if draft and not types:
         left_out.append(
             LeftOut("", "spectui drafts with the draft; newer versions of llama-server would not, without --spec-type.")
         )
-    elif draft and "draft-simple" not in types and any(each.startswith("draft-") for each in types):
+    elif draft and not {"draft-simple", "draft-mtp"} & set(types) and any(each.startswith("draft-") for each in types):
         left_out.append(
             LeftOut("", f"draft {settings.pop('draft')} is left out: it is made for what spectui does not have.")
         )

@@ -93,9 +93,14 @@ class Candidate(NamedTuple):
     ahead: bool = False
 
     @property
+    def modelled(self) -> bool:
+        """Whether the draft model, or the target's own heads, drafted it."""
+        return self.source != "suffix"
+
+    @property
     def paid(self) -> bool:
         """Whether its round waited for the draft model to draft it."""
-        return self.source == "model" and not self.ahead
+        return self.modelled and not self.ahead
 
 
 class DraftToken(NamedTuple):

@@ -212,3 +212,12 @@ def test_a_command_line_is_what_a_shell_reads(tmp_path: Path) -> None:
     command = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
     words = shlex.split(command.replace("\\\n", " "))
     assert words[:5] == ["llama-server", "--alias", "my code", "--model", "/m/a b.gguf"]
+
+
+def test_heads_of_the_target_are_exported_as_what_llama_server_calls_them(tmp_path: Path) -> None:
+    settings = {"model": "/m", "drafter": "mtp", "policy": "fixed", "draft_max": 3}
+    found = dict(exported(loaded(tmp_path / "c", "a", settings), "a", heads=True).arguments)
+    assert found["--spec-type"] == "draft-mtp"
+    assert found["--spec-draft-n-max"] == "3"
+    auto = dict(exported(loaded(tmp_path / "c", "a", {"model": "/m"}), "a", heads=True).arguments)
+    assert auto["--spec-type"] == "ngram-simple,draft-mtp"

@@ -255,7 +255,8 @@ def test_variables_are_replaced_where_a_shell_does_it(monkeypatch: pytest.Monkey
     [("--spec-type draft-simple", "model", []), ("--spec-type ngram-mod", "suffix", []), ("--spec-type none", "off", []),
      ("--spec-type ngram-cache,draft-simple", "auto", []), ("--spec-default", "suffix", []),
      ("--spec-type draft-simple --spec-default", "auto", []), ("--spec-type draft-eagle3", None, ["draft-eagle3"]),
-     ("--spec-type draft-simple,draft-mtp,ngram-mod", "auto", ["draft-mtp"]), ("--spec-type=$X", None, ["$X"])],
+     ("--spec-type draft-mtp", "mtp", []), ("--spec-type draft-mtp,ngram-mod", "auto", []),
+     ("--spec-type draft-simple,draft-dflash,ngram-mod", "auto", ["draft-dflash"]), ("--spec-type=$X", None, ["$X"])],
 )  # fmt: skip
 def test_the_type_of_speculation_is_the_drafter(flags: str, drafter: str | None, lacking: list[str]) -> None:
     found = llama_server.read(f"llama-server {flags}").profiles[0]

@@ -45,6 +45,8 @@ def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
         return "the draft model failed; the next reply tries it again"
     if knobs.drafter == "model" and not figures.has_draft:
         return figures.draft_problem or "there is no draft model: give one with -md"
+    if knobs.drafter == "mtp" and not figures.has_draft:
+        return "the model has no heads of its own (MTP)"
     if full := _draft_full(rounds):
         return full
     if knobs.policy == "fixed" and any(round.drafted for round in rounds):

@@ -10,6 +10,7 @@ import click
 from spectui.atomic import write_atomic
 from spectui.cli.options import Command, configuration, setting_options
 from spectui.errors import SpectuiError
+from spectui.knobs import Setup
 from spectui.profiles.exported import exported
 from spectui.profiles.formats import WRITTEN
 
@@ -34,7 +35,8 @@ def export_command(
     Takes all flags, so that a profile without a model can be given one. What llama-server does not have is written as comments,
     which spectui config import reads back.
     """
-    profiles = [(name, exported(configuration(name, config_path, values), name)) for name in dict.fromkeys(names)]
+    read = {name: configuration(name, config_path, values) for name in names}
+    profiles = [(name, exported(each, name, _has_heads(each.setup))) for name, each in read.items()]
     text = WRITTEN[form](profiles)
     if output is None:
         click.echo(text, nl=False)
@@ -50,3 +52,10 @@ def export_command(
         click.echo(
             f"spectui: llama-server does not have these, so comments have them: {', '.join(comments)}.", err=True
         )
+
+
+def _has_heads(setup: Setup) -> bool:
+    """Whether the target drafts with heads of its own, in its file or in the draft's."""
+    from spectui.gguf_files.check import heads_in
+
+    return heads_in(setup.draft)[1] if setup.draft else heads_in(setup.model or "")[0] > 0

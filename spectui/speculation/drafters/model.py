@@ -29,6 +29,8 @@ class DraftModel:
     methods."""
 
     model: Evaluator
+    source = "model"
+    """What its tokens are called: "mtp" of a target's own heads."""
 
     def lag(self, tokens: Sequence[int]) -> int:
         """Number of the text's tokens, in the draft model's vocabulary, that its KV cache lacks."""
@@ -73,9 +75,11 @@ class ModelDrafter(DraftModel):
     evaluates those in one pass.
     """
 
-    def __init__(self, model: Evaluator, n_vocab: int, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(
+        self, model: Evaluator, n_vocab: int, clock: Callable[[], float] = perf_counter, source: str = "model"
+    ) -> None:
         """`n_vocab`: the target's. Tokens that the draft has alone are never proposed; behind one that it lacks nothing is."""
-        self.model = model
+        self.model, self.source = model, source
         self._clock = clock
         self._n_vocab = min(n_vocab, model.n_vocab)
         self._prefix = CommonPrefix()
@@ -126,6 +130,6 @@ class ModelDrafter(DraftModel):
             started = self._clock()
             row = self._row_after(pending, knobs)
             token, p = choose_draft(row, knobs, len(history), history)
-            yield Candidate(token, p, "model", seconds=self._clock() - started)
+            yield Candidate(token, p, self.source, seconds=self._clock() - started)
             history.append(token)
             pending = [token]

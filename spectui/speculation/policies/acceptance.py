@@ -39,7 +39,7 @@ class Acceptance:
 
     def expected(self, candidate: Candidate) -> float:
         """Of a drafted token. 0..1"""
-        return self._calibrated(candidate.source, candidate.p)
+        return self._calibrated("model" if candidate.modelled else "suffix", candidate.p)
 
     def undrafted(self, confidence: float | None = None) -> float:
         """Of a token that the model has yet to draft. 0..1 `confidence`: the target's; by default its recent one."""
@@ -57,9 +57,9 @@ class Acceptance:
         """
         self._logs = {kind: _FADE * log for kind, log in self._logs.items()}
         for candidate, token in zip(drafted, emitted, strict=False):
-            accepted, model = candidate.id == token, candidate.source == "model"
+            accepted, model = candidate.id == token, candidate.modelled
             if model or candidate.p >= _LIKELY:
-                self._logs[candidate.source] += _LEARN * (accepted - self.expected(candidate))
+                self._logs["model" if model else "suffix"] += _LEARN * (accepted - self.expected(candidate))
             if model:
                 self._logs["undrafted"] += _LEARN * (accepted - self.undrafted())
             if not accepted:

@@ -89,7 +89,7 @@ class CostModel:
             if candidate.paid:
                 which = min(index, 1)
                 means[which] = _mean(means[which], candidate.seconds, weight / _TOKENS)
-            index = index + 1 if candidate.source == "model" else 0
+            index = index + 1 if candidate.modelled else 0
         return replace(
             self, passes=passes or {n: outcome.verify_s}, per_row=speed * self.per_row, per_pass=speed * self.per_pass,
             first=means[0], next=means[1], rounds=self.rounds + 1 if self.passes else 1, error=error,

@@ -168,7 +168,7 @@ class Strategy:
     def _grow(self, draft: Draft, text: Sequence[int], knobs: Knobs, model: DraftModel | None) -> bool:
         """Add tokens, each of the source that is expected to yield more. Returns whether nothing was left to ask."""
         goes_on, history = RULES[knobs.policy].goes_on, DraftedText(text)
-        cursor = self.suffix.cursor(text) if knobs.drafter != "model" else None
+        cursor = self.suffix.cursor(text) if knobs.drafter in ("auto", "suffix") else None
         repeated: list[Candidate] = []
         modelled: Iterator[Candidate] | None = None
         look, whole = True, False
@@ -217,7 +217,9 @@ class Strategy:
 
     def _readable(self, knobs: Knobs, text: Sequence[int]) -> tuple[DraftModel | None, Reason | None]:
         """The draft model, if these knobs ask for it and reading its unread text pays; why it does not draft."""
-        model = self._model if knobs.drafter in ("auto", "model") else None
+        model = self._model
+        if model is not None and knobs.drafter not in ("auto", "model", model.source):
+            model = None
         if model is None:
             return None, None
         if model.full(text):

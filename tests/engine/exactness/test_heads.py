@@ -20,7 +20,7 @@ from tests.helpers.smollm2 import ask, opened
 from tests.llama.heads.headed import write_headed, write_hybrid
 
 Opened = tuple[Session, list[Event]]
-KNOBS = Knobs(temperature=0.8, seed=5, predict=60, policy="fixed", drafter="model", draft_max=3, p_min=0.0)
+KNOBS = Knobs(temperature=0.8, seed=5, predict=60, policy="fixed", drafter="mtp", draft_max=3, p_min=0.0)
 SPECULATIVE = PROGRAM.with_name("llama-speculative-simple")
 OFF = replace(KNOBS, drafter="off")
 
@@ -43,6 +43,14 @@ def test_the_text_is_that_without_drafts(pair: Opened, temperature: float) -> No
     expected = ask(session, replace(OFF, temperature=temperature), "hello")
     found = ask(session, replace(KNOBS, temperature=temperature), "hello")
     assert found.text == expected.text
+
+
+@pytest.mark.parametrize(("drafter", "source"), [("mtp", "mtp"), ("model", "mtp"), ("suffix", "suffix")])
+def test_tokens_are_named_by_who_drafted_them(pair: Opened, drafter: str, source: str) -> None:
+    session, events = pair
+    before = len(rounds(events))
+    ask(session, replace(KNOBS, drafter=drafter), "hello")
+    assert {token.source for event in rounds(events)[before:] for token in event.round.drafted} == {source}
 
 
 def test_they_foresee_more_than_half(pair: Opened) -> None:
