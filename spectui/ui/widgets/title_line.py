@@ -44,7 +44,7 @@ class TitleLine(Widget):
 
     async def on_click(self) -> None:
         """Choose other models."""
-        await self.screen.run_action("models")
+        await self.screen.run_action("run('models')")
 
     def render(self) -> Content:
         """The line."""
