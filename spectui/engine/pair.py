@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spectui.engine.attention import Attention
-from spectui.engine.costs.files import DraftCosts, TargetCosts, cost_model
+from spectui.engine.costs.files import DraftCosts, Key, TargetCosts, cost_model
 from spectui.engine.costs.measuring import draft_costs, target_costs
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice, ThreadsInUse
 from spectui.engine.kernels.choice import KernelChoice
@@ -151,21 +151,7 @@ class Pair:
         if again and self._measured is not None:
             found, drafting = self._measured[1:]
         elif strict or setup.no_profile == "off":
-            try:
-                stopped = self._interrupt.is_set
-                progress, path = self.progress("costs"), os.path.abspath(self.target.path)
-                others = ThreadCount(placement.threads(setup.threads), len(allowed_cpus()))
-
-                def disturbed(context: Context) -> bool:
-                    others.update()
-                    return others.reduced and not context.asynchronous
-
-                target, draft = self.context, self.draft_context
-                found = target_costs(target, target_key, progress, stopped, strict, path, lambda: disturbed(target))
-                if draft is not None:
-                    drafting = draft_costs(draft, draft_key, stopped, lambda: disturbed(draft))
-            except Interrupted:
-                raise LoadCancelled("Loading was stopped.") from None
+            found, drafting = self._measure(setup, target_key, draft_key)
             found_out.append(remarks.rounds_alike(found, strict, only_short=short != long))
             if short != long:
                 found_out.append(remarks.attends_dearly(found))
@@ -185,6 +171,26 @@ class Pair:
         self.strategy = Strategy(self.drafter, costs, past)
         if strict:
             self.strategy.longest = found.strict_up_to - 1
+
+    def _measure(self, setup: Setup, target_key: Key, draft_key: Key) -> tuple[TargetCosts, DraftCosts]:
+        """What passes take: as it is stored under these keys, or as it is measured now. Raises LoadCancelled."""
+        assert self.target is not None and self.context is not None
+        stopped, target, draft = self._interrupt.is_set, self.context, self.draft_context
+        progress, path = self.progress("costs"), os.path.abspath(self.target.path)
+        others = ThreadCount(placement.threads(setup.threads), len(allowed_cpus()))
+
+        def disturbed(context: Context) -> bool:
+            others.update()
+            return others.reduced and not context.asynchronous
+
+        try:
+            strict = setup.strict == "on"
+            found = target_costs(target, target_key, progress, stopped, strict, path, lambda: disturbed(target))
+            if draft is None:
+                return found, DraftCosts()
+            return found, draft_costs(draft, draft_key, stopped, lambda: disturbed(draft))
+        except Interrupted:
+            raise LoadCancelled("Loading was stopped.") from None
 
     def _self_test(self) -> selftest.SelfTest:
         if not self._loaded:
