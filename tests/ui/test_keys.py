@@ -166,6 +166,7 @@ SENT = {
     **{f"ctrl+{letter}": chr(ord(letter) & 31) for letter in ascii_lowercase},
     **{f"alt+{sign}": f"\x1b{sign}" for sign in ascii_lowercase + digits},
     **{sign: sign for sign in ascii_lowercase}, "plus": "+", "minus": "-", "equals_sign": "=", "full_stop": ".",
+    "ctrl+underscore": "\x1f",
 }  # fmt: skip
 """What xterm sends, and tmux and all who follow them: kitty's protocol is nobody's duty."""
 

@@ -105,7 +105,7 @@ def test_a_draft_that_cannot_be_copied_is_used_itself_with_a_notice(pair: Setup,
     def fails(*_: object, **__: object) -> None:
         raise SpectuiError("heavy.gguf could not be quantised as Q4_0: no space.")
 
-    monkeypatch.setattr(draft_copy, "quantise", fails)
+    monkeypatch.setattr("spectui.llama.quantiser.quantise", fails)
     session, events = opened(pair)
     reply = ask(session, KNOBS, SNAKE)
     session.close()

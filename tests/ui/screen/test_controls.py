@@ -26,7 +26,7 @@ async def test_choices_act_at_once_by_hand_key_and_palette(window: Window, engin
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         app.screen.query_one("#choice-drafter", ChoiceRow).focus()
-        await pilot.press("right", "right")
+        await pilot.press("right", "right", "right")
         await wait_until(pilot, lambda: engine.knobs.drafter == "suffix")
         await pilot.press("f9", "f8")
         await wait_until(pilot, lambda: (engine.knobs.policy, engine.knobs.drafter) == ("fixed", "off"))
@@ -124,6 +124,7 @@ async def test_only_lines_that_changed_are_drawn_again(window: Window, engine: F
 async def test_errors_are_marked_and_notices_are_not(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         engine.notify("by the way")
+        await wait_until(pilot, lambda: "by the way" in screen_text(app))
         await ask(pilot, "go")
         engine.fail("The prompt has 5000 tokens, the context 4096, and this sentence needs another row.")
         await wait_until(pilot, lambda: " ! The prompt has 5000" in screen_text(app))
