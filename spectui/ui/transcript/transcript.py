@@ -174,10 +174,13 @@ class Transcript(GrowingScrollView, can_focus=True):
             self._changed(0)
 
     def cut(self, length: int) -> None:
-        """Remove all messages after the first `length`, and the notices under them."""
+        """Remove all messages after the first `length`, and the notices under them, but for those of a reply that has no text:
+        they tell why, or came while it was waited for."""
         while self._messages and self._messages[-1].index >= length:
-            first = self._messages.pop().first
-            del self.blocks[first:]
+            start = self._messages.pop()
+            first, behind = start.first, self.blocks[start.first :]
+            empty = start.is_reply and not any(block.rounds for block in behind)
+            self.blocks[first:] = [block for block in behind if empty and not block.copied]
             self._reply = None
             self._changed(first)
 

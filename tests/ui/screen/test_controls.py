@@ -124,7 +124,6 @@ async def test_only_lines_that_changed_are_drawn_again(window: Window, engine: F
 async def test_errors_are_marked_and_notices_are_not(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         engine.notify("by the way")
-        await wait_until(pilot, lambda: "by the way" in screen_text(app))
         await ask(pilot, "go")
         engine.fail("The prompt has 5000 tokens, the context 4096, and this sentence needs another row.")
         await wait_until(pilot, lambda: " ! The prompt has 5000" in screen_text(app))
