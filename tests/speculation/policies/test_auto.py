@@ -51,6 +51,9 @@ MACHINES = {
     for draft in (0.005, 0.02, 0.06)
     for chance in (calibrated, overconfident, worthless, changing)
 }
+BESIDE_THE_BEST = {"stepped 0.02 calibrated": 0.8, "stepped 0.06 calibrated": 0.88}
+"""Of the best fixed length, where it is less than of others: behind a step only a long draft pays, which is tried seldom."""
+
 TOKENS = 3000
 AUTO = Knobs(draft_max=16)
 
@@ -86,7 +89,7 @@ def test_never_below_plain_and_near_the_best_fixed_length(name):
     plain = TOKENS * machine.verify(1)
     assert plain / auto > 0.97
     best = min(fixed_expected(machine, most) for most in (1, 2, 3, 4, 6, 8, 12, 16))
-    assert min(best, plain) / auto > 0.8
+    assert min(best, plain) / auto > BESIDE_THE_BEST.get(name, 0.89)
 
 
 @pytest.mark.parametrize("seed", range(3, 6))
@@ -101,7 +104,7 @@ def test_a_draft_that_can_hardly_pay_costs_little_to_find_out():
     """A pair in Q4_K_M on a CPU: half a pass for a drafted token, and no cheap pass over several."""
     machine = Machine(lambda n: 0.082 if n == 1 else 0.128 + 0.0085 * n, 0.038, overconfident)
     seconds = machine.run(machine.strategy(), AUTO, 600)
-    assert 600 * machine.verify(1) / seconds > 0.96
+    assert 600 * machine.verify(1) / seconds > 0.964, "ten passes and a fiftieth, which the balance lets drafts lose"
 
 
 def test_without_a_profile_it_learns_from_the_rounds():
@@ -126,7 +129,7 @@ def test_another_process_on_the_machine_does_not_end_the_drafting(slow, seed):
     best = fixed(machine, 4, seed)
     plain = amx(1) * sum(machine.drift(token) for token in range(TOKENS))
     assert best < 0.8 * plain  # there is something to lose
-    assert auto < (1.1 if slow < 10 else 1.25) * best
+    assert auto < 1.1 * best
 
 
 def test_a_restless_machine_does_not_end_the_drafting_of_a_short_reply():
@@ -140,7 +143,7 @@ def test_a_restless_machine_does_not_end_the_drafting_of_a_short_reply():
         return float(drifts[:128].sum() * amx(1) / machine.run(strategy, AUTO, 128, seed))
 
     restless, calm = (np.array([pays(so, seed) for seed in range(60)]) for so in (True, False))
-    assert restless.mean() > 0.95 * calm.mean() > 1.3
+    assert restless.mean() > 0.97 * calm.mean() > 1.3
     assert (128 * amx(1) * (1 / calm - 1)).max() < 0.5, "seconds that a reply may lose"
     # Some lose their budget with their first drafts and are written plainly, but not because the machine was busy.
     assert (restless < 1.1).sum() <= (calm < 1.1).sum() + 2 <= 12

@@ -39,25 +39,30 @@ def plain_s(recording: Recording, costs: Costs) -> float:
 
 
 @pytest.mark.parametrize(("pair", "machine"), GAINS)
-def test_no_recorded_reply_loses_more_than_ten_passes_and_a_fiftieth_and_together_they_gain(pair: str, machine: str):
+def test_no_recorded_reply_loses_more_than_it_may_and_together_they_gain(pair: str, machine: str):
     costs, recordings = MACHINES[pair][machine], recorded(RECORDED / pair).values()
     pays = [replay(each, costs, KNOBS) for each in recordings]
     for each, ratio in zip(recordings, pays, strict=True):
         plain, longest_s = plain_s(each, costs), costs.truth().verify(1, len(each.tokens))
         # What a last look for repetitions takes is known only afterwards.
-        assert plain / ratio - plain < MAY_LOSE * longest_s + 0.02 * plain + costs.look * costs.pass_s
+        lost = plain / ratio - plain - costs.look * costs.pass_s
+        assert lost < MAY_LOSE * longest_s + 0.02 * plain
+        assert lost < max(0.5, 0.05 * plain) or machine in ("AVX2", "AMX, Q4_K_M")  # .59 and .71 s there
     assert geometric_mean(pays) > GAINS[pair, machine]
 
 
 @pytest.mark.parametrize(("pair", "machine"), GAINS)
-def test_a_conversation_of_recorded_replies_is_never_under_97_hundredths_of_plain(pair: str, machine: str):
-    """In two orders of them."""
+def test_a_conversation_of_recorded_replies_is_never_under_98_hundredths_of_plain(pair: str, machine: str):
+    """At the end of each reply from 500 tokens on, in two orders of them."""
     costs, recordings = MACHINES[pair][machine], list(recorded(RECORDED / pair).values())
     for order in (recordings, recordings[::-1]):
         simulator = costs.simulator(order)
         simulator.strategy.begin_conversation()
-        plain = sum(plain_s(each, costs) for each in order)
-        assert plain / sum(plain_s(each, costs) / replay(each, costs, KNOBS, simulator) for each in order) > 0.97
+        tokens, plain, seconds = 0, 0.0, 0.0
+        for each in order:
+            seconds += plain_s(each, costs) / replay(each, costs, KNOBS, simulator)
+            tokens, plain = tokens + each.length, plain + plain_s(each, costs)
+            assert tokens < 500 or plain / seconds > 0.98
 
 
 def test_a_replay_takes_the_time_that_its_machine_says():
