@@ -61,7 +61,7 @@ class LoadedModels:
         self.fixed: dict[str, Fixed] = {}
         """The knobs that have no effect, by name."""
         self.counted: Counted | None = None
-        """What a server has counted by itself."""
+        """A server's own counts, over all its clients."""
         self.requested = False
         """Models have been asked for."""
         self.unloaded = False

@@ -117,7 +117,7 @@ def stop_note(stop: str | None, n_ctx: int | None, *, to_drop: bool = False, lar
 
 
 def counted_lines(counted: Counted | None) -> Iterator[str]:
-    """What a server has counted by itself, whoever asked it; nothing before its first draft."""
+    """A server's own counts, over all its clients; nothing before its first draft."""
     if counted is None or not counted.since_start.drafted:
         return
     yield f"since its start {_counts(counted.since_start)}"

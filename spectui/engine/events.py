@@ -169,7 +169,7 @@ class Counts(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What a server has counted by itself, whoever asked it: since its start, and since it was last looked at."""
+    """A server's own counts, over all its clients: since it started, and since they were last read."""
 
     since_start: Counts
     latest: Counts | None = None

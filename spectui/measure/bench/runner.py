@@ -48,7 +48,7 @@ class Cell(NamedTuple):
 
 
 Plan = Generator[Cell, Run, None]
-"""Cells, each of which may depend on the runs of those before."""
+"""Yields cells. A cell may depend on the runs of earlier cells."""
 
 
 class Models(Protocol):

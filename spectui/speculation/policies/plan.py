@@ -121,7 +121,7 @@ class Draft:
         return max([0, *(n for n in lengths if not bearable or self.bears(n, self.paid))], key=self.value)
 
     def bears(self, length: int, paid: int) -> bool:
-        """May a draft of this length fail, of which the round waits for so many tokens?"""
+        """Can the balance bear that a draft of this length fails, if the model drafts `paid` of its tokens?"""
         return self.rounds.passes[length] - 1.0 + self.rounds.drafting[paid] <= self.bearable
 
     def asks(self, enough: float | None = None) -> bool:

@@ -73,7 +73,7 @@ class Conversation:
 
 
 class Drafted(NamedTuple):
-    """What was drafted in a round, of which the target judges the first `sent`. `guessed`: see `Round`."""
+    """A round's draft. The target judges its first `sent` tokens. `guessed`: see `Round`."""
 
     tokens: Sequence[Candidate]
     sent: int

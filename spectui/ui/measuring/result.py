@@ -9,7 +9,7 @@ from spectui.ui.widgets.line_widget import Line, LineWidget, wrapped
 
 
 class ResultPane(LineWidget):
-    """Lines of a report, of which a narrow window cuts the tables, and sentences. As high as they need."""
+    """A report: tables, which a narrow window cuts, and sentences, which it wraps. As high as its lines."""
 
     DEFAULT_CSS = """
     ResultPane { height: auto; }
