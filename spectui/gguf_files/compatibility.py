@@ -37,9 +37,8 @@ def match(target: GgufHeader, draft: GgufHeader) -> Match:
 
 
 def _match_heads(target: GgufHeader, heads: GgufHeader) -> Match:
-    """llama.cpp says which architecture's heads go with which; another size of the same one has another width."""
-    assistant = f"{target.architecture}-assistant" == heads.architecture
-    if assistant or (target.architecture, target.width) == (heads.architecture, heads.width):
+    """Heads are of their target's architecture; another size of that has another width."""
+    if (target.architecture, target.width) == (heads.architecture, heads.width):
         return Match("same", "heads for such a target (MTP)")
     return Match("never", "are the heads of another model")
 

@@ -34,7 +34,7 @@ _DIFFUSION = "writes by diffusion, not one token after the other: choose another
 _PURPOSES: Mapping[str, str] = {
     **dict.fromkeys(("eagle", "eagle2", "eagle3"), _HEAD.format("EAGLE")),
     **dict.fromkeys(("dflash", "dspark"), _HEAD.format("DFlash")),
-    "mtp": _HEAD.format("MTP"),
+    **dict.fromkeys(("mtp", "gemma4-assistant"), _HEAD.format("MTP")),
     "medusa": _HEAD.format("Medusa"),
     **dict.fromkeys(("clip", "mmproj"), _SEES),
     "controlvector": "is a control vector, which changes a model: choose the model itself",
@@ -173,7 +173,7 @@ def are_heads(values: Mapping[str, Value], tensors: Tensors) -> bool:
     architecture = metadata.architecture_of(values)
     predicted = _number(values, f"{architecture}.nextn_predict_layers")
     alone = not tensors.first_layer or predicted >= _number(values, f"{architecture}.block_count") > 0
-    return architecture == "gemma4-assistant" or (predicted > 0 and tensors.number > 0 and alone)
+    return predicted > 0 and tensors.number > 0 and alone
 
 
 def _unfit(file: Metadata) -> str:

@@ -106,7 +106,7 @@ CUT = "is damaged or cut short: download it again"
         ({"general.architecture": "llama", **WORDS}, [], "has no weights, only a vocabulary"),
         ({"general.architecture": "eagle3", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (EAGLE)"),
         ({"general.architecture": "dflash", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (DFlash)"),
-        ({"general.architecture": "gemma4-assistant", **WORDS}, ["blk.0.attn_q.weight"], "is the draft heads (MTP)"),
+        ({"general.architecture": "gemma4-assistant", **WORDS}, ["blk.0.attn_q.weight"], "is a draft head (MTP)"),
         ({"general.architecture": "qwen35", "qwen35.block_count": 25, "qwen35.nextn_predict_layers": 1, **WORDS},
          ["token_embd.weight", "blk.24.attn_norm.weight", "blk.24.nextn.eh_proj.weight"], "is the draft heads (MTP)"),
         ({"general.architecture": "step35", "step35.block_count": 1, "step35.nextn_predict_layers": 1, **WORDS},

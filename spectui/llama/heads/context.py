@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from spectui.errors import SpectuiError
 from spectui.llama.context import Context, EvaluationError
 from spectui.llama.heads.rows import Rows, extension
 from spectui.llama.interrupt import Interrupt
@@ -36,21 +37,20 @@ class Heads(Context):
         `settings`: as `Context` takes them. Raises SpectuiError."""
         assert target.hidden is not None
         self._target, self._hidden = target, target.hidden
-        self._read = (
-            0  # tokens in the cells that were read with the target's hidden rows; those behind them are drafted
-        )
+        # Tokens in the cells that were read with the target's hidden rows. Those behind them are drafted.
+        self._read = 0
         # The heads' hidden rows of the last token read and of each drafted one: what the tokens behind these are read with.
         self._own: list[Rows] = []
         super().__init__(model, interrupt, rows=1, heads_of=target, **settings)
+        if extension.llama_get_ctx_other(self.handle) == target.handle:
+            super().close()
+            raise SpectuiError(f"The heads in {model.path!r} draft in the target's own cells, which spectui cannot yet do.")
         self.asynchronous = False  # a drafted token needs the row of the one before
         self._states = np.zeros((self._size, self._hidden.width), np.float32)
         self._batch.embd = self._states.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
         extension.llama_set_embeddings_nextn(self.handle, True, True)
-        number = max(1, llama.llama_model_n_layer_nextn(model.handle))
-        shared = (
-            extension.llama_get_ctx_other(self.handle) == target.handle
-        )  # one graph for all heads, on the target's cells
-        self.foresees: int | None = number if number > 1 and not shared else None
+        number = llama.llama_model_n_layer_nextn(model.handle)
+        self.foresees: int | None = number if number > 1 else None
         """Most tokens of a draft; None for any number."""
         target.on_hidden = self._read_along
 
