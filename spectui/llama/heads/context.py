@@ -44,7 +44,9 @@ class Heads(Context):
         super().__init__(model, interrupt, rows=1, heads_of=target, **settings)
         if extension.llama_get_ctx_other(self.handle) == target.handle:
             super().close()
-            raise SpectuiError(f"The heads in {model.path!r} draft in the target's own cells, which spectui cannot yet do.")
+            raise SpectuiError(
+                f"The heads in {model.path!r} draft in the target's own cells, which spectui cannot yet do."
+            )
         self.asynchronous = False  # a drafted token needs the row of the one before
         self._states = np.zeros((self._size, self._hidden.width), np.float32)
         self._batch.embd = self._states.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
