@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import signal
-from contextlib import nullcontext
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,17 @@ def test_what_an_editor_of_windows_saves_has_no_mark(tmp_path: Path, monkeypatch
     assert edited("before", nullcontext()) == "one\ntwo"
 
 
+@contextmanager
+def _caught() -> Iterator[list[int]]:
+    caught: list[int] = []
+    before = [signal.signal(number, lambda number, frame: caught.append(number)) for number in ENDING]
+    try:
+        yield caught
+    finally:
+        for number, handler in zip(ENDING, before, strict=True):
+            signal.signal(number, handler)
+
+
 def test_ctrl_c_is_the_editors_and_a_signal_that_ends_spectui_ends_it_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -28,12 +42,28 @@ def test_ctrl_c_is_the_editors_and_a_signal_that_ends_spectui_ends_it_first(
     editor.write_text("#!/bin/sh\nkill -INT $PPID\nkill -TERM $PPID\nexec sleep 600\n")
     editor.chmod(0o700)
     monkeypatch.setenv("VISUAL", str(editor))
-    caught: list[int] = []
-    before = [signal.signal(number, lambda number, frame: caught.append(number)) for number in ENDING]
-    try:
+    with _caught() as caught, pytest.raises(EditorError, match="failed"):
+        edited("before", nullcontext())
+    assert caught == [signal.SIGTERM]
+
+
+def test_a_signal_that_the_system_gives_to_another_thread_ends_the_editor_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor, open_ = tmp_path / "editor", tmp_path / "open"
+    editor.write_text(f"#!/bin/sh\n: > '{open_}'\nexec sleep 60\n")
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+
+    def take() -> None:
+        while not open_.exists():
+            time.sleep(0.01)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    taker = threading.Thread(target=take)
+    with _caught() as caught:
+        taker.start()
         with pytest.raises(EditorError, match="failed"):
             edited("before", nullcontext())
-    finally:
-        for number, handler in zip(ENDING, before, strict=True):
-            signal.signal(number, handler)
+    taker.join()
     assert caught == [signal.SIGTERM]

@@ -8,12 +8,15 @@ import signal
 import subprocess
 import tempfile
 import threading
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 from spectui.errors import SpectuiError
 from spectui.text import printable
+
+_LOOK_S = 0.5
+"""Longest time from a signal to its handler."""
 
 
 class EditorError(SpectuiError):
@@ -28,7 +31,7 @@ def edited(text: str, meanwhile: AbstractContextManager[None]) -> str:
         file.write_text(text, encoding="utf-8", errors="replace")
         try:
             with meanwhile, _Signals() as signals:
-                code = signals.of(subprocess.Popen([*shlex.split(words), str(file)])).wait()
+                code = signals.wait(subprocess.Popen([*shlex.split(words), str(file)]))
             after = file.read_text(encoding="utf-8-sig", errors="replace")
         except (OSError, ValueError, IndexError) as error:
             raise EditorError(f"The editor {words!r} cannot be used: set EDITOR to another one.") from error
@@ -53,12 +56,16 @@ class _Signals:
             self._before = {number: signal.signal(number, self._take) for number in numbers}
         return self
 
-    def of(self, editor: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-        """This editor is the one to end."""
+    def wait(self, editor: subprocess.Popen[bytes]) -> int:
+        """The code that this editor ends with."""
         self._editor = editor
         if self._caught:
             editor.terminate()
-        return editor
+        # Of two signals at once the system may give the second to another thread, which does not wake one that waits for
+        # a process. Python runs the handler when this thread goes on.
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                return editor.wait(_LOOK_S)
 
     def _take(self, number: int, frame: Any) -> None:
         if number != signal.SIGINT:
