@@ -10,7 +10,7 @@ from functools import lru_cache, reduce
 from pathlib import Path
 
 from spectui.errors import SpectuiError
-from spectui.gguf_files.judgement import are_heads, judge, read_file
+from spectui.gguf_files.judgement import are_heads, judge, read_file, usable_heads
 from spectui.gguf_files.metadata import Damaged, Matrices, Metadata, Tensors, Value
 from spectui.gguf_files.parts import Part, part_of
 from spectui.gguf_files.vocabulary import PADDING
@@ -101,12 +101,13 @@ def tied_bytes(path: str) -> int:
 
 
 def heads_in(path: str) -> tuple[int, bool]:
-    """(number of a model's own heads that the file has, whether it has nothing else); (0, False) if it cannot be read."""
+    """(number of a model's own heads that can draft, whether it has nothing else); (0, False) if it cannot be read."""
     try:
         found = [_metadata(each) for each in _files_of(path)]
     except (Damaged, OSError):
         return 0, False
-    return sum(each.tensors.heads for each in found), are_heads(found[0].values, found[0].tensors)
+    values, tensors = found[0].values, reduce(Tensors.with_those_of, (each.tensors for each in found))
+    return usable_heads(values, tensors), are_heads(values, tensors)
 
 
 def values_of(path: str) -> Mapping[str, Value]:

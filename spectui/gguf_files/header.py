@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.gguf_files import metadata
-from spectui.gguf_files.judgement import are_heads, judge, read_file, text_of
+from spectui.gguf_files.judgement import are_heads, judge, read_file, text_of, usable_heads
 from spectui.gguf_files.parts import model_name
 from spectui.gguf_files.vocabulary import VocabularyDigest, read_vocabulary
 
@@ -71,7 +71,7 @@ def read_header(path: Path, cancelled: Callable[[], bool] = lambda: False) -> Gg
         or f"{architecture}.shortconv.l_cache" in values,
         vocabulary=read_vocabulary(values, of.n_tokens, of.digests, of.padding),
         problem=found.problem,
-        heads=of.tensors.heads,
+        heads=usable_heads(values, of.tensors),
         only_heads=are_heads(values, of.tensors),
         width=_whole_number(values.get(f"{architecture}.embedding_length")),
     )

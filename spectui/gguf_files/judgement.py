@@ -13,7 +13,7 @@ from spectui.gguf_files.content import BEGINNING_BYTES, CUT_SHORT, FIXED_BYTES, 
 from spectui.gguf_files.metadata import Damaged, Metadata, Tensors, Value
 from spectui.gguf_files.parts import Part, part_of
 from spectui.gguf_files.vocabulary import WITHOUT_TEXT, kind_of
-from spectui.pin import MOST_EXPERTS, MOST_LAYERS
+from spectui.pin import MOST_EXPERTS, MOST_LAYERS, ONE_HEAD, SEVERAL_HEADS
 from spectui.text import safe
 
 _ROPE_SCALINGS = (b"none", b"linear", b"yarn", b"longrope")
@@ -23,6 +23,9 @@ _SAME_NAMES = "give the parts the names that they were downloaded with, or downl
 _JOINED = f"is several parts of a split model joined to one file: {_SAME_NAMES}"
 _HEADS = (
     "is the draft heads (MTP) of one target, no model of its own: load that target, and give this file as its draft"
+)
+_OTHER_HEADS = (
+    "is draft heads (MTP) with which this llama.cpp cannot draft: use a small model of the target's family as the draft"
 )
 _HEAD = "is a draft head ({}), a part that drafts for one target only, with which spectui cannot draft: choose a whole model"
 _EMBEDDING = "writes no text (it is an embedding or encoder model): choose a chat model"
@@ -59,7 +62,7 @@ _TYPES: Mapping[str, str] = {
 class Judgement(NamedTuple):
     """`problem`: why the file cannot be used, and what to do, to complete the sentence "The model ..."; "" if it can be.
 
-    `size`: bytes of all its parts. `metadata`: of its first part; None if it has none that could be read.
+    `size`: bytes of all its parts. `metadata`: the keys of its first part, all tensors; None if it has none that could be read.
     """
 
     problem: str
@@ -78,7 +81,8 @@ def judge(file: Path, read: Callable[[Path], Metadata], *, textless: bool = Fals
     except Damaged as damage:
         return Judgement(_in_words(damage), size)
     problem, size, tensors = _with_later_parts(file, size, first, read)
-    return Judgement(problem or purpose(first.values, tensors, textless, heads) or _unfit(first), size, first)
+    whole = first._replace(tensors=tensors)
+    return Judgement(problem or purpose(first.values, tensors, textless, heads) or _unfit(first), size, whole)
 
 
 def read_file(
@@ -157,8 +161,8 @@ def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool, heads
         return f"is no model of its own ({kind}): choose a chat model"
     if tensors.number == 0:
         return "has no weights, only a vocabulary: choose the model itself"
-    if not heads and are_heads(values, tensors):
-        return _HEADS
+    if are_heads(values, tensors) and not (heads and usable_heads(values, tensors)):
+        return _HEADS if usable_heads(values, tensors) else _OTHER_HEADS
     if pooling == _RANK:
         return _RERANKING
     if pooling > 0 or values.get(f"{architecture}.attention.causal") is False:
@@ -174,6 +178,17 @@ def are_heads(values: Mapping[str, Value], tensors: Tensors) -> bool:
     predicted = _number(values, f"{architecture}.nextn_predict_layers")
     alone = not tensors.first_layer or predicted >= _number(values, f"{architecture}.block_count") > 0
     return predicted > 0 and tensors.number > 0 and alone
+
+
+def usable_heads(values: Mapping[str, Value], tensors: Tensors) -> int:
+    """Number of a target's own heads with which llama.cpp can draft: all that the keys name, else none.
+
+    It asserts that an architecture has a graph for them, how many there are, and that each has its tensors.
+    """
+    architecture = metadata.architecture_of(values)
+    named = _number(values, f"{architecture}.nextn_predict_layers")
+    known = architecture in SEVERAL_HEADS.split() or (named == 1 and architecture in ONE_HEAD.split())
+    return named if known and named == tensors.heads else 0
 
 
 def _unfit(file: Metadata) -> str:

@@ -22,6 +22,7 @@ _LONGEST_KEY = 65_535
 _LONGEST_TEXT = 1 << 27  # a tokenizer in JSON takes 33 MB
 _KEPT = 1000  # bytes of a text
 _TOKENIZER = ("model", "pre", "bos_token_id", "eos_token_id", "add_bos_token", "add_eos_token")
+_OF_A_HEAD = (b"eh_proj.weight", b"enorm.weight", b"hnorm.weight")
 _ALIGNMENT = 32  # GGUF_DEFAULT_ALIGNMENT
 
 Value = int | float | bool | bytes
@@ -111,7 +112,8 @@ class Tensors(NamedTuple):
     """A file's tensors: how many, and the byte of the file behind the last of their numbers, or behind the keys without any.
 
     `first_layer`: whether one is of the model's first layer. `embedding`: bytes of the token embedding. `output`: whether there
-    is an output matrix. `matrices`: those that passes multiply by. `heads`: the model's own (multi-token prediction).
+    is an output matrix. `matrices`: those that passes multiply by. `heads`: the model's own (multi-token prediction) that are
+    whole.
     """
 
     number: int = 0
@@ -196,7 +198,8 @@ def architecture_of(values: Mapping[str, Value]) -> str:
 
 def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Mapping[str, Value]) -> Tensors:
     """The file's tensors. Raise Damaged if one has too many dimensions or numbers, or begins behind the file's end."""
-    embedding, end, has_output, first_layer, heads = 0, 0, False, False, 0
+    embedding, end, has_output, first_layer = 0, 0, False, False
+    heads = dict.fromkeys(_OF_A_HEAD, 0)
     matrices: dict[bytes, Matrices] = {}
     for _ in range(count):
         name = _string(read, LONGEST_TENSOR_NAME)
@@ -213,7 +216,8 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
         end = max(end, offset + bytes)
         has_output |= name == b"output.weight"
         first_layer |= name.startswith(b"blk.0.")
-        heads += name.endswith(b".nextn.eh_proj.weight")
+        if (part := name.partition(b".nextn.")[2]) in heads:
+            heads[part] += 1
         if name == b"token_embd.weight":
             embedding = bytes
         if dimensions > 1 and (b"token_embd" not in name or name == b"token_embd.weight"):
@@ -221,7 +225,7 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
     if has_output:
         matrices.pop(b"token_embd.weight", None)
     end += aligned(file.tell(), values) if count else file.tell()
-    return Tensors(count, end, first_layer, embedding, has_output, tuple(matrices.values()), heads)
+    return Tensors(count, end, first_layer, embedding, has_output, tuple(matrices.values()), min(heads.values()))
 
 
 def aligned(at: int, values: Mapping[str, Value]) -> int:

@@ -61,7 +61,7 @@ class Model:
         end the process on some builds (see `selftest`). `kernels`: what multiplies the weights. `same_vocabulary`: the metadata
         of a draft whose tokens are the target's; then their texts are not loaded, which for 150,000 saves half a second and
         30 MB. `simulated`: allocate nothing, to ask what a context would need; it cannot compute. `heads`: with the layers that
-        foresee tokens, where the file has some. Raises ModelFileError, LoadCancelled, Unusable.
+        foresee tokens, where llama.cpp can draft with them. Raises ModelFileError, LoadCancelled, Unusable.
         """
         self.simulated = simulated
         self.kernels = kernels
@@ -77,7 +77,9 @@ class Model:
         params.split_mode = _SPLIT_MODES[split_mode]
         params.main_gpu = main_gpu
         params.use_extra_bufts = extra_buffers
-        params.load_mtp = heads
+        self.heads = heads_in(path)[0] if heads else 0
+        """Number of its own heads that can draft."""
+        params.load_mtp = self.heads > 0
         if overrides:
             placed = tensor_overrides(overrides)
             params.tensor_buft_overrides = ctypes.cast(placed, ctypes.c_void_p)
@@ -116,8 +118,6 @@ class Model:
             raise ModelFileError(_sentence(self.path, role, first_error()))
         self.memory = memory_use.logged_weights(log, self.n_bytes, tied_bytes(path), self.tensor_shares)
         """The bytes of its weights on each device."""
-        self.heads: int = heads and min(heads_in(path)[0], llama.llama_model_n_layer_nextn(self._model))
-        """Number of its own heads, as far as they are loaded: a file may name some that it does not have."""
         self.vocab = llama.llama_model_get_vocab(self._model)
         self._tokenizer = Tokenizer(self.vocab)
         self.n_vocab: int = llama.llama_vocab_n_tokens(self.vocab)

@@ -22,14 +22,28 @@ _DEFINED = {
 """Name -> file of the source, macro, and what is added to it: the zero behind a name counts there."""
 
 
-def in_source(directory: Path) -> dict[str, int]:
+def in_source(directory: Path) -> dict[str, int | str]:
     """The bounds as the source defines them."""
-    found = {}
+    found: dict[str, int | str] = {}
     for name, (file, macro, more) in _DEFINED.items():
         match = re.search(rf"#\s*define {macro}\s+(\d+)", (directory / file).read_text())
         assert match is not None, f"{file} defines no {macro}"
         found[name] = int(match[1]) + more
-    return found
+    one, several = _with_heads(directory / "src")
+    return {**found, "ONE_HEAD": " ".join(one), "SEVERAL_HEADS": " ".join(several)}
+
+
+def _with_heads(source: Path) -> tuple[list[str], list[str]]:
+    """The architectures whose own heads can draft: those with a graph that asserts that there is one, and those with others."""
+    names = dict(re.findall(r"{ (LLM_ARCH_\w+), *\"([\w-]+)\"", (source / "llama-arch.cpp").read_text()))
+    classes = re.findall(r"case (LLM_ARCH_\w+):\s+return new (\w+)\(", (source / "llama-model.cpp").read_text())
+    one, several = [], []
+    for file in (source / "models").glob("*.cpp"):
+        text = file.read_text()
+        graph = re.search(r"(\w+)::build_arch_graph[^}]*GRAPH_TYPE_DECODER_MTP\) {\s+return", text)
+        found = [names[architecture] for architecture, name in classes if graph is not None and name == graph[1]]
+        (one if "n_layer_nextn == 1" in text else several).extend(found)
+    return sorted(one), sorted(several)
 
 
 def installed() -> dict[str, str]:

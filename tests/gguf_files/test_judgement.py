@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spectui.engine.demo import default_setup
-from spectui.gguf_files.check import ModelFileError, check_file
+from spectui.gguf_files.check import ModelFileError, check_file, heads_in
 from spectui.gguf_files.compatibility import drafts_for, match, smaller_drafts
 from spectui.gguf_files.header import read_header
 from spectui.knobs import Setup
@@ -91,6 +91,11 @@ def test_files_of_other_formats(tmp_path: Path, content: bytes, says: str) -> No
     assert problem(path).startswith(says)
 
 
+def head(layer: int) -> list[str]:
+    """The names of what makes a layer a head."""
+    return [f"blk.{layer}.nextn.{part}.weight" for part in ("eh_proj", "enorm", "hnorm")]
+
+
 WORDS = {"tokenizer.ggml.model": "gpt2"}
 CUT = "is damaged or cut short: download it again"
 
@@ -108,9 +113,11 @@ CUT = "is damaged or cut short: download it again"
         ({"general.architecture": "dflash", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (DFlash)"),
         ({"general.architecture": "gemma4-assistant", **WORDS}, ["blk.0.attn_q.weight"], "is a draft head (MTP)"),
         ({"general.architecture": "qwen35", "qwen35.block_count": 25, "qwen35.nextn_predict_layers": 1, **WORDS},
-         ["token_embd.weight", "blk.24.attn_norm.weight", "blk.24.nextn.eh_proj.weight"], "is the draft heads (MTP)"),
+         ["token_embd.weight", "blk.24.attn_norm.weight", *head(24)], "is the draft heads (MTP)"),
         ({"general.architecture": "step35", "step35.block_count": 1, "step35.nextn_predict_layers": 1, **WORDS},
-         ["blk.0.nextn.eh_proj.weight"], "is the draft heads (MTP)"),
+         head(0), "is the draft heads (MTP)"),
+        ({"general.architecture": "bailingmoe2", "bailingmoe2.block_count": 1, "bailingmoe2.nextn_predict_layers": 1, **WORDS},
+         head(0), "is draft heads (MTP) with which this llama.cpp cannot draft"),
         ({"general.architecture": "qwen3", "qwen3.pooling_type": 3, **WORDS}, ["a"], "writes no text (it is an emb"),
         ({"general.architecture": "qwen3", "qwen3.pooling_type": 4, **WORDS}, ["blk.0.a"], "writes no text (it is a reranking"),
         ({"general.architecture": "bert", **WORDS}, ["blk.0.a"], "writes no text (it is an embedding or encoder"),
@@ -224,3 +231,38 @@ def test_heads_are_offered_to_their_target_alone(tmp_path: Path) -> None:
     assert smaller_drafts(target, [small, heads]) == [heads, small]
     assert own.heads == 1 and not own.only_heads
     assert smaller_drafts(own, [small, heads]) == []
+
+
+@pytest.mark.parametrize(
+    ("architecture", "named", "there", "usable"),
+    [
+        ("qwen35", 1, [*head(1)], 1),
+        ("qwen35", 2, [*head(1), *head(2)], 0),  # its graph asserts that there is one
+        ("step35", 2, [*head(1), *head(2)], 2),
+        ("step35", 2, [*head(1)], 0),
+        ("step35", 1, head(1)[:2], 0),
+        ("step35", 0, [*head(1)], 0),
+        ("glm4", 1, [*head(1)], 0),  # it has no graph for them
+        ("glm5-next", 1, [*head(1)], 0),
+    ],
+)
+def test_heads_are_used_where_llama_cpp_would_not_end_the_process(
+    tmp_path: Path, architecture: str, named: int, there: list[str], usable: int
+) -> None:
+    keys = {"general.architecture": architecture, f"{architecture}.block_count": 3, **WORDS}
+    keys |= {f"{architecture}.nextn_predict_layers": named} if named else {}
+    path = file_of(tmp_path / "model.gguf", keys, ["blk.0.attn_norm.weight", *there])
+    assert problem(path) == ""
+    assert heads_in(str(path)) == (usable, False)
+    assert read_header(path).heads == usable
+
+
+def test_heads_in_the_last_part_of_a_split_model(tmp_path: Path) -> None:
+    parts = split(tmp_path, parts=2, tensors=(2, 3))
+    own = {"split.count": 2, "split.tensors.count": 5}
+    keys = {"general.architecture": "qwen35", "qwen35.block_count": 2, "qwen35.nextn_predict_layers": 1, **WORDS}
+    file_of(parts[0], keys | own | {"split.no": 0}, ["blk.0.attn_norm.weight", "token_embd.weight"])
+    file_of(parts[1], {"general.architecture": "qwen35", **own, "split.no": 1}, head(1))
+    assert heads_in(str(parts[0])) == (1, False)
+    found = read_header(parts[0])
+    assert (found.problem, found.heads, found.only_heads) == ("", 1, False)

@@ -165,8 +165,13 @@ def test_a_file_of_heads_is_no_target(apart: tuple[Setup, Path]) -> None:
     session.close()
 
 
-def test_a_target_that_names_heads_and_has_none_drafts_without_them(tmp_path: Path) -> None:
-    path = write_headed(tmp_path / "trunk.gguf", heads=1, without=True)
+@pytest.mark.parametrize(
+    "write",
+    [lambda path: write_headed(path, heads=1, without=True), lambda path: write_hybrid(path, heads=2)],
+    ids=["names one and has none", "more than its architecture's graph takes"],
+)
+def test_a_target_whose_heads_cannot_draft_writes_without_them(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+    path = write(tmp_path / "target.gguf")
     session, _ = opened(Setup(model=str(path), ctx_size=512, threads=1, no_profile="on"))
     try:
         assert session.draft_context is None
