@@ -18,7 +18,7 @@ from spectui.engine.loading.remarks import beyond_training
 from spectui.engine.pair import Pair
 from spectui.engine.reply import Reply
 from spectui.engine.room import no_room, to_drop
-from spectui.errors import SpectuiError
+from spectui.errors import DraftError, SpectuiError
 from spectui.knobs import Knobs, Setup, json_object
 from spectui.llama.interrupt import Interrupt
 from spectui.speculation.policies.strategy import Strategy
@@ -51,7 +51,7 @@ class Session:
         self.pair: Pair | None = None
         """The loaded pair; None before the first load and after `close`."""
         self._loaded: Setup | None = None
-        self._said: set[str] = set()  # about contexts that are too large for their models
+        self._said: set[str] = set()  # about models that are loaded again and again
         self._asked: tuple[object, list[int]] | None = None  # the last conversation, and its tokens
         self._clock: datetime | None = None  # what templates write while replies are measured
         self._opening = ""  # the first prompt of the last answered conversation
@@ -74,7 +74,7 @@ class Session:
             demo.make_draft(Path(setup.model), self.pair.progress("making the demo's draft"))
         before, self._loaded = self._loaded or before, None
         try:
-            self.pair.load(setup)
+            setup = self._load(setup)
         except SpectuiError as error:
             if before is None or not setup.same_models(before) or isinstance(error, LoadCancelled | ServerError):
                 raise
@@ -92,14 +92,37 @@ class Session:
         loaded = Loaded(setup, self.pair.target_info(), self.pair.draft_info(), list_devices(), self.strategy.costs)
         self._emit(loaded)
         for sentence in filter(None, (beyond_training(loaded.target), beyond_training(loaded.draft, "draft"))):
-            if sentence not in self._said:
-                self._said.add(sentence)
-                self._emit(Notice(sentence))
+            self._say_once(sentence)
         if setup.no_template == "on":
             self._emit(Notice(WITHOUT_TEMPLATE))
         if demo.is_demo(setup):
             self._emit(Notice(demo.NOTICE))
         return loaded
+
+    def _load(self, setup: Setup) -> Setup:
+        """Load the pair, with the heads in a file beside the target if it names no draft. Returns what is loaded."""
+        from spectui.engine.loading.models import with_heads_beside
+
+        assert self.pair is not None
+        beside = with_heads_beside(setup)
+        try:
+            self.pair.load(beside)
+        except DraftError as error:
+            if beside == setup:
+                raise
+            self._emit(Notice(f"{error} The target goes on without these heads."))
+            self.pair.load(setup)
+            return setup
+        if beside != setup:
+            self._say_once(
+                f"{Path(beside.draft or '').name}, which lies beside the target, drafts: it has its heads (MTP)."
+            )
+        return beside
+
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self._emit(Notice(sentence))
 
     def begin_cold(self, setup: Setup) -> None:
         """Empty both contexts and drop what was learned about drafts: the next reply is like the first after loading.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal, NamedTuple
 
-from spectui.gguf_files.header import GgufHeader
+from spectui.gguf_files.header import GgufHeader, read_header
 from spectui.gguf_files.vocabulary import digest_difference
 
 
@@ -63,5 +64,23 @@ def smaller_drafts(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHe
     if target.heads:
         return []
     return [
-        each for each in drafts_for(target, headers) if each.size < target.size and match(target, each).how == "same"
+        each
+        for each in drafts_for(target, headers)
+        if each.only_heads or (each.size < target.size and match(target, each).how == "same")
     ]
+
+
+def heads_beside(target: str) -> str | None:
+    """The path of the target's heads in a file beside it; None without such a file, or if the target has its own.
+
+    Only files whose names say "mtp" are read: a directory may have hundreds of models.
+    """
+    file = Path(target).expanduser()
+    try:
+        named = [
+            each for each in file.parent.glob("*.gguf") if "mtp" in each.name.casefold() and each.name != file.name
+        ]
+        found = smaller_drafts(read_header(file), [read_header(each) for each in sorted(named)]) if named else []
+    except OSError:
+        return None
+    return next((each.path for each in found if each.only_heads), None)

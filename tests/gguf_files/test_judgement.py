@@ -12,7 +12,7 @@ import pytest
 
 from spectui.engine.demo import default_setup
 from spectui.gguf_files.check import ModelFileError, check_file, heads_in
-from spectui.gguf_files.compatibility import drafts_for, match, smaller_drafts
+from spectui.gguf_files.compatibility import drafts_for, heads_beside, match, smaller_drafts
 from spectui.gguf_files.header import read_header
 from spectui.knobs import Setup
 from tests.llama.ggufs import write_model
@@ -231,6 +231,20 @@ def test_heads_are_offered_to_their_target_alone(tmp_path: Path) -> None:
     assert smaller_drafts(target, [small, heads]) == [heads, small]
     assert own.heads == 1 and not own.only_heads
     assert smaller_drafts(own, [small, heads]) == []
+
+
+def test_heads_beside_their_target_are_found(tmp_path: Path) -> None:
+    target, own = tmp_path / "target.gguf", tmp_path / "own.gguf"
+    write_headed(target, heads=0)
+    write_headed(own, heads=1)
+    (tmp_path / "mtp-broken.gguf").write_bytes(b"GGUF")
+    write_headed(tmp_path / "mtp-other.gguf", alone=True, width=320)
+    write_headed(tmp_path / "whole-with-mtp.gguf", heads=1)
+    assert heads_beside(str(target)) is None
+    heads = write_headed(tmp_path / "Target-MTP.gguf", alone=True)
+    assert heads_beside(str(target)) == str(heads)
+    assert heads_beside(str(own)) is None
+    assert heads_beside(str(tmp_path / "nowhere" / "x.gguf")) is None
 
 
 @pytest.mark.parametrize(

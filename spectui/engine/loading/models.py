@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 
 from spectui.engine.events import ModelInfo
 from spectui.engine.loading import placement
@@ -11,6 +12,7 @@ from spectui.engine.loading.overrides import overrides
 from spectui.engine.loading.shares import shares
 from spectui.errors import DraftError
 from spectui.gguf_files.check import ModelFileError, heads_in
+from spectui.gguf_files.compatibility import heads_beside
 from spectui.gguf_files.metadata import Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.knobs import Knobs, Setup, spec_of
@@ -85,6 +87,13 @@ def target_context(setup: Setup, model: Model, interrupt: Interrupt, flash_attn:
         keeps=tokens_to_keep_on(model),
         hidden=drafts_with_heads(setup, model),
     )
+
+
+def with_heads_beside(setup: Setup) -> Setup:
+    """The set-up with the heads in a file beside the target as its draft, if it names none."""
+    if setup.draft is not None or setup.model is None or not rows.available():
+        return setup
+    return replace(setup, draft=heads_beside(setup.model))
 
 
 def drafts_with_heads(setup: Setup, model: Model) -> bool:

@@ -51,7 +51,7 @@ class Simulation:
         self._own = own
         self._interrupt = Interrupt()
         self._freed = {use.device: use for use in added(freed)}  # target and draft may be on one device
-        self._heads: tuple[MemoryUse, ...] = ()
+        self._target: tuple[Model, Context] | None = None  # asked about last: heads draft beside it
         self.n_ctx = 0
         """Tokens of the context of the target asked about last."""
         self.devices: tuple[Device, ...] = ()
@@ -63,6 +63,9 @@ class Simulation:
             raise UsageError(
                 f"A context of {setup.ctx_size} tokens is too large: choose -c {_LARGEST_CONTEXT} or less."
             )
+        if self._target is not None:
+            self._close(*self._target)
+            self._target = None
         path = setup.model or ""
         kernels = self._kernels(setup, "target", path)
         model = models.target_model(
@@ -71,18 +74,21 @@ class Simulation:
         self.layers = model.layers
         context = models.target_context(setup, model, self._interrupt, placement.target_flash(setup, long=False))
         self.n_ctx = context.n_ctx
-        self._heads = ()
-        if models.drafts_with_heads(setup, model):
-            heads = models.heads_context(setup, model, context, self._interrupt)
-            self._heads = tuple(use._replace(weights=0) for use in heads.simulated_memory())  # the target has them
-            heads.close()
-        return self._ask(model, context)
+        self._target = model, context
+        return self._ask(context)
 
     def draft(self, setup: Setup) -> tuple[MemoryUse, ...]:
         """The memory of its draft beside the target of the last call, or of that target's own heads; () without either."""
-        if setup.draft is None:
-            return self._heads
-        path = setup.draft
+        path, beside = setup.draft, self._target
+        if beside is not None and not models.drafts_with_heads(setup, beside[0]):
+            beside = None
+        if path is None:
+            if beside is None:
+                return ()
+            own = models.heads_context(setup, *beside, self._interrupt)
+            found = tuple(use._replace(weights=0) for use in self._ask(own))  # the target has them
+            own.close()
+            return found
         if setup.requantise_draft == "auto" and placement.drafts_on_cpu(setup):
             copy = draft_copy.copy_of(path)
             path = str(copy) if copy.exists() else path
@@ -91,7 +97,14 @@ class Simulation:
             kernels=self._kernels(setup, "draft", path),
         )  # fmt: skip
         self.layers_draft = model.layers
-        return self._ask(model, models.draft_context(setup, model, self._interrupt, self.n_ctx))
+        context: Context
+        if beside is not None:
+            context = models.heads_context(setup, model, beside[1], self._interrupt)
+        else:
+            context = models.draft_context(setup, model, self._interrupt, self.n_ctx)
+        found = self._ask(context)
+        self._close(model, context)
+        return found
 
     def _kernels(self, setup: Setup, role: str, path: str) -> Kernels:
         freed = sum(use.total - use.mapped for name, use in self._freed.items() if name == HOST)
@@ -113,12 +126,14 @@ class Simulation:
 
             self.devices = tuple(device._replace(free=free(device)) for device in devices)
 
-    def _ask(self, model: Model, context: Context) -> tuple[MemoryUse, ...]:
+    def _ask(self, context: Context) -> tuple[MemoryUse, ...]:
         found: tuple[MemoryUse, ...] = context.simulated_memory()
-        context.close()
-        model.close()
         self.look()
         return found
+
+    def _close(self, model: Model, context: Context) -> None:
+        context.close()
+        model.close()
 
 
 def plan(setup: Setup, simulation: Simulation) -> MemoryPlan:
@@ -235,7 +250,7 @@ def _sufficient(placed: Setup, made: MemoryPlan, n_ctx: int, simulation: Simulat
 def answer(question: str) -> object:
     """The answer to `make_plan`'s question: the plan, or {"usage" or "error": the sentence that says why there is none}."""
     fields, extra_buffers, freed, suggest = json.loads(question)
-    setup = Setup(**fields)
+    setup = models.with_heads_beside(Setup(**fields))
     tested = selftest.run()
     if extra_buffers is None:
         extra_buffers = tested.extra_buffers and setup.no_repack == "off"

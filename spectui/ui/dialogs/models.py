@@ -225,7 +225,12 @@ class ModelsScreen(ListWindow[Setup]):
             return ("There is no GGUF file where llama.cpp, LM Studio, Hugging Face and Ollama keep theirs; --models-dir names "
                     "more directories.")  # fmt: skip
         if self._chosen_id == NO_DRAFT and self._target is not None:
-            own = "drafts with its own heads" if self._target.heads else "goes on alone"
+            beside = [each for each in drafts_for(self._target, list(self._found.values())) if each.only_heads]
+            own = "goes on alone"
+            if self._target.heads:
+                own = "drafts with its own heads"
+            elif any(Path(each.path).parent == Path(self._target.path).parent for each in beside):
+                own = "drafts with the heads beside it"
             return f"The target {own}; the conversation's own repetitions are drafted too."
         header = self._found.get(self._chosen_id or "")
         if header is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.events import Event, Loaded, RoundDone
+from spectui.engine.events import Event, Loaded, Notice, RoundDone
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -144,6 +145,31 @@ def test_a_file_of_heads_drafts_for_its_target(apart: tuple[Setup, Path]) -> Non
         found = ask(session, KNOBS, "hello")
         assert found.text == expected.text
         assert (found.statistics.acceptance or 0) > 0.5
+    finally:
+        session.close()
+
+
+def test_heads_beside_the_target_draft_unasked(apart: tuple[Setup, Path]) -> None:
+    session, events = opened(replace(apart[0], draft=None))
+    try:
+        assert [event.setup for event in events if isinstance(event, Loaded)] == [apart[0]]
+        assert [event.message for event in events if isinstance(event, Notice) and "beside" in event.message] == [
+            "mtp-target.gguf, which lies beside the target, drafts: it has its heads (MTP)."
+        ]
+        assert (ask(session, KNOBS, "hello").statistics.acceptance or 0) > 0.5
+    finally:
+        session.close()
+
+
+def test_a_target_goes_on_without_heads_that_do_not_load(apart: tuple[Setup, Path], tmp_path: Path) -> None:
+    target = shutil.copy(apart[0].model or "", tmp_path)
+    heads = Path(shutil.copy(apart[1], tmp_path))
+    heads.write_bytes(heads.read_bytes().replace(b".attn_k.", b".attn_x."))
+    session, events = opened(replace(apart[0], model=target, draft=None))
+    try:
+        assert [event.setup.draft for event in events if isinstance(event, Loaded)] == [None]
+        assert any("goes on without these heads" in event.message for event in events if isinstance(event, Notice))
+        assert ask(session, KNOBS, "hello").text
     finally:
         session.close()
 

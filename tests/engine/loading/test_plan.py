@@ -19,6 +19,7 @@ from spectui.llama.interrupt import Interrupt
 from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
 from tests.helpers.smollm2 import whole, whole_alone
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
+from tests.llama.heads.headed import write_headed
 
 MIB, GIB = 2**20, 2**30
 FIRST = Device("CUDA0", "a GPU", "gpu", 8 * GIB, 8 * GIB)
@@ -88,6 +89,18 @@ def test_a_draft_copy_that_exists_is_planned_with(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(SpectuiError) as caught:
             simulation.Simulation(True, []).draft(replace(pair, requantise_draft=way))
         assert str(caught.value) == path
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "beside"])
+def test_a_file_of_heads_is_planned_beside_its_target(tmp_path: Path, named: bool) -> None:
+    target = write_headed(tmp_path / "target.gguf", heads=0, layers=2)
+    heads = write_headed(tmp_path / "mtp-target.gguf", layers=2, alone=True)
+    setup = Setup(model=str(target), draft=str(heads) if named else None, ctx_size=512)
+    made = make_plan(setup, True)
+    assert made.setup.draft == str(heads)
+    (use,) = made.draft
+    assert use.weights > 0
+    assert use.cells == 512 * 288 * 2 * 2  # width, K and V, bytes
 
 
 @needs_server
