@@ -85,7 +85,7 @@ class ServerSession:
         self._emit(loaded)
         return loaded
 
-    def begin_cold(self, setup: Setup) -> None:
+    def begin_cold(self) -> None:
         """Have the next reply reuse no cells, where the server can be told so."""
         self._cold = True
 

@@ -93,7 +93,7 @@ class Session(Protocol):
     def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
         """Load the models. Raises SpectuiError. `before`: as in `engine.session.Session.load`."""
 
-    def begin_cold(self, setup: Setup) -> None:
+    def begin_cold(self) -> None:
         """Drop what earlier replies have left behind: the next reply is like the first after loading."""
 
     def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:

@@ -124,15 +124,15 @@ class Session:
             self._said.add(sentence)
             self._emit(Notice(sentence))
 
-    def begin_cold(self, setup: Setup) -> None:
+    def begin_cold(self) -> None:
         """Empty both contexts and drop what was learned about drafts: the next reply is like the first after loading.
 
         Templates write the time of the first call from here on, so that settings are measured on the same prompts.
         """
         self._clock = self._clock or datetime.now()
-        if self.pair is not None:
+        if self.pair is not None and self._loaded is not None:
             self.pair.clear_caches()
-            self.pair.load(setup, again=True)
+            self.pair.load(self._loaded, again=True)
 
     def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
         """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works. `at`: the time

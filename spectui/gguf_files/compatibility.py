@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from spectui.gguf_files.check import heads_in
 from spectui.gguf_files.header import GgufHeader, read_header
 from spectui.gguf_files.vocabulary import digest_difference
 
@@ -84,3 +85,11 @@ def heads_beside(target: str) -> str | None:
     except OSError:
         return None
     return next((each.path for each in found if each.only_heads), None)
+
+
+def drafting_heads(target: str, draft: str | None) -> str | None:
+    """The file whose heads (MTP) draft for the target: the one that is named as its draft; without a draft its own, or those
+    beside it. None if none do."""
+    if draft is not None:
+        return draft if heads_in(draft)[1] else None
+    return target if heads_in(target)[0] else heads_beside(target)

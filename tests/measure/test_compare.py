@@ -187,9 +187,9 @@ def test_each_row_is_measured_with_its_own_drafter(
     setup = tiny_setup(models)
     assert setup.draft is not None
     used: list[str] = []
-    cold: list[Setup] = []
+    cold: list[None] = []
     generate, begin_cold = session.generate, session.begin_cold
-    monkeypatch.setattr(session, "begin_cold", lambda setup: (cold.append(setup), begin_cold(setup)))
+    monkeypatch.setattr(session, "begin_cold", lambda: (cold.append(None), begin_cold()))
 
     def listening(messages: Sequence[Message]) -> Finished:
         used.append(session.knobs.drafter)

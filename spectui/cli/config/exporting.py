@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import click
 
 from spectui.atomic import write_atomic
 from spectui.cli.options import Command, configuration, setting_options
+from spectui.config import Configuration
 from spectui.errors import SpectuiError
-from spectui.knobs import Setup
-from spectui.profiles.exported import exported
+from spectui.profiles.exported import Exported, exported
 from spectui.profiles.formats import WRITTEN
 
 
@@ -36,7 +37,7 @@ def export_command(
     which spectui config import reads back.
     """
     read = {name: configuration(name, config_path, values) for name in names}
-    profiles = [(name, exported(each, name, _has_heads(each.setup))) for name, each in read.items()]
+    profiles = [(name, _exported(each, name)) for name, each in read.items()]
     text = WRITTEN[form](profiles)
     if output is None:
         click.echo(text, nl=False)
@@ -54,8 +55,14 @@ def export_command(
         )
 
 
-def _has_heads(setup: Setup) -> bool:
-    """Whether the target drafts with heads of its own, in its file or in the draft's."""
-    from spectui.gguf_files.check import heads_in
+def _exported(settings: Configuration, name: str) -> Exported:
+    """The profile, with the file of heads that drafts for its target unasked."""
+    from spectui.gguf_files.compatibility import drafting_heads
 
-    return heads_in(setup.draft)[1] if setup.draft else heads_in(setup.model or "")[0] > 0
+    setup = settings.setup
+    heads = drafting_heads(setup.model, setup.draft) if setup.model else None
+    if heads not in (None, setup.model, setup.draft):
+        setup = dataclasses.replace(setup, draft=heads)
+        origins = {**settings.origins, "draft": "beside the target"}
+        settings = settings._replace(setup=setup, origins=origins)
+    return exported(settings, name, heads is not None)

@@ -89,6 +89,7 @@ def command(
     if show:
         _print(stored.read(file), form)
         return
+    from spectui.gguf_files.compatibility import drafting_heads
     from spectui.measure.bench.conditions import check_same, conditions
     from spectui.measure.bench.runner import plan
 
@@ -97,11 +98,12 @@ def command(
     setup = _pair(settings, hub_target, hub_draft)
     prompts = chosen_prompts(names, prompt_file, setup.system, _PROMPTS)
     knobs = repeatable(settings.knobs, _SEED, _PREDICT)
-    drafts, replies = setup.draft is not None, len(prompts) * runs
+    heads = drafting_heads(setup.model, setup.draft) is not None if setup.model else False
+    drafts, replies = heads or setup.draft is not None, len(prompts) * runs
     chosen = _served(lists, settings, setup) if setup.server else _settings(lists, settings, drafts, replies)
     from spectui.measure.bench.settings import baselines
 
-    alone = [] if no_baselines or setup.server else list(baselines(chosen, drafts))
+    alone = [] if no_baselines or setup.server else list(baselines(chosen, drafts and not heads))
     cells = plan(alone, chosen, prompts, runs)
     done = stored.read(file) if resume else []
     check_same(file, done, conditions(setup, knobs), prompts)

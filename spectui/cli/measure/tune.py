@@ -106,7 +106,7 @@ def command(
     def plan() -> Plan:
         loaded.append(models.load(setup))
         tell_if_busy(UNEVEN_SPEEDS)
-        return search.plan(candidates(setup.draft is not None))
+        return search.plan(candidates(loaded[-1].draft is not None))
 
     def tell(runs: list[Run]) -> None:
         line(min(1.0, search.used), told(runs))

@@ -95,11 +95,11 @@ class EngineModels:
             drafting = replace(
                 knobs, drafter="auto", policy="fixed", draft_max=4, draft_min=0, p_min=0.0, predict=_WARM_UP
             )
-            first = self.call(_answer, setup, drafting, tuple(messages))
+            first = self.call(_answer, drafting, tuple(messages))
             if first.reason is StopReason.CANCELLED:
                 return first
             self._warm = True
-        return self.call(_answer, setup, knobs, tuple(messages))
+        return self.call(_answer, knobs, tuple(messages))
 
     def call(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """What `function` returns for the session and the arguments, in the engine's thread. Raises SpectuiError."""
@@ -121,8 +121,8 @@ def _load(session: Session, setup: Setup) -> Loaded:
     return session.load(setup)
 
 
-def _answer(session: Session, setup: Setup, knobs: Knobs, messages: Sequence[Message]) -> Finished:
-    session.begin_cold(setup)
+def _answer(session: Session, knobs: Knobs, messages: Sequence[Message]) -> Finished:
+    session.begin_cold()
     session.knobs = knobs
     return session.generate(messages)
 

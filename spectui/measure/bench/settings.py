@@ -169,7 +169,7 @@ def usual(drafts: bool, temperature: Sequence[float]) -> list[Setting]:
 
 
 def baselines(settings: Sequence[Setting], drafts: bool) -> Iterator[Setting]:
-    """The target alone, and the draft alone, at each temperature of the settings."""
+    """The target alone, and the draft model (if it `drafts`) alone, at each temperature of the settings."""
     for temperature in dict.fromkeys(setting.temperature for setting in settings):
         yield Setting("off", "fixed", temperature=temperature, baseline="target")
         if drafts:

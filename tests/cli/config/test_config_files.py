@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from spectui import config
 from spectui.cli import root
+from tests.llama.heads.headed import write_headed
 from tests.profiles.test_import import GUIDE, NO_SPEC_TYPE, SWAP
 
 COMMENTED = """\
@@ -227,3 +228,11 @@ def test_what_an_editor_of_windows_saved_is_read(directory: Path, name: str, con
     result = spectui("import", name)
     assert result.exit_code == 0, result.stderr
     assert (settings("a").setup.model, settings("a").setup.ctx_size) == ("/m/a.gguf", 5)
+
+
+def test_heads_beside_the_target_are_exported_as_its_draft(tmp_path: Path) -> None:
+    target = write_headed(tmp_path / "target.gguf", heads=0)
+    heads = write_headed(tmp_path / "mtp-target.gguf", alone=True)
+    (tmp_path / "config.toml").write_text("[profiles.code]\n")
+    written = spectui("export", "--to", "llama-server", "code", "-m", str(target)).stdout
+    assert f"--model-draft {heads}" in written and "draft-mtp" in written

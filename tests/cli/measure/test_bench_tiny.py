@@ -16,6 +16,7 @@ from spectui.measure.bench import results
 from spectui.measure.bench.summary import summarise
 from spectui.measure.report.tables import text
 from tests.cli.programs import PROGRAM
+from tests.llama.heads.headed import write_headed
 from tests.measure.models import tiny_setup
 
 
@@ -76,3 +77,14 @@ def test_ctrl_c_keeps_and_prints_what_is_done(pair, tmp_path):
     assert 4 <= len(runs) < 300
     assert " ".join(out.split()) == " ".join(" ".join(text(summarise(runs))).split())
     assert "Traceback" not in said and said.rstrip().endswith("--resume goes on with them, --show prints them.")
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "beside the target"])
+def test_heads_are_measured_as_a_draft_model_is_but_not_alone(pair, tmp_path, named):
+    target = write_headed(tmp_path / "target.gguf", heads=0)
+    heads = write_headed(tmp_path / "mtp-target.gguf", alone=True)
+    arguments = ["bench", "-m", str(target), *(["-md", str(heads)] if named else []), *pair[5:]]
+    runs, _ = bench(arguments, tmp_path / "runs.jsonl", "--prompts", "python", "--runs", "1", "-n", "8")
+    labels = {run.setting.label for run in runs}
+    assert "target alone" in labels and "draft alone" not in labels
+    assert any(run.setting.drafter == "model" and run.statistics.drafted for run in runs)

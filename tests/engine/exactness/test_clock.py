@@ -27,7 +27,7 @@ def test_what_is_measured_has_the_same_prompts(tmp_path: Path) -> None:
         )
         session.load(setup)
         for prompt in (HI, MORE, HI, MORE):
-            session.begin_cold(setup)
+            session.begin_cold()
             session.generate([prompt])
     finally:
         session.close()

@@ -34,6 +34,7 @@ class Told:
         return done
 
     def load(self, setup: Setup) -> Any:
+        self._model = setup.model
         self.told.append(f"load {setup.model}")
         draft = (
             type("Info", (), {"path": "/cache/draft-Q4_0.gguf", "kernels_in_words": "llama.cpp"})
@@ -43,8 +44,8 @@ class Told:
         target = type("Info", (), {"kernels_in_words": "llama.cpp"})
         return type("Loaded", (), {"target": target, "draft": draft})
 
-    def begin_cold(self, setup: Setup) -> None:
-        self.told.append(f"cold {setup.model}")
+    def begin_cold(self) -> None:
+        self.told.append(f"cold {self._model}")
 
     def generate(self, messages: object) -> Finished:
         self.told.append(f"reply of {self.knobs.predict}, {self.knobs.drafter} {self.knobs.policy}")
