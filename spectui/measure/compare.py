@@ -114,8 +114,8 @@ class Comparison:
     def _load(self, models: EngineModels, draft: Draft) -> None:
         models.call(_empty)
         loaded = models.load(models.beside(draft.name))
-        self.target, draft.info = loaded.target, loaded.draft
-        draft.costs = loaded.costs
+        self.target, draft.costs = loaded.target, loaded.costs
+        draft.info = loaded.draft if draft.name != NO_DRAFT else None  # heads of the target's own are not asked there
         if draft.info is not None:
             draft.vocabulary = models.call(_vocabulary)
 

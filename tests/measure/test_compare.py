@@ -31,6 +31,7 @@ from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.policies.cost_model import CostModel
 from tests.helpers import smollm2
 from tests.llama.ggufs import WORDS, byte_names, write_model
+from tests.llama.heads.headed import write_headed
 from tests.measure.bench.runs import a_run
 from tests.measure.models import tiny_setup
 
@@ -202,6 +203,16 @@ def test_each_row_is_measured_with_its_own_drafter(
     drafters = {run.setting.label: run.setting.drafter for run in done.runs if not run.stage}
     own = "model" if drafter == "model" else "auto"
     assert drafters == {"target alone": "off", NO_DRAFT: "suffix", "draft.gguf": own}
+
+
+def test_the_row_without_a_draft_leaves_heads_beside_the_target_alone(tmp_path: Path, session: Session) -> None:
+    target = write_headed(tmp_path / "target.gguf", heads=0)
+    heads = write_headed(tmp_path / "mtp-target.gguf", alone=True)
+    setup = Setup(model=str(target), ctx_size=256, threads=1, no_profile="on")
+    done = compare(session, setup, [str(heads)])
+    assert [draft.info is None for draft in done.drafts] == [True, False]
+    drafters = {run.setting.label: run.setting.drafter for run in done.runs if not run.stage}
+    assert drafters == {"target alone": "off", NO_DRAFT: "suffix", "mtp-target.gguf": "auto"}
 
 
 def test_costs_that_a_busy_machine_did_not_keep_are_measured_with_each_draft(
