@@ -28,7 +28,7 @@ LONGEST_QUOTED = 60
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)\}|([A-Za-z_]\w*))")
 
-VARIABLES = (*(f"SPECTUI_{kind}_DIR" for kind in ("CONFIG", "DATA", "STATE", "CACHE")), "SPECTUI_API_KEY")
+VARIABLES = (*(f"SPECTUI_{kind.upper()}_DIR" for kind in paths.KINDS), "SPECTUI_API_KEY")
 """Those that are no settings."""
 
 _SWITCHED = {"1": "on", "true": "on", "enabled": "on", "0": "off", "false": "off", "disabled": "off"}

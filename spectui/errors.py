@@ -28,3 +28,7 @@ class UsageError(SpectuiError):
     """A flag, a configuration value or a file name that cannot be used. The command line exits with 2."""
 
     exit_code = 2
+
+
+class ExistsError(UsageError):
+    """What was to be written is there already, and nobody allowed to replace it."""

@@ -7,8 +7,12 @@ Nothing is created here: the code that writes a file creates its directory.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
+
+Kind = Literal["config", "data", "state", "cache"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 PACKAGE = Path(__file__).resolve().parent
 
@@ -33,6 +37,13 @@ def cache_directory() -> Path:
     return _directory("cache")
 
 
+def directories() -> Iterator[tuple[str, Path, str]]:
+    """(kind, directory, origin) of each of them."""
+    for kind in KINDS:
+        variable = f"SPECTUI_{kind.upper()}_DIR"
+        yield kind, _directory(kind), f"env {variable}" if os.environ.get(variable) else "default"
+
+
 def config_file() -> Path:
     """The configuration file, whether or not it exists."""
     return config_directory() / "config.toml"
@@ -53,7 +64,7 @@ def shipped(name: str) -> Path:
     return installed if installed.exists() else PACKAGE.parent / name
 
 
-def _directory(kind: Literal["config", "data", "state", "cache"]) -> Path:
+def _directory(kind: Kind) -> Path:
     override = os.environ.get(f"SPECTUI_{kind.upper()}_DIR")
     if override:
         return Path(override).expanduser()

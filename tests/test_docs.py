@@ -83,11 +83,11 @@ def parse(words: list[str]) -> None:
     if isinstance(command, click.Group):
         assert words in ([], ["--help"], ["--version"])
         return
-    if words == ["--help"]:
+    if words in (["--help"], ["--help-all"]):
         return
     context = command.make_context(command.name, words, parent=context.parent)
     for option in command.params:
-        if isinstance(option, SettingOption) and context.params[option.name or ""] is not None:
+        if isinstance(option, SettingOption) and context.params.get(option.name or "") is not None:
             convert(option.name or "", context.params[option.name or ""], "flag")
 
 

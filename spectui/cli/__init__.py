@@ -18,22 +18,13 @@ from spectui.cli.options import INTERRUPTED, Group
 from spectui.errors import SpectuiError, UsageError
 from spectui.text import LOOKALIKES, one_line
 
-COMMANDS = (
-    "bench",
-    "chat",
-    "compare",
-    "config",
-    "costs",
-    "devices",
-    "doctor",
-    "draft",
-    "forget",
-    "history",
-    "replay",
-    "run",
-    "tune",
-)
-"""Each has a module of this name here, or in the folder that `FOLDERS` names."""
+GROUPS = {
+    "Chat": ("chat", "run", "history", "replay"),
+    "This machine": ("doctor", "devices", "forget"),
+    "Find the fastest": ("tune", "bench", "compare", "costs", "draft"),
+    "Settings": ("config",),
+}
+"""The commands as the help lists them. Each has a module of its name here, or in the folder that `FOLDERS` names."""
 
 FOLDERS = {
     "bench": "measure.",
@@ -43,6 +34,14 @@ FOLDERS = {
     "doctor": "machine.",
     "tune": "measure.",
 }
+
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+
+EXAMPLES = (
+    "spectui chat -m target.gguf -md draft.gguf",
+    'spectui run -m target.gguf -p "Say hello" --temp 0',
+    "spectui tune -m target.gguf -md draft.gguf --save fast",
+)
 
 BROKEN_PIPE = 141
 """128 + the number of the signal, as a shell reports it."""
@@ -82,6 +81,20 @@ class Root(Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        room = formatter.width - 6 - max(map(len, COMMANDS))
+        for heading, names in GROUPS.items():
+            commands = [(f"{name:<7}", self.get_command(ctx, name)) for name in names]
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(name, each.get_short_help_str(room)) for name, each in commands if each is not None]
+                )
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Examples"):
+            for line in EXAMPLES:
+                formatter.write(f"  {line}\n")
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
@@ -116,12 +129,14 @@ def silence() -> int:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     invoke_without_command=True,
 )
-@click.version_option(spectui.__version__, prog_name="spectui", message="%(prog)s %(version)s")
+@click.version_option(
+    spectui.__version__, prog_name="spectui", message="%(prog)s %(version)s", help="print the version"
+)
 @click.pass_context
 def root(ctx: click.Context) -> None:
     """Chat with a local model at the speed of speculative decoding, see why it is fast, and steer it while it runs.
 
-    Flags have llama.cpp's names: a line written for llama-server can be pasted after `spectui chat` or `spectui run`.
+    Flags have llama.cpp's names: a line for llama-server can be pasted after `spectui chat` or `spectui run`.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

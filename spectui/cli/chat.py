@@ -14,7 +14,15 @@ import click
 from spectui import paths
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.models.server import served_models, server_engine, server_setup
-from spectui.cli.options import Command, configuration, setting_options, unused_flags
+from spectui.cli.options import (
+    ENGINE,
+    Command,
+    color_option,
+    configuration,
+    rare_option,
+    setting_options,
+    unused_flags,
+)
 from spectui.cli.terminal import must_move_cursor
 from spectui.cli.tracing import trace_option, tracing
 from spectui.config import unknown_variables
@@ -25,15 +33,13 @@ _NOTHING = "There is no conversation to go on with: start spectui chat without -
 
 
 @click.command("chat", cls=Command)
-@setting_options("ui")
-@hub_options
 @click.option("--continue", "resume", is_flag=True, help="go on with the last conversation")
-@click.option("--conversation", metavar="ID", help="go on with this one: spectui history lists them")
-@click.option(
-    "--plain", is_flag=True, help="line by line, for screen readers and pipes: no drawing, commands after a slash"
-)
+@rare_option("--conversation", metavar="ID", help="go on with this one: spectui history lists them")
+@click.option("--plain", is_flag=True, help="line by line, for screen readers and pipes")
 @trace_option
-@click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
+@color_option
+@hub_options
+@setting_options(*ENGINE, "ui")
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -8,8 +8,8 @@ from time import perf_counter
 
 import click
 
-from spectui.cli.options import INTERRUPTED, Command, Group
-from spectui.errors import SpectuiError
+from spectui.cli.options import INTERRUPTED, Command, Group, NewFile
+from spectui.errors import ExistsError, SpectuiError
 
 BITS = {
     "F32": 32.0, "F16": 16.0, "BF16": 16.0, "Q8_0": 8.5, "Q6_K": 6.6, "Q5_K": 5.5, "Q5_0": 5.5, "Q4_K": 4.5, "Q4_1": 5.0,
@@ -27,7 +27,7 @@ class Stopped(SpectuiError):
 @click.group("draft", cls=Group, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Make drafts."""
+    """Make a draft of a model."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -36,16 +36,15 @@ def command(ctx: click.Context) -> None:
 @click.option("-m", "--model", "target", required=True, metavar="FILE", help="the target model, a GGUF file")
 @click.option("--type", "kind", required=True, type=click.Choice([name for name in BITS if name[0] == "Q"], False),
               help="the quantisation")  # fmt: skip
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="the new file (default: beside it)"
-)
+@click.option("-o", "--output", type=NewFile(), metavar="FILE", help="the new file (default: beside it)")
 @click.option("--replace", is_flag=True, help="replace a file that exists")
 @click.option("--no-compare", is_flag=True, help="do not measure how well it drafts")
 @click.pass_context
 def make(ctx: click.Context, target: str, kind: str, output: Path | None, replace: bool, no_compare: bool) -> None:
-    """Write a quantised copy of a model that drafts for it, and measure how well.
+    """Write a quantised copy of a model that drafts for it.
 
-    The copy has the target's vocabulary, and fewer bits a weight. Ctrl+C stops it and leaves no file.
+    The copy has the target's vocabulary, and fewer bits a weight. How well it drafts is measured. Ctrl+C stops it and leaves
+    no file.
     """
     from spectui.chat.figures.format import size
     from spectui.gguf_files.check import check_file
@@ -69,7 +68,7 @@ def make(ctx: click.Context, target: str, kind: str, output: Path | None, replac
         from spectui.cli.measure.compare import command as compare
 
         # The copy is measured as it is, not as a draft copy of itself.
-        arguments = [str(file), "-m", str(source), "--prompts", "python,story", "--tokens", "32",
+        arguments = [str(file), "-m", str(source), "--prompts", "python,story", "-n", "32",
                      "--requantise-draft", "off"]  # fmt: skip
         with compare.make_context("compare", arguments, parent=ctx) as inner:
             compare.invoke(inner)
@@ -91,7 +90,7 @@ def _check(source: Path, file: Path, kind: str, replace: bool) -> None:
     if file.resolve() == source.resolve():
         raise SpectuiError(f"{file} is the target itself: write the copy to another file.")
     if file.exists() and not replace:
-        raise SpectuiError(f"{file} exists already: draft with it (-md), or --replace it.")
+        raise ExistsError(f"{file} exists already: draft with it (-md), --replace it, or name another with -o.")
     if not file.parent.is_dir():
         raise SpectuiError(f"There is no directory {file.parent}: make it, or name another with -o.")
     needed = source.stat().st_size * BITS[kind] / (has or 16)

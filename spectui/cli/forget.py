@@ -5,17 +5,24 @@ from __future__ import annotations
 import click
 
 from spectui.cli.options import Command
+from spectui.cli.terminal import confirm, yes_option
 
 
 @click.command("forget", cls=Command)
-def command() -> None:
-    """Delete what is saved for drafting: the past replies of --remember, and the draft copies.
+@yes_option
+def command(yes: bool) -> None:
+    """Delete what is saved to draft better: past replies, draft copies.
 
-    Conversations stay: spectui history deletes them.
+    It asks before it deletes the past replies of --remember; copies are made again when they are needed. Conversations stay:
+    spectui history deletes them.
     """
     from spectui.engine import replies
     from spectui.engine.loading import draft_copy
 
-    click.echo(
-        f"Forgotten: the past replies of {replies.delete_all()} models, {draft_copy.delete_all()} copies of drafts."
-    )
+    if saved := replies.saved():
+        confirm(f"This deletes the past replies of {len(saved)} models, and nothing brings them back", yes)
+    models, copies = replies.delete_all(), draft_copy.delete_all()
+    if models or copies:
+        click.echo(f"Forgotten: the past replies of {models} models, {copies} copies of drafts.")
+    else:
+        click.echo("spectui: Nothing is saved for drafting.", err=True)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 
 import click
 
+from spectui.cli.measure.common import prepare_stdout
 from spectui.cli.options import Command, Group
-from spectui.errors import UsageError
+from spectui.cli.terminal import confirm, yes_option
+from spectui.errors import ExistsError, UsageError
 from spectui.text import one_line
 
 
 @click.group("history", cls=Group, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """List, search, read and delete conversations."""
+    """List, search, read, export and delete conversations."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(show_list)
 
@@ -22,11 +25,15 @@ def command(ctx: click.Context) -> None:
 @command.command("list", cls=Command)
 @click.argument("words", nargs=-1)
 def show_list(words: tuple[str, ...]) -> None:
-    """List conversations, the latest first; with WORDS, those that contain them."""
+    """List conversations, or those that contain WORDS; the latest first."""
+    from spectui.chat.sentences import nothing_found
     from spectui.store.database import database_file, set_aside_files
     from spectui.store.library import summaries
 
-    for each in summaries(database_file(), " ".join(words)):
+    found = summaries(database_file(), " ".join(words))
+    if not found:
+        click.echo(f"spectui: {nothing_found(' '.join(words))}", err=True)
+    for each in found:
         when = datetime.fromtimestamp(each.updated).strftime("%Y-%m-%d %H:%M")
         click.echo(f"{each.id}  {when}  {each.messages:>4}  {each.target}  {each.title}")
     for file in () if words else set_aside_files(database_file()):
@@ -53,30 +60,34 @@ def show(name: str) -> None:
     "--format",
     "kind",
     type=click.Choice(["md", "json"]),
-    default="md",
-    show_default=True,
-    help="the text alone, or JSON with origins and figures",
+    help="the text alone, or JSON with origins and figures (default: as -o ends, else md)",
 )
-@click.option("--force", is_flag=True, help="replace a file of that name")
-def export(name: str, kind: str, force: bool) -> None:
-    """Write a conversation to a file in this directory, named after its title; prints the file's name."""
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
+    help="write to this file (-: standard output; default: here, under the conversation's title)",
+)  # fmt: skip
+@click.option("--replace", is_flag=True, help="replace a file that exists")
+def export(name: str, kind: str | None, output: Path | None, replace: bool) -> None:
+    """Write a conversation to a file, and print the file's name."""
     from spectui.measure.progress import ProgressLine
     from spectui.store import export
     from spectui.store.database import database_file
     from spectui.store.library import open_conversation
 
     conversation, line = open_conversation(database_file(), name), ProgressLine()
-    file = export.file_name(conversation.title, f".{kind}")
+    form = f".{kind}" if kind else ""
     try:
+        if output is not None and str(output) == "-":
+            prepare_stdout("the conversation")
+            click.echo(export.rendered(conversation, form, lambda share: line(share, "export")), nl=False)
+            return
+        file = output.name if output else export.file_name(conversation.title, form or ".md")
         saved = export.save(
-            conversation,
-            export.working_directory(),
-            file,
-            replace=force,
-            progress=lambda share: line(share, file),
-        )
-    except export.ExistsError as error:
-        raise UsageError(f"{error} --force replaces it.") from error
+            conversation, output.expanduser().parent if output else export.working_directory(), file,
+            form=form, replace=replace, progress=lambda share: line(share, file),
+        )  # fmt: skip
+    except ExistsError as error:
+        raise ExistsError(f"{str(error).removesuffix('.')}: --replace it, or name another with -o.") from None
     finally:
         line.end()
     click.echo(one_line(str(saved)))
@@ -84,9 +95,14 @@ def export(name: str, kind: str, force: bool) -> None:
 
 @command.command("delete", cls=Command)
 @click.argument("names", metavar="[ID]...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="delete every conversation")
-def delete(names: tuple[str, ...], everything: bool) -> None:
-    """Delete conversations and the prompts sent in them; their texts are overwritten on disk."""
+@click.option("--all", "everything", is_flag=True, help="delete every conversation, and all prompts")
+@yes_option
+def delete(names: tuple[str, ...], everything: bool, yes: bool) -> None:
+    """Delete conversations and the prompts sent in them.
+
+    Their texts are overwritten on disk. With --all it asks first.
+    """
+    from spectui.chat.sentences import nothing_found
     from spectui.store import library
     from spectui.store.database import database_file, delete_set_aside, set_aside_files
     from spectui.store.prompts import PromptHistory, prompts_file
@@ -94,10 +110,15 @@ def delete(names: tuple[str, ...], everything: bool) -> None:
     if bool(names) == everything:
         raise UsageError("Name the conversations to delete (spectui history lists them), or give --all.")
     file = database_file()
-    history = PromptHistory(prompts_file())
-    for name in [each.id for each in library.summaries(file)] if everything else names:
+    history, aside = PromptHistory(prompts_file()), set_aside_files(file)
+    if everything:
+        names = tuple(each.id for each in library.summaries(file))
+        if names or aside or history.load():
+            confirm(f"This deletes {len(names)} conversations and all prompts, and nothing brings them back", yes)
+        else:
+            click.echo(f"spectui: {nothing_found('')}", err=True)
+    for name in names:
         history.forget(library.delete(file, name))
-    aside = set_aside_files(file)
     if everything:
         history.clear()
         for each in aside:

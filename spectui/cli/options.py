@@ -1,4 +1,4 @@
-"""Flags made from the table of settings, and the command class that reads llama.cpp's command lines.
+"""Flags made from the table of settings, their help, and the command class that reads llama.cpp's command lines.
 
 click reads an unknown `-nglx` as `-n glx`, so `Command.canonical` first rewrites a command line into click's form
 (`spectui.profiles.command_line`), and notes the spelling that the person used: `config show` and error messages repeat it.
@@ -6,7 +6,8 @@ click reads an unknown `-nglx` as `-n glx`, so `Command.canonical` first rewrite
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ import click
 from spectui.config import Configuration, Setting, load, nearest, settings, unknown_variables
 from spectui.errors import UsageError
 from spectui.profiles.command_line import CHANGES_TEXT, NOT_USED, Shape, changes_text, read
-from spectui.reference import HEADINGS, explanation, literal
+from spectui.reference import HEADINGS, explanation
 from spectui.text import of_argument, unescaped
 
 INTERRUPTED = 130
@@ -27,43 +28,117 @@ SPELLED = "spectui.spelled"
 UNUSED = "spectui.unused"
 """Key in click's `Context.meta`: the flags of llama.cpp that were left out of the command line, in order."""
 
+USELESS = "spectui.useless"
+"""Key in click's `Context.meta`: the flags of settings that the command has no use for, in order."""
+
+_WHOLE = "spectui.whole"
+"""Key in click's `Context.meta`: the help has to list the rare flags too."""
+
+ENGINE = ("models", "devices", "speculation", "sampling")
+"""The sections of settings that are not the window's."""
+
+SERVER = ("server", "server_model", "server_key_file")
+"""The settings of commands that can ask a server instead of loading models."""
+
+_USUAL = ("model", "draft", "server", "ctx_size", "temperature", "predict")
+"""The settings that every help lists, under one heading."""
+
+_USUAL_HEADING = "Models and settings"
+
+_OPTIONS = "Options"
+
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-class SettingOption(click.Option):
+class NewFile(click.Path):
+    """The name of a file to be written, which standard output cannot be."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "-" and param is not None:
+            raise UsageError(f"{param.opts[0]} needs the name of a file: this cannot be written to standard output.")
+        return super().convert(value, param, ctx)
+
+
+class Option(click.Option):
+    """A flag with its place in the help: a heading, and whether it is so `rare` that `--help-all` alone lists it."""
+
+    def __init__(self, names: Sequence[str], *, heading: str = _OPTIONS, rare: bool = False, **others: Any) -> None:
+        super().__init__(names, **others)
+        self.heading, self.rare = heading, rare
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The names and the help; but in the short help the first names alone, short and long, and no rare flag."""
+        record = super().get_help_record(ctx)
+        if record is None or ctx.meta.get(_WHOLE):
+            return record
+        if self.rare:
+            return None
+        short, long = ([name for name in self.opts if name.startswith("--") is is_long] for is_long in (False, True))
+        return f"{', '.join((*short[:1], *long[:1]))} {self.metavar or ''}".rstrip(), record[1]
+
+
+rare_option = partial(click.option, cls=Option, rare=True)
+"""Decorator: a flag that few people need."""
+
+color_option = rare_option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
+
+
+class SettingOption(Option):
     """A flag of a setting. The value stays text: `spectui.config` converts and checks what comes from anywhere."""
 
-    def __init__(self, row: Setting) -> None:
+    def __init__(self, row: Setting, **place: Any) -> None:
         spec = row.spec
         # llama.cpp's old `-fa` stands alone: such a flag takes a value only where one follows.
         bare: dict[str, Any] = {"is_flag": False, "flag_value": spec.bare} if spec.bare else {}
         several: dict[str, Any] = {"multiple": True} if row.kind is tuple else {}
         if spec.adds:
             several = {"multiple": True, "callback": lambda ctx, option, given: ",".join(given) or None}
-        what = "|".join(spec.choices) if len(spec.choices) <= 3 else "TYPE"
+        few = 0 < len(spec.choices) <= 3
+        what = "|".join(spec.choices) if few else "TYPE" if spec.choices else "N"
         super().__init__(
             [*spec.flags, row.key],
             type=click.Path() if spec.metavar in ("FILE", "DIRS") else click.STRING,
-            metavar=spec.metavar or what or "N",
-            help=explanation(row) + (f" (default {literal(row)})" if row.default not in (None, "") else ""),
-            **bare,
-            **several,
+            metavar=spec.metavar or (f"[{what}]" if spec.bare else what),
+            help=(spec.help if few else explanation(row))
+            + (f" (default {row.default})" if row.default not in (None, "", ()) else ""),
+            heading=HEADINGS[spec.section],
+            **{"rare": row.key not in _USUAL, **bare, **several, **place},
         )
         self.bare = spec.bare
-        self.heading = HEADINGS[spec.section]
 
 
-class ListOption(click.Option):
+class ListOption(Option):
     """A flag of a setting that takes several values."""
 
     def __init__(self, row: Setting) -> None:
         help = f"{explanation(row)}; a list a,b,c{'' if row.kind is str else ' or a range FIRST:LAST:STEP'}"
-        super().__init__([*row.spec.flags, row.key], metavar="LIST", help=help)
-        self.heading = "Settings to compare"
+        super().__init__([*row.spec.flags, row.key], metavar="LIST", help=help, heading="Settings to compare")
+
+
+def _print_whole_help(ctx: click.Context, option: click.Parameter, given: bool) -> None:
+    if given:
+        ctx.meta[_WHOLE] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+_HELP_ALL = click.Option(
+    ["--help-all"], is_flag=True, expose_value=False, is_eager=True, callback=_print_whole_help,
+    help="print this with all flags",
+)  # fmt: skip
 
 
 class Group(click.Group):
-    """A group that says in one line which command was meant."""
+    """A group that lists its commands in their order, and says in one line which command was meant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        return _worded(super().get_help_option(ctx))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -79,6 +154,13 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, self.canonical(ctx, args))
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        parameters = super().get_params(ctx)
+        return [*parameters, _HELP_ALL] if any(getattr(each, "rare", False) for each in parameters) else parameters
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        return _worded(super().get_help_option(ctx))
 
     def canonical(self, ctx: click.Context, args: list[str]) -> list[str]:
         """`args` with attached values detached and without llama.cpp's unused flags.
@@ -99,35 +181,47 @@ class Command(click.Command):
         return line.arguments
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {"Options": []}
+        groups: dict[str, list[tuple[str, str]]] = {_OPTIONS: []}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
-            if record is not None:
-                groups.setdefault(getattr(option, "heading", "Options"), []).append(record)
+            if record is not None and isinstance(option, click.Option):
+                heading = getattr(option, "heading", _OPTIONS)
+                if heading in HEADINGS.values() and not ctx.meta.get(_WHOLE):  # of each there are few
+                    heading = _USUAL_HEADING
+                groups.setdefault(heading, []).append(record)
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
 
 
-def setting_options(
-    *sections: str, profile: bool = True, lists: Collection[str] = ()
-) -> Callable[[Decorated], Decorated]:
-    """Give a command `-P` (if `profile`), `--config` and the flags of all settings but the ui's, or of those too with "ui".
+def _worded(option: click.Option | None) -> click.Option | None:
+    if option is not None:
+        option.help = "print this"
+    return option
 
-    Those in `lists` take a list or a range of values: the command reads them, not `configuration`.
+
+def setting_options(
+    *sections: str, without: Collection[str] = (), profile: bool = True, lists: Collection[str] = ()
+) -> Callable[[Decorated], Decorated]:
+    """Give a command `-P` (if `profile`), `--config`, and the flags of the settings in these sections `without` some.
+
+    Those in `lists` take a list or a range of values: the command reads them, not `configuration`. The other sections of
+    `ENGINE` are accepted, as a line is pasted whole, and `configuration` says that they are not used.
     """
+
+    def flag(row: Setting) -> Option:
+        if row.spec.section not in sections:
+            return SettingOption(row, hidden=True, expose_value=False, callback=_useless)
+        return ListOption(row) if row.key in lists else SettingOption(row)
 
     def decorate(function: Decorated) -> Decorated:
         options = [
-            *([click.Option(["-P", "--profile"], metavar="NAME", help="a profile of the configuration file")] * profile),
-            click.Option(["--config", "config_path"], type=click.Path(path_type=Path), metavar="FILE",
-                         help="read this file instead of your own configuration"),
-            click.Option(["-e", "--escape/--no-escape", "escape"], default=None,
-                         help="read \\n, \\t, \\xHH and the like in -p; in stop texts they are read unless --no-escape"),
-            *(
-                ListOption(row) if row.key in lists else SettingOption(row)
-                for row in settings() if row.spec.section != "ui" or "ui" in sections
-            ),
+            *([Option(["-P", "--profile"], metavar="NAME", help="a profile of the configuration file")] * profile),
+            Option(["--config", "config_path"], type=click.Path(path_type=Path), metavar="FILE", rare=True,
+                   help="read this file instead of your own configuration"),
+            Option(["-e", "--escape/--no-escape", "escape"], default=None, rare=True,
+                   help="read \\n, \\t, \\xHH and the like in -p; in stop texts they are read unless --no-escape"),
+            *(flag(row) for row in settings() if row.spec.section in (*ENGINE, *sections) and row.key not in without),
         ]  # fmt: skip
         # click collects parameters from the bottom of a stack of decorators to its top.
         existing: list[click.Parameter] = getattr(function, "__click_params__", [])
@@ -135,6 +229,11 @@ def setting_options(
         return function
 
     return decorate
+
+
+def _useless(ctx: click.Context, option: click.Parameter, given: Any) -> None:
+    if given not in (None, (), ""):
+        ctx.meta.setdefault(USELESS, {})[ctx.meta[SPELLED][option.name]] = None
 
 
 def configuration(profile: str | None, config_path: Path | None, values: Mapping[str, Any]) -> Configuration:
@@ -172,9 +271,11 @@ def _text(value: Any) -> Any:
 
 
 def unused_flags() -> list[str]:
-    """A line that lists the flags of llama.cpp that this invocation does not use, in a list; no line if there are none."""
-    flags: dict[str, None] = click.get_current_context().meta.get(UNUSED, {})
+    """A line that lists the flags that this invocation does not use, in a list; no line if there are none."""
+    ctx = click.get_current_context()
+    flags: dict[str, None] = ctx.meta.get(UNUSED, {})
     groups = (
+        (f"{ctx.command_path} does not use these settings", list(ctx.meta.get(USELESS, {}))),
         (NOT_USED, [flag for flag in flags if not changes_text(flag)]),
         (CHANGES_TEXT, [flag for flag in flags if changes_text(flag)]),
     )

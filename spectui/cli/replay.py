@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from spectui.cli.options import Command
+from spectui.cli.options import Command, color_option
 from spectui.cli.terminal import must_move_cursor
 from spectui.errors import UsageError
 
@@ -19,10 +19,10 @@ from spectui.errors import UsageError
 @click.option(
     "--speed", type=float, default=1.0, metavar="X", help="play at so many times the recorded speed (default 1)"
 )
-@click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
+@color_option
 @click.pass_context
 def command(ctx: click.Context, /, file: Path, speed: float, no_color: bool) -> None:
-    """Play a chat that --trace recorded in the window. No model is loaded."""
+    """Play a recorded chat (--trace) in the window. No model is loaded."""
     from spectui.measure.traces.player import FASTEST, SLOWEST, TracePlayer, first_setup
     from spectui.measure.traces.reader import Trace
 

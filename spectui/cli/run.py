@@ -18,7 +18,7 @@ import click
 from spectui.cli.measure.common import json_option, prepare_stdout
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.models.server import server_engine, server_setup
-from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
+from spectui.cli.options import ENGINE, INTERRUPTED, Command, color_option, configuration, setting_options
 from spectui.cli.report import report, summary
 from spectui.cli.tracing import trace_option, tracing
 from spectui.errors import SpectuiError, UsageError
@@ -47,10 +47,10 @@ DRAIN_S = 0.02
 )
 @json_option
 @click.option("--verify", "check", is_flag=True, help="decode plainly beside it, and compare text and speed")
-@setting_options()
-@hub_options
 @trace_option
-@click.option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
+@color_option
+@hub_options
+@setting_options(*ENGINE)
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -1,10 +1,28 @@
-"""What a command that draws a window asks of the terminal."""
+"""What a command asks of the terminal, and of the person there."""
 
 from __future__ import annotations
 
 import os
+import sys
+
+import click
 
 from spectui.errors import UsageError
+
+yes_option = click.option("--yes", is_flag=True, help="do not ask first")
+
+
+def confirm(what: str, yes: bool, instead: str = "") -> None:
+    """Ask before something that takes long or cannot be brought back, unless a person said `yes` before.
+
+    `what`: a sentence without its full stop. Raises UsageError where nobody can be asked, Abort on a no. `instead`: what to do
+    there other than to add --yes.
+    """
+    if yes:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError(f"{what}: add --yes{instead}.")
+    click.confirm(f"{what}. Go on?", abort=True, err=True)
 
 
 def must_move_cursor() -> None:

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
+from spectui.cli.options import NewFile, rare_option
 
 if TYPE_CHECKING:
     from spectui.engine.protocol import Traceable
 
-trace_option = click.option(
+trace_option = rare_option(
     "--trace",
-    type=click.Path(path_type=Path),
+    type=NewFile(),
     metavar="FILE",
     help="write every round to this file, with the text of the chat; spectui replay plays it",
 )

@@ -61,9 +61,14 @@ class Replies:
         return [int(token) for token in tokens] if sound else []
 
 
+def saved() -> list[Path]:
+    """The files of replies on the disk, one for each model."""
+    return list(paths.state_directory().glob("replies-*.tokens"))
+
+
 def delete_all() -> int:
     """Delete the replies of all models from the disk; returns the number of files."""
-    files = list(paths.state_directory().glob("replies-*.tokens"))
+    files = saved()
     for file in files:
         file.unlink(missing_ok=True)
     return len(files)

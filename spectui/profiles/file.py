@@ -10,10 +10,9 @@ from typing import Any
 
 from spectui import config
 from spectui.atomic import write_atomic
-from spectui.errors import SpectuiError, UsageError
+from spectui.errors import ExistsError, SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup, title
 
-EXISTS = "{path} has a profile {name!r} already: --replace it, or give this one another name."
 LONGEST_NAME = 120
 """Characters. A repository of the hub has up to 96, and a name may have its type of weights behind that."""
 
@@ -59,7 +58,7 @@ class ProfileFile:
     def write(self, profiles: Mapping[str, Mapping[str, Any]], *, replace: bool = False) -> None:
         """Write profiles that hold these settings and no others, all or none of them. The rest of the file stays as it is.
 
-        Raises ProfileError if one of them exists and is not to be replaced; otherwise as `save`.
+        Raises ExistsError if one of them exists and is not to be replaced; otherwise as `save`.
         """
         self._refuse_known(profiles, replace)
         self._write(profiles, alone=True)
@@ -80,7 +79,9 @@ class ProfileFile:
         known = self.names()
         for name in profiles:
             if name in known and not replace:
-                raise ProfileError(EXISTS.format(path=self._path, name=name))
+                raise ExistsError(
+                    f"{self._path} has a profile {name!r} already: --replace it, or give this one another name."
+                )
 
     def _write(self, profiles: Mapping[str, Mapping[str, Any]], *, alone: bool) -> None:
         text = self._written(profiles, alone=alone)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spectui.atomic import replacing
-from spectui.errors import SpectuiError
+from spectui.errors import ExistsError, SpectuiError
 from spectui.speculation.statistics import Statistics
 from spectui.store.records import StoredConversation, StoredMessage
 from spectui.text import safe
@@ -40,10 +40,6 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 class ExportError(SpectuiError):
     """The file cannot be written."""
-
-
-class ExistsError(ExportError):
-    """A file of this name exists, and the caller did not allow to replace it."""
 
 
 def markdown(conversation: StoredConversation) -> str:
@@ -134,15 +130,24 @@ def working_directory() -> Path:
         ) from error
 
 
+def rendered(
+    conversation: StoredConversation, form: str, progress: Callable[[float], None] = lambda share: None
+) -> bytes:
+    """What a file with this suffix has: JSON for .json, else Markdown. `progress` is called with the share that is done."""
+    text = document(conversation, progress) if form.lower() == ".json" else markdown(conversation)
+    return text.encode("utf-8", "replace")
+
+
 def save(
     conversation: StoredConversation,
     directory: Path,
     name: str,
     *,
+    form: str = "",
     replace: bool = False,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Path:
-    """Write it under a plain name in a directory, as JSON where the name ends so, else as Markdown; returns the file.
+    """Write it under a plain name in a directory, in the `form` of a suffix, by default that of the name; returns the file.
 
     `progress` is called with the share that is done, 0..1, if it may take seconds.
 
@@ -157,8 +162,7 @@ def save(
     ):
         raise ExportError(f"{name!r} is no plain file name: give one without directories, such as chat.md.")
     file = directory / name
-    text = document(conversation, progress) if file.suffix.lower() == ".json" else markdown(conversation)
-    data = text.encode("utf-8", "replace")
+    data = rendered(conversation, form or file.suffix, progress)
     try:
         if replace:
             with replacing(file) as part:
@@ -166,7 +170,7 @@ def save(
         else:
             _write_new(file, data)
     except FileExistsError as error:
-        raise ExistsError(f"{file} is there already.") from error
+        raise ExistsError(f"{file} exists already.") from error
     except OSError as error:
         raise ExportError(f"{file} cannot be written: {error.strerror or error}.") from error
     except UnicodeEncodeError as error:

@@ -15,6 +15,7 @@ from spectui.store.database import database_file
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.rounds import packed
+from tests.helpers.terminal import Terminal
 from tests.store.journal_helpers import exchange, some_rounds, written
 
 
@@ -35,10 +36,10 @@ def test_list_search_show_and_delete() -> None:
     (summary,) = library.summaries(database_file())
     assert said() == said("list") == said("list", "of", "all")
     assert said().startswith(summary.id) and said().endswith("   4  target  first\n")
-    assert said("list", "nowhere") == ""
+    assert said("list", "nowhere") == "spectui: Nothing has these words.\n"
     assert said("show", summary.id[:5]).startswith("user:\nfirst\nof all\n\nassistant:\nEin 2 ä!\n")
     assert said("delete", summary.id) == ""
-    assert said() == ""
+    assert said() == "spectui: Nothing is saved yet.\n"
 
 
 def test_a_conversation_is_shown_and_exported_without_its_rounds(
@@ -93,9 +94,23 @@ def test_what_was_said_goes_from_the_prompts_with_its_conversation() -> None:
 def test_delete_all() -> None:
     written(database_file())
     PromptHistory(prompts_file()).add("of none that is kept")
-    said("delete", "--all")
-    assert said() == ""
+    refused = CliRunner().invoke(root, ["history", "delete", "--all"])
+    assert (refused.exit_code, refused.stderr) == (
+        2, "spectui: This deletes 2 conversations and all prompts, and nothing brings them back: add --yes.\n"
+    )  # fmt: skip
+    assert len(library.summaries(database_file())) == 2 and prompts_file().exists()
+    said("delete", "--all", "--yes")
+    assert said("delete", "--all") == said() == "spectui: Nothing is saved yet.\n"
     assert not prompts_file().exists()
+
+
+def test_delete_all_asks_at_a_terminal() -> None:
+    for answer, left in (("n", 1), ("y", 0)):
+        with Terminal("history", "delete", "--all") as terminal:
+            terminal.wait("the question", lambda terminal=terminal: "Go on? [y/N]" in terminal.text)
+            terminal.type(f"{answer}\r")
+            terminal.child.wait()
+        assert (len(library.summaries(database_file())), terminal.child.exitstatus) == (left, 130 if left else 0)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +134,22 @@ def test_export_writes_into_this_directory(tmp_path: Path, monkeypatch: pytest.M
     said("export", summary.id, "--format", "json")
     assert json.loads((tmp_path / "first.json").read_text())["id"] == summary.id
     again = CliRunner().invoke(root, ["history", "export", summary.id])
-    assert again.exit_code != 0 and "is there already. --force replaces it." in str(again.output) + str(again.exception)
-    said("export", summary.id, "--force")
+    sentence = f"{tmp_path / 'first.md'} exists already: --replace it, or name another with -o."
+    assert (again.exit_code, again.stderr) == (2, f"spectui: {sentence}\n")
+    said("export", summary.id, "--replace")
+
+
+def test_export_writes_to_a_named_file_or_to_standard_output(tmp_path: Path) -> None:
+    (summary,) = library.summaries(database_file())
+    file = tmp_path / "a.json"
+    assert said("export", summary.id, "-o", str(file)) == f"{file}\n"
+    assert said("export", summary.id, "-o", "-", "--format", "json") == file.read_text()
+    assert said("export", summary.id, "-o", "-").startswith("# first\n")
+    text = tmp_path / "b.txt"
+    said("export", summary.id, "-o", str(text), "--format", "json")
+    assert text.read_text() == file.read_text()
+    lost = CliRunner().invoke(root, ["history", "export", summary.id, "-o", str(tmp_path / "no" / "a.md")])
+    assert (lost.exit_code, "cannot be written: No such file" in lost.stderr) == (1, True)
 
 
 def test_export_from_a_removed_directory_is_refused_with_a_sentence(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from spectui import paths
 from spectui.cli import root
 from spectui.config import settings
 
@@ -68,12 +69,12 @@ def test_every_flag_of_the_table_exists(flag: str) -> None:
     value = row.spec.choices[-1] if row.spec.choices else {int: "1", float: "0.5", str: "x", tuple: "x"}[row.kind]
     found = shown(flag, "{}" if row.spec.metavar == "JSON" else value)
     assert sum(origin == f"flag {flag}" for _, origin in found.values()) == 1
-    assert flag in invoke("chat", "--help").output
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        ("--help-all", "--help-all comes after a command: spectui chat --help-all ...; spectui --help lists commands."),
         ("run -nglx 3", "There is no flag -nglx for spectui run; did you mean -ngl?"),
         ("run --draft-mx 3", "There is no flag --draft-mx for spectui run; did you mean --draft-max?"),
         ("chat -model a.gguf", "There is no flag -model for spectui chat; did you mean --model?"),
@@ -132,8 +133,17 @@ def test_init_writes_the_example_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert target.read_text(encoding="utf-8").startswith("# spectui's settings")
     target.write_text("# mine", encoding="utf-8")
     again = invoke("config", "init")
-    assert (again.exit_code, target.read_text(encoding="utf-8")) == (1, "# mine")
+    assert (again.exit_code, target.read_text(encoding="utf-8")) == (2, "# mine")
     assert "exists already" in again.stderr
+
+
+def test_the_directories_are_named_with_their_origins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECTUI_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("SPECTUI_STATE_DIR", raising=False)
+    found = shown()
+    assert found["data-directory"] == (str(tmp_path), "env SPECTUI_DATA_DIR")
+    assert found["state-directory"] == (str(paths.state_directory()), "default")
+    assert {"config-directory", "cache-directory"} <= found.keys()
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("config",), ("run", "-h")])

@@ -64,5 +64,5 @@ def test_a_full_disk_ends_the_trace_and_not_the_reply(models: tuple[str, ...], c
 def test_a_file_that_is_no_trace_is_left_alone(models: tuple[str, ...], command: tuple[str, ...], tmp_path: Path):
     (tmp_path / "notes").write_text("mine\n")
     done = spectui(*command, *models, "--trace", str(tmp_path / "notes"))
-    assert "choose another name" in one_sentence(done, 1)
+    assert "exists already and is no trace" in one_sentence(done, 2)
     assert (tmp_path / "notes").read_text() == "mine\n"

@@ -150,7 +150,11 @@ def test_a_directory_that_cannot_be_written_is_no_error(model: Path, tmp_path: P
 
 def test_forget_deletes_them(model: Path):
     Replies(model, 100).add([1, 2, 3])
-    result = CliRunner().invoke(root, ["forget"])
+    refused = CliRunner().invoke(root, ["forget"])
+    assert (refused.exit_code, "of 1 models" in refused.stderr) == (2, True)
+    assert list(paths.state_directory().glob("replies-*"))
+    result = CliRunner().invoke(root, ["forget", "--yes"])
     assert result.exit_code == 0, result.output
     assert "1 model" in result.output
     assert not list(paths.state_directory().glob("replies-*"))
+    assert CliRunner().invoke(root, ["forget"]).stderr == "spectui: Nothing is saved for drafting.\n"

@@ -15,8 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from spectui.cli.models.hub import hub_options
 from spectui.config import settings
+from spectui.profiles.command_line import HUB_DRAFT, HUB_TARGET
 from spectui.profiles.imported import ESCAPES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,8 +90,7 @@ def variables(help_text: str) -> dict[str, str]:
 def source(help_texts: list[str]) -> str:
     """The text of the generated module."""
     ours = {flag for row in settings() if row.spec.section != "ui" for flag in row.spec.flags}
-    ours |= {flag for option in hub_options(lambda: None).__click_params__ for flag in option.opts}  # type: ignore[attr-defined]
-    ours |= set(ESCAPES)
+    ours |= {*HUB_TARGET, *HUB_DRAFT, *ESCAPES}
     groups: dict[str, set[str]] = {name: set() for name in ("SWITCHES", "VALUES", "PAIRS", "MODELS", "TEXT")}
     groups["SWITCHES"].update(OLDER.split())
     left_out = set(LEFT_OUT.split())

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from spectui.errors import ExistsError
 from spectui.speculation.statistics import Statistics
-from spectui.store.export import ExistsError, ExportError, document, file_name, markdown, save
+from spectui.store.export import ExportError, document, file_name, markdown, save
 from spectui.store.records import StoredConversation
 from tests.store.journal_helpers import last, some_rounds, written
 

@@ -13,7 +13,7 @@ from spectui.cli.options import Group
 @click.group("config", cls=Group, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Show settings and where they come from; import and export profiles."""
+    """Show settings and their origins; import and export profiles."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

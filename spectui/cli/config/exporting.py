@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from spectui.atomic import write_atomic
-from spectui.cli.options import Command, configuration, setting_options
+from spectui.cli.options import ENGINE, Command, configuration, setting_options
 from spectui.config import Configuration
-from spectui.errors import SpectuiError
+from spectui.errors import ExistsError, SpectuiError
 from spectui.profiles.exported import Exported, exported
 from spectui.profiles.formats import WRITTEN
 
@@ -22,12 +22,19 @@ from spectui.profiles.formats import WRITTEN
     "--to",
     "form",
     type=click.Choice(WRITTEN),
+    metavar="FORMAT",
     required=True,
-    help="the format",
+    help=f"the format: {', '.join(WRITTEN)}",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="write here, not to the screen")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="write to this file (default, or -: standard output)",
+)
 @click.option("--replace", is_flag=True, help="replace a file that exists")
-@setting_options(profile=False)
+@setting_options(*ENGINE, profile=False)
 def export_command(
     names: tuple[str, ...], form: str, output: Path | None, replace: bool, config_path: Path | None, **values: Any
 ) -> None:
@@ -39,11 +46,11 @@ def export_command(
     read = {name: configuration(name, config_path, values) for name in names}
     profiles = [(name, _exported(each, name)) for name, each in read.items()]
     text = WRITTEN[form](profiles)
-    if output is None:
+    if output is None or str(output) == "-":
         click.echo(text, nl=False)
     else:
         if output.exists() and not replace:
-            raise SpectuiError(f"{output} exists already and was not changed: --replace it, or write to another file.")
+            raise ExistsError(f"{output} exists already: --replace it, or name another with -o.")
         try:
             write_atomic(output, text.encode(), mode=0o644)
         except OSError as error:

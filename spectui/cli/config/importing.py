@@ -27,7 +27,11 @@ from spectui.text_file import read_text
 @click.option("--as", "name", metavar="NAME", help="the profile's name (default: the model's in the file)")
 @click.option("--replace", is_flag=True, help="replace profiles that exist")
 @click.option(
-    "--from", "form", type=click.Choice(list(FORMATS)), help="the file's format (default: what it looks like)"
+    "--from",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    metavar="FORMAT",
+    help=f"the file's format: {', '.join(FORMATS)} (default: what it looks like)",
 )
 @click.option("--config", "config_path", type=click.Path(path_type=Path), metavar="FILE",
               help="write into this file instead of your own configuration")  # fmt: skip

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 
 from spectui import config, paths
-from spectui.cli.options import Command, configuration, setting_options
-from spectui.errors import SpectuiError
+from spectui.cli.options import ENGINE, Command, configuration, setting_options
+from spectui.errors import ExistsError, SpectuiError
 from spectui.text import one_line
 
 
 @click.command("show", cls=Command)
-@setting_options("ui")
+@setting_options(*ENGINE, "ui")
 def show(profile: str | None, config_path: Path | None, **values: Any) -> None:
-    """Print every setting and where its value came from.
+    """Print every setting with its origin, and spectui's directories.
 
     Takes all flags, so that a line can be tried out.
     """
     settings = configuration(profile, config_path, values)
-    rows = [tuple(_shown(each) for each in row) for row in settings.rows()]
+    every = chain(settings.rows(), ((f"{kind}-directory", *rest) for kind, *rest in paths.directories()))
+    rows = [tuple(_shown(each) for each in row) for row in every]
     wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for key, value, origin in rows:
         click.echo(f"{key:<{wide[0]}}  {value:<{wide[1]}}  {origin}")
@@ -46,7 +48,7 @@ def init() -> None:
         with target.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise SpectuiError(f"{target} exists already and was not changed: edit it, or move it away first.") from None
+        raise ExistsError(f"{target} exists already: edit it, or move it away first.") from None
     except OSError as error:
         raise SpectuiError(f"{target} cannot be written: {error.strerror}.") from None
     click.echo(f"Wrote {target}")

@@ -7,18 +7,18 @@ from typing import Any
 
 import click
 
-from spectui.cli.options import Command, configuration, setting_options
+from spectui.cli.options import SERVER, Command, configuration, setting_options
 
 MIB = 1024 * 1024
 
 
 @click.command("devices", cls=Command)
-@setting_options()
+@setting_options("models", "devices", "speculation", without=SERVER)
 @click.option("--plan", is_flag=True, help="say what the models would take on each device, without loading them")
 def command(profile: str | None, config_path: Path | None, plan: bool, **values: Any) -> None:
-    """List the devices for models, with their kind and memory; --plan: what -m and -md would take on each.
+    """List the devices for models, and what a pair would take on each.
 
-    Exit code 1 if they do not fit.
+    With --plan the exit code is 1 if it does not fit.
     """
     from spectui.chat.figures.format import UNKNOWN
     from spectui.errors import UsageError

@@ -15,7 +15,7 @@ from spectui.cli.options import Command
 @click.command("doctor", cls=Command)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Try llama.cpp's kernels on this CPU, and look for what its build leaves unused on this machine.
+    """Test llama.cpp on this CPU, and find what its build leaves idle.
 
     Lists what was found, the dearest first, each with the command that mends it. Exits with 1 if something is lost.
     """

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectui.cli.measure.common import UNEVEN_SPEEDS, chosen_prompts, prepare_stdout, repeatable, tell_if_busy
+from spectui.cli.measure.common import (
+    UNEVEN_SPEEDS,
+    chosen_prompts,
+    prepare_stdout,
+    prompt_options,
+    repeatable,
+    tell_if_busy,
+)
 from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.measure.runs import columns, make_runs, results_file, results_option, told
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.models.server import server_engine, server_setup
-from spectui.cli.options import INTERRUPTED, SPELLED, Command, configuration, setting_options
+from spectui.cli.options import ENGINE, INTERRUPTED, SPELLED, Command, configuration, setting_options
+from spectui.cli.terminal import confirm, yes_option
 from spectui.errors import UsageError
 from spectui.knobs import title
 from spectui.measure.bench.settings import SWEPT
@@ -37,26 +44,18 @@ _PREDICT, _SEED = 80, 1
 
 
 @click.command("bench", cls=Command)
-@click.option("--prompts", "names", metavar="NAME,...", help=f"built-in prompts (default {_PROMPTS})")
-@click.option(
-    "-f",
-    "--file",
-    "prompt_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="your prompts: one a line, or a .jsonl file with conversations",
-)
+@prompt_options(_PROMPTS)
 @click.option("--runs", default=3, type=click.IntRange(1, 100), metavar="N", help="runs of each cell (default 3)")
 @click.option("--no-baselines", is_flag=True, help="leave out the target alone and the draft alone")
 @results_option
 @click.option("--resume", is_flag=True, help="go on with the runs in --results, or with the newest file of runs")
 @click.option("--show", is_flag=True, help="measure nothing: print what --results, or the newest file, has")
-@click.option("--yes", is_flag=True, help="do not ask before a long bench")
+@yes_option
 @click.option("--csv", "form", flag_value="csv", help="print a line of CSV for each setting and prompt")
 @click.option("--json", "form", flag_value="json", help="print one JSON object: every run, and what the table says")
 @live_option
-@setting_options(lists=SWEPT)
 @hub_options
+@setting_options(*ENGINE, lists=SWEPT)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -217,11 +216,7 @@ def _ask(left_s: float, runs: int, yes: bool) -> None:
     from spectui.measure.progress import duration
 
     click.echo(f"spectui: {runs} runs, about {duration(left_s)}.", err=True)
-    if left_s <= ASK_S or yes:
-        return
-    if not sys.stdin or not sys.stdin.isatty():
-        raise UsageError(f"This would take about {duration(left_s)}: add --yes, or compare fewer settings.")
-    click.confirm("Go on?", abort=True, err=True)
+    confirm(f"This would take about {duration(left_s)}", yes or left_s <= ASK_S, ", or compare fewer settings")
 
 
 def _print(runs: Sequence[Run], form: str | None) -> None:

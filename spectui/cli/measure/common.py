@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -18,10 +19,22 @@ if TYPE_CHECKING:
     from spectui.knobs import Knobs
     from spectui.measure.bench.prompt_files import Prompt
 
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
 json_option = click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
 
 SLOWER_PASSES = "The machine is busy ({other}), so passes may take longer than they need."
 UNEVEN_SPEEDS = "The machine is busy ({other}): speeds will be too low, and uneven."
+
+
+def prompt_options(default: str) -> Callable[[Decorated], Decorated]:
+    """Give a command `--prompts`, of which these are the default, and `-f`."""
+    names = click.option("--prompts", "names", metavar="NAME,...", help=f"built-in prompts (default {default})")
+    file = click.option(
+        "-f", "--file", "prompt_file", type=click.Path(path_type=Path), metavar="FILE",
+        help="your prompts: one a line, or a .jsonl file with conversations; - reads standard input",
+    )  # fmt: skip
+    return lambda function: names(file(function))
 
 
 def tell_if_busy(sentence: str) -> str:

@@ -13,24 +13,25 @@ from spectui.cli.measure.common import (
     chosen_prompts,
     json_option,
     prepare_stdout,
+    prompt_options,
     repeatable,
     tell_if_busy,
 )  # fmt: skip
 from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.measure.runs import columns, make_runs, results_file, results_option, told
 from spectui.cli.models.hub import fetched, hub_options
-from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
+from spectui.cli.options import ENGINE, INTERRUPTED, SERVER, Command, configuration, setting_options
 
 if TYPE_CHECKING:
     from spectui.measure.bench.results import Run
 
 _PROMPTS = "python,table,toaster,story"
+_PREDICT, _SEED = 64, 0
 
 
 @click.command("compare", cls=Command)
 @click.argument("drafts", nargs=-1, required=True, metavar="DRAFT...")
-@click.option("--prompts", "names", metavar="NAME,...", help=f"built-in prompts (default {_PROMPTS})")
-@click.option("--tokens", default=64, type=click.IntRange(8, 4096), metavar="N", help="length of a reply (default 64)")
+@prompt_options(_PROMPTS)
 @click.option("--runs", default=3, type=click.IntRange(1, 100), metavar="N", help="replies to each prompt (default 3)")
 @click.option(
     "--minutes",
@@ -42,15 +43,15 @@ _PROMPTS = "python,table,toaster,story"
 @results_option
 @json_option
 @live_option
-@setting_options("models", "devices", "speculation")
 @hub_options
+@setting_options(*ENGINE, without=SERVER)
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     drafts: tuple[str, ...],
     names: str | None,
-    tokens: int,
+    prompt_file: Path | None,
     runs: int,
     minutes: float,
     results: Path | None,
@@ -79,14 +80,14 @@ def command(
     from spectui.measure.report import tables
 
     settings = configuration(profile, config_path, values)
-    prompts = chosen_prompts(names, None, settings.setup.system, _PROMPTS)
+    prompts = chosen_prompts(names, prompt_file, settings.setup.system, _PROMPTS)
     prepare_stdout()
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     check_file(setup.model or "", "target")  # before the second in which other processes are watched
     named = [str(Path(draft).expanduser()) for draft in drafts]
     if setup.draft is not None and (values["draft"] is not None or hub_draft is not None):
         named.append(setup.draft)  # one of a profile is no part of this command
-    knobs = replace(repeatable(settings.knobs, 0, tokens), predict=tokens)
+    knobs = repeatable(settings.knobs, _SEED, _PREDICT)
     alone = replace(setup, draft=None, remember="off")
     file = results_file("compare", results)
     found = Comparison([Draft(name) for name in (NO_DRAFT, *named)], knobs, prompts, runs, 60 * minutes)

@@ -12,7 +12,7 @@ import click
 from spectui.cli.measure.common import SLOWER_PASSES, json_option, prepare_stdout, tell_if_busy
 from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.models.hub import fetched, hub_options
-from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
+from spectui.cli.options import INTERRUPTED, SERVER, Command, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
 
 _STOLEN = 0.05
@@ -21,9 +21,7 @@ _STOLEN = 0.05
 
 @click.command("costs", cls=Command)
 @click.option("--contexts", default="0,512,2048", metavar="N,N,...", help="context lengths (default 0,512,2048)")
-@click.option(
-    "--repetitions", default=5, type=click.IntRange(1, 1000), metavar="N", help="passes of each size (default 5)"
-)
+@click.option("--runs", default=5, type=click.IntRange(1, 1000), metavar="N", help="passes of each size (default 5)")
 @click.option(
     "--minutes",
     default=3.0,
@@ -33,14 +31,14 @@ _STOLEN = 0.05
 )
 @json_option
 @live_option
-@setting_options("models", "devices", "speculation")
 @hub_options
+@setting_options("models", "devices", "speculation", without=SERVER)
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     contexts: str,
-    repetitions: int,
+    runs: int,
     minutes: float,
     as_json: bool,
     live: bool,
@@ -50,7 +48,7 @@ def command(
     hub_draft: str | None,
     **values: Any,
 ) -> None:
-    """Measure what passes of a pair cost on this machine, and say which drafts pay.
+    """Measure what passes cost here, and say which drafts pay.
 
     Passes over 1 to 32 tokens are measured at several context lengths, for both models; the sizes at which the cost steps are
     marked. Ctrl+C ends the measurement and prints what there is.
@@ -80,7 +78,7 @@ def command(
             def call(function: Callable[..., Any], *arguments: Any) -> Any:
                 return outcome(worker, worker.call(function, *arguments), printer)
 
-            measure(call, lengths, repetitions, 60 * minutes, line, found, lambda: bool(stopped))
+            measure(call, lengths, runs, 60 * minutes, line, found, lambda: bool(stopped))
     except SpectuiError as error:
         problem = error
     finally:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from spectui.errors import SpectuiError, UsageError
+from spectui.cli.options import NewFile
+from spectui.errors import ExistsError, SpectuiError, UsageError
 
 if TYPE_CHECKING:
     from spectui.engine.protocol import SessionEngine
@@ -25,7 +26,7 @@ _WIDEST = 120
 
 results_option = click.option(
     "--results",
-    type=click.Path(path_type=Path),
+    type=NewFile(),
     metavar="FILE",
     help="write the runs to this file (default: a new one in the state directory)",
 )
@@ -45,14 +46,14 @@ def columns() -> int:
 
 
 def results_file(command: str, file: Path | None) -> Path:
-    """Where the runs go. Raises UsageError where that file exists."""
+    """Where the runs go. Raises ExistsError."""
     from spectui.measure.bench.results import new_file
 
     if file is None:
         return new_file(command)
     if file.exists():
-        hint = "--resume goes on with it, --show prints it, or " if command == "bench" else ""
-        raise UsageError(f"{file} exists: {hint}name another file.")
+        hint = "go on with it by --resume, print it by --show, or " if command == "bench" else ""
+        raise ExistsError(f"{file} exists already: {hint}name another with --results.")
     return file
 
 

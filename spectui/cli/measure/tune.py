@@ -15,13 +15,14 @@ from spectui.cli.measure.common import (
     chosen_prompts,
     json_option,
     prepare_stdout,
+    prompt_options,
     repeatable,
     tell_if_busy,
 )  # fmt: skip
 from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.measure.runs import columns, make_runs, results_file, results_option, told
 from spectui.cli.models.hub import fetched, hub_options
-from spectui.cli.options import INTERRUPTED, Command, configuration, setting_options
+from spectui.cli.options import ENGINE, INTERRUPTED, SERVER, Command, configuration, setting_options
 
 if TYPE_CHECKING:
     from spectui.config import Configuration
@@ -42,17 +43,14 @@ _OF_THE_MEASUREMENT = ("seed", "predict")
 
 @click.command("tune", cls=Command)
 @click.option("--minutes", default=5.0, type=click.FloatRange(0.05, 600), metavar="M", help="time to take (default 5)")
-@click.option("--prompts", "names", metavar="NAME,...", help=f"built-in prompts (default {_PROMPTS})")
-@click.option(
-    "-f", "--file", "prompt_file", type=click.Path(path_type=Path), metavar="FILE", help="your prompts, one a line"
-)
+@prompt_options(_PROMPTS)
 @click.option("--save", metavar="NAME", help="write what is fastest as a profile of the configuration file")
 @click.option("--replace", "replacing", is_flag=True, help="replace a profile that exists")
 @results_option
 @json_option
 @live_option
-@setting_options()
 @hub_options
+@setting_options(*ENGINE, without=SERVER)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -71,9 +69,10 @@ def command(
     hub_draft: str | None,
     **values: Any,
 ) -> None:
-    """Find the best fixed setting of a pair, say whether auto beats it, and what no setting gives.
+    """Find the fastest settings of a pair.
 
-    Ctrl+C ends the search and prints what is known until then.
+    They are the best fixed setting, or auto if that beats it; what no setting gives is said too. Ctrl+C ends the search and
+    prints what is known until then.
     """
     from spectui import paths
     from spectui.engine.demo import default_setup

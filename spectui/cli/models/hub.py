@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from spectui.cli.options import INTERRUPTED
+from spectui.cli.options import INTERRUPTED, Option
 from spectui.config import Configuration
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 from spectui.profiles.command_line import HUB_DRAFT, HUB_TARGET
+from spectui.reference import HEADINGS
 
 USUAL_QUANT = "Q4_K_M"
 """The default quantisation, as in llama.cpp."""
@@ -53,15 +54,17 @@ class HubModel(NamedTuple):
 
 
 def hub_options(function: Decorated) -> Decorated:
-    """Give a command `-hf` and `-hfd`."""
-    for name, flags, role in (
-        ("hub_draft", HUB_DRAFT, "draft"),
-        ("hub_target", HUB_TARGET, "target"),
-    ):
-        function = click.option(
-            *flags, name, metavar="USER/REPO[:QUANT]",
+    """Give a command that has `setting_options` `-hf` and `-hfd`, behind the flags that name files."""
+    options = [
+        Option(
+            [*flags, f"hub_{role}"], metavar="USER/REPO[:QUANT]", heading=HEADINGS["models"], rare=role == "draft",
             help=f"fetch the {role} from the Hugging Face hub (default {USUAL_QUANT}, else the first file)",
-        )(function)  # fmt: skip
+        )
+        for role, flags in (("draft", HUB_DRAFT), ("target", HUB_TARGET))
+    ]  # fmt: skip
+    parameters: list[click.Parameter] = function.__click_params__  # type: ignore[attr-defined]  # in reverse order
+    at = next(at for at, each in enumerate(parameters) if each.name == "draft")
+    parameters[at:at] = options
     return function
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,19 +44,21 @@ def read(path: Path, system: str) -> list[Prompt]:
     """The prompts of a file; empty lines are skipped. Raises UsageError.
 
     A file whose name ends in .jsonl has a line for each: a string, a list of {"role", "content"}, or an object with "prompt" or
-    "messages", and with "name" and "system" if wanted. In any other file each line is a prompt.
+    "messages", and with "name" and "system" if wanted. In any other file each line is a prompt, and in standard input (-).
     """
-    text = read_text(path, f"The prompt file {path}", LARGEST_FILE, "shorten it")
+    is_stdin = str(path) == "-" and sys.stdin is not None
+    name = "Standard input" if is_stdin else f"The prompt file {path}"
+    text = read_text(sys.stdin.buffer if is_stdin else path, name, LARGEST_FILE, "shorten it")
     found: list[Prompt] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             is_json = path.suffix == ".jsonl"
             prompt = _parsed(line, path, number, system) if is_json else Prompt("", _asked(line.strip(), system))
-            name = prompt.name or _short(prompt.messages[-1].content)
+            title = prompt.name or _short(prompt.messages[-1].content)
             taken = {each.name for each in found}
-            found.append(prompt._replace(name=name if name not in taken else f"{name} ({number})"))
+            found.append(prompt._replace(name=title if title not in taken else f"{title} ({number})"))
     if not found:
-        raise UsageError(f"The prompt file {path} is empty: write one prompt a line.")
+        raise UsageError(f"{name} is empty: write one prompt a line.")
     return found
 
 

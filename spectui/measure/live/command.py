@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -49,7 +49,8 @@ def arguments(measurement: Measurement, setup: Setup, knobs: Knobs, options: str
     more += ["--results", str(new_file(measurement.name))] if measurement.keeps_runs else []
     setup = _named(measurement, setup)
     # The options come last: of a flag that is given twice the last one counts.
-    return (measurement.name, "--live", "--config", os.devnull, *more, *flags(setup, knobs), *words)
+    sampling = _SAMPLING if measurement.keeps_runs else ()
+    return (measurement.name, "--live", "--config", os.devnull, *more, *flags(setup, knobs, sampling), *words)
 
 
 def results_of(arguments: Sequence[str]) -> Path | None:
@@ -58,13 +59,13 @@ def results_of(arguments: Sequence[str]) -> Path | None:
     return Path(named[-1]) if named else None
 
 
-def flags(setup: Setup, knobs: Knobs) -> list[str]:
-    """The models, the settings that differ from the defaults, and always the temperature."""
+def flags(setup: Setup, knobs: Knobs, sampling: Collection[str] = _SAMPLING) -> list[str]:
+    """The models, the settings that differ from the defaults, and always the temperature; of the knobs those in `sampling`."""
     written = []
     for owner in (setup, knobs):
         for key, default, spec in specs(type(owner)):
             value = getattr(owner, key)
-            if (value != default or key == "temperature") and (owner is setup or key in _SAMPLING):
+            if (value != default or key == "temperature") and (owner is setup or key in sampling):
                 for each in map(escaped, value) if isinstance(value, tuple) else [str(value)]:
                     written += [spec.flags[0], each]
     return written

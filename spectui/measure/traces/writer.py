@@ -13,6 +13,7 @@ from pathlib import Path
 
 from spectui.engine.events import Event, Notice
 from spectui.engine.protocol import Traceable, also
+from spectui.errors import ExistsError
 from spectui.measure.traces.format import FAULTS, SCHEMA, Encoder, TraceError, read_header
 
 COLLECT_S = 0.5
@@ -23,7 +24,10 @@ class TraceWriter:
     """Writes a worker's events from now on. Reports a failure once, as a notice among the worker's events."""
 
     def __init__(self, file: Path, worker: Traceable) -> None:
-        """Replaces an older trace of this name. Raises TraceError where the file cannot be written, or is something else."""
+        """Replaces an older trace of this name.
+
+        Raises ExistsError where the file is something else, and TraceError where it cannot be written.
+        """
         self._file = file
         self._worker = worker
         self._encoder = Encoder(worker.knobs)
@@ -84,7 +88,7 @@ class TraceWriter:
 
 
 def _open(file: Path) -> int:
-    """Raises OSError, and TraceError where the file is no trace."""
+    """Raises OSError, and where the file is no trace ExistsError or TraceError."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)  # without the flag a pipe would block
     try:
         kind = os.fstat(descriptor)
@@ -95,7 +99,7 @@ def _open(file: Path) -> int:
             except TraceError:
                 pass  # of another version, but a trace
             except FAULTS:
-                raise TraceError(f"{file} exists and is no trace ({SCHEMA}): choose another name.") from None
+                raise ExistsError(f"{file} exists already and is no trace ({SCHEMA}): name another.") from None
             os.lseek(descriptor, 0, os.SEEK_SET)
             os.ftruncate(descriptor, 0)
         elif not stat.S_ISREG(kind.st_mode) and not stat.S_ISCHR(kind.st_mode):

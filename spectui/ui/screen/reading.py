@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spectui.chat.history.snapshot import exported
 from spectui.chat.sentences import NOTHING_SAID
-from spectui.errors import SpectuiError
+from spectui.errors import ExistsError, SpectuiError
 from spectui.speculation.records import Round, Token
 from spectui.store import export
 from spectui.text import printable
@@ -134,7 +134,7 @@ class Reading:
 
         try:
             file = await asyncio.to_thread(exported(self._screen.session, name, replace=replace))
-        except export.ExistsError as error:
+        except ExistsError as error:
 
             def answer(yes: bool | None) -> None:
                 if yes:

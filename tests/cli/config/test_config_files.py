@@ -89,7 +89,7 @@ def test_a_name_that_exists_is_not_replaced_unasked(directory: Path) -> None:
     file.write_text(COMMENTED)
     result = spectui("import", "-", "--as", "code", typed="llama-server -m x.gguf")
     assert (result.exit_code, result.stderr) == (
-        1, f"spectui: {file} has a profile 'code' already: --replace it, or give this one another name.\n"
+        2, f"spectui: {file} has a profile 'code' already: --replace it, or give this one another name.\n"
     )  # fmt: skip
     assert file.read_text() == COMMENTED
     assert spectui("import", "-", "--as", "code", "--replace", typed="llama-server -m x.gguf").exit_code == 0
@@ -175,12 +175,12 @@ def test_an_existing_file_is_not_replaced_unasked(directory: Path) -> None:
     (directory / "config.toml").write_text(COMMENTED)
     (directory / "out.ini").write_text("mine")
     arguments = ("export", "--to", "preset", "code", "-m", "/m/x.gguf", "-o", "out.ini")
-    assert spectui(*arguments).stderr == (
-        "spectui: out.ini exists already and was not changed: --replace it, or write to another file.\n"
-    )
+    assert spectui(*arguments).stderr == ("spectui: out.ini exists already: --replace it, or name another with -o.\n")
     assert (directory / "out.ini").read_text() == "mine"
     assert spectui(*arguments, "--replace").exit_code == 0
-    assert (directory / "out.ini").read_text().startswith("version = 1\n")
+    written = (directory / "out.ini").read_text()
+    assert written.startswith("version = 1\n")
+    assert spectui(*arguments[:-1], "-").stdout == written
 
 
 @pytest.mark.parametrize("rest", ["", " -ngl 99"])

@@ -29,7 +29,7 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     setup = tiny_setup(tmp_path)
     return [
         "compare", str(setup.draft), str(tmp_path / "none.gguf"), "-m", str(setup.model), "-c", "512", "-t", "1",
-        "--no-profile", "--requantise-draft", "off", "--prompts", "story,toaster", "--tokens", "16", "--runs", "2",
+        "--no-profile", "--requantise-draft", "off", "--prompts", "story,toaster", "-n", "16", "--runs", "2",
     ]  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def test_the_drafts_stand_in_a_table_of_their_own_and_in_that_of_the_speeds(argu
 
 
 def test_a_draft_that_is_named_as_in_a_chat_is_compared_too(arguments: list[str], tmp_path: Path) -> None:
-    done = CliRunner().invoke(root, [*arguments, "-md", str(tmp_path / "other.gguf"), "--tokens", "8", "--json"])
+    done = CliRunner().invoke(root, [*arguments, "-md", str(tmp_path / "other.gguf"), "-n", "8", "--json"])
     assert done.exit_code == 0, done.output
     names = [Path(draft["path"]).name for draft in json.loads(done.stdout)["drafts"]]
     assert names == ["draft.gguf", "none.gguf", "other.gguf"]

@@ -162,7 +162,7 @@ def invoke(*arguments: str) -> Result:
 
 
 def test_every_figure_can_be_computed_from_the_json(pair: list[str]) -> None:
-    done = invoke(*pair, "--contexts", "0,64", "--repetitions", "3", "--json")
+    done = invoke(*pair, "--contexts", "0,64", "--runs", "3", "--json")
     assert done.exit_code == 0, done.output
     assert "The machine is busy (make uses 90 % of a core)" in done.stderr
     found = json.loads(done.stdout)
@@ -180,7 +180,7 @@ def test_every_figure_can_be_computed_from_the_json(pair: list[str]) -> None:
 
 
 def test_a_context_that_does_not_fit_is_left_out_in_a_sentence(pair: list[str]) -> None:
-    arguments = (*pair, "-cd", "512", "--contexts", "0,256,512", "--repetitions", "1")
+    arguments = (*pair, "-cd", "512", "--contexts", "0,256,512", "--runs", "1")
     done = invoke(*arguments)
     assert done.exit_code == 0, done.output
     told = [line for line in done.stdout.splitlines() if line.startswith("Behind ")]
@@ -188,7 +188,7 @@ def test_a_context_that_does_not_fit_is_left_out_in_a_sentence(pair: list[str]) 
         "Behind 256 and 512 tokens the target was not measured: passes need 32 tokens more, and its context holds 256 (-c).",
         "Behind 512 tokens the draft was not measured: passes need 32 tokens more, and its context holds 512 (-cd).",
     ]
-    alone = invoke(*pair, "--contexts", "4096", "--repetitions", "1")
+    alone = invoke(*pair, "--contexts", "4096", "--runs", "1")
     assert alone.stdout.startswith("Nothing was measured.\nBehind 4096 tokens the target was not measured: ")
     found = json.loads(invoke(*arguments, "--json").stdout)
     assert found["left_out"][0] == {"model": "target", "context": 256, "n_ctx": 256} and len(found["left_out"]) == 3
@@ -203,7 +203,7 @@ def test_ctrl_c_prints_what_was_measured(pair: list[str], monkeypatch: pytest.Mo
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(progress.ProgressLine, "__call__", interrupt)
-    done = invoke(*pair, "--contexts", "0", "--repetitions", "200", "--json")
+    done = invoke(*pair, "--contexts", "0", "--runs", "200", "--json")
     assert done.exit_code == 130
     found = json.loads(done.stdout)
     assert not found["complete"]
@@ -212,7 +212,7 @@ def test_ctrl_c_prints_what_was_measured(pair: list[str], monkeypatch: pytest.Mo
 
 def test_another_ctrl_c_while_it_prints_ends_it_at_once(pair: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "text_lines", lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    done = invoke(*pair, "--contexts", "0", "--repetitions", "1")
+    done = invoke(*pair, "--contexts", "0", "--runs", "1")
     assert (done.exit_code, done.stdout) == (130, "")
     assert "Traceback" not in done.stderr
 
@@ -222,7 +222,7 @@ def test_another_ctrl_c_while_it_prints_ends_it_at_once(pair: list[str], monkeyp
     [
         (["--contexts", "a,b"], "--contexts is numbers of tokens with commas, such as 0,512, not 'a,b'."),
         (["--contexts", "-1"], "--contexts is numbers of tokens"),
-        (["--repetitions", "0"], "0 is not in the range"),
+        (["--runs", "0"], "0 is not in the range"),
         (["--minutes", "0"], "0.0 is not in the range"),
     ],
 )

@@ -54,7 +54,7 @@ def killed(
 
 
 def test_costs(pair: list[str], server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ["costs", *pair, "--contexts", "0", "--repetitions", "1000", "--json"]
+    arguments = ["costs", *pair, "--contexts", "0", "--runs", "1000", "--json"]
     done = killed(monkeypatch, server, lambda done, what: done > 0.005, arguments)
     found = json.loads(done.stdout)
     assert not found["complete"]
@@ -64,7 +64,7 @@ def test_costs(pair: list[str], server: Server, monkeypatch: pytest.MonkeyPatch)
 
 def test_compare(pair: list[str], server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     draft = pair[pair.index("-md") + 1]
-    arguments = ["compare", draft, *pair, "--prompts", "story,toaster", "--tokens", "200", "-c", "512", "--json"]
+    arguments = ["compare", draft, *pair, "--prompts", "story,toaster", "-n", "200", "-c", "512", "--json"]
     done = killed(monkeypatch, server, lambda done, what: what.startswith("story, suffix lookup"), arguments)
     found = json.loads(done.stdout)
     assert not found["complete"] and {run["prompt"] for run in found["runs"]} == {"story"}

@@ -229,7 +229,7 @@ def test_without_history_there_is_no_list_and_an_export_all_the_same(tmp_path: P
     chat = Chat("/chats", "/export", "add two", "/export", "/export", "/export a/b", "/export x.json", here=tmp_path)
     assert chat.aside.splitlines() == [
         "Chats are not saved: --no-history is on.", "Nothing was said yet.",
-        f"{tmp_path / 'add-two.md'} is there already. /export NAME takes another name.",
+        f"{tmp_path / 'add-two.md'} exists already. /export NAME takes another name.",
         "'a/b.md' is no plain file name: give one without directories, such as chat.md.",
     ]  # fmt: skip
     assert (tmp_path / "add-two.md").read_text().endswith("## You\n\nadd two\n\n## Reply\n\nYou said ADD TWO.\n")

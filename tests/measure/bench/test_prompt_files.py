@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
+
 import pytest
 
 from spectui.engine.events import Message
@@ -67,3 +70,10 @@ def test_an_unknown_name_lists_those_there_are():
     with pytest.raises(UsageError, match="toaster"):
         built_in(["python", "haskell"], "")
     assert [each.name for each in built_in(["chess", "chess"], "")] == ["chess"]
+
+
+def test_standard_input_has_a_prompt_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\n\ntwo\n")))
+    assert [prompt.name for prompt in read(Path("-"), "")] == ["one", "two"]
+    with pytest.raises(UsageError, match=r"^Standard input is empty: write one prompt a line\.$"):
+        read(Path("-"), "")

@@ -126,7 +126,7 @@ def test_it_ends_when_the_window_is_killed(quick, prompts):
 
 
 def test_the_costs_are_shown_at_the_end(quick):
-    with measuring("costs", *quick, "--contexts", "0", "--repetitions", "3") as process:
+    with measuring("costs", *quick, "--contexts", "0", "--runs", "3") as process:
         wait_until(lambda: not process.running)
     assert process.code == 0, process.notices
     assert any("As a fixed length" in line for line in process.view.lines) and process.view.winner is None
@@ -153,7 +153,7 @@ def test_settings_of_the_environment_are_not_its_own(monkeypatch):
 
 
 def test_drafts_are_compared_row_by_row(quick, tmp_path):
-    with measuring("compare", *quick, "--tokens", "8", "--prompts", "story", "--temp", "0") as process:
+    with measuring("compare", *quick, "-n", "8", "--prompts", "story", "--temp", "0") as process:
         wait_until(lambda: not process.running)
     assert process.code != 0, "it names no draft"
     with measuring(
@@ -161,7 +161,7 @@ def test_drafts_are_compared_row_by_row(quick, tmp_path):
         quick[3],
         *quick[:2],
         *quick[4:],
-        "--tokens",
+        "-n",
         "8",
         "--prompts",
         "story",

@@ -12,6 +12,7 @@ import pytest
 
 from spectui.engine.events import Event, Notice
 from spectui.engine.worker import Worker
+from spectui.errors import ExistsError
 from spectui.measure.traces import writer as room
 from spectui.measure.traces.format import TraceError
 from spectui.measure.traces.reader import Trace
@@ -79,7 +80,7 @@ def test_an_older_trace_is_replaced_and_nothing_else(tmp_path: Path):
         say(worker, chat()[:2])
     assert len(list(Trace(tmp_path / "old"))) == 2
     (tmp_path / "notes").write_text("my notes\n")
-    with pytest.raises(TraceError, match="is no trace"):
+    with pytest.raises(ExistsError, match="is no trace"):
         TraceWriter(tmp_path / "notes", Worker())
     assert (tmp_path / "notes").read_text() == "my notes\n"
 

@@ -266,7 +266,7 @@ async def test_a_comparison_fills_its_table(window: Window, tmp_path: Path) -> N
     async with window(setup, size=(160, 42)) as (app, pilot):
         await opened(pilot)
         await pilot.press("tab", "tab", "tab", "ctrl+u")
-        await paste(pilot, f"{setup.draft} --prompts story,toaster --tokens 8")
+        await paste(pilot, f"{setup.draft} --prompts story,toaster -n 8")
         await pilot.press("enter")
         await wait_until(pilot, lambda: "Done." in one_line(app))
         await laid_out(pilot)

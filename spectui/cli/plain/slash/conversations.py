@@ -7,7 +7,7 @@ from datetime import datetime
 from spectui.chat.history.snapshot import exported
 from spectui.chat.sentences import NOT_SAVED, NOTHING_SAID, nothing_found
 from spectui.cli.plain.slash.command import Chat, Run, numbered
-from spectui.errors import UsageError
+from spectui.errors import ExistsError, UsageError
 from spectui.store import export
 from spectui.store.records import Summary
 
@@ -53,7 +53,7 @@ def _export(chat: Chat, rest: str) -> None:
         raise UsageError(NOTHING_SAID)
     try:
         file = exported(chat.session, rest or export.file_name(chat.session.title))()
-    except export.ExistsError as error:
+    except ExistsError as error:
         raise UsageError(f"{error} /export NAME takes another name.") from error
     chat.output(f"Written: {file}")
 
