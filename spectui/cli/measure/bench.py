@@ -53,6 +53,9 @@ _PREDICT, _SEED = 80, 1
 @yes_option
 @click.option("--csv", "form", flag_value="csv", help="print a line of CSV for each setting and prompt")
 @click.option("--json", "form", flag_value="json", help="print one JSON object: every run, and what the table says")
+@click.option(
+    "--report", is_flag=True, help="print Markdown that can be sent to others (with --json, JSON): no texts, no paths"
+)
 @live_option
 @hub_options
 @setting_options(*ENGINE, lists=SWEPT)
@@ -69,6 +72,7 @@ def command(
     show: bool,
     yes: bool,
     form: str | None,
+    report: bool,
     live: bool,
     profile: str | None,
     config_path: Path | None,
@@ -83,10 +87,12 @@ def command(
     from spectui.measure.bench import results as stored
 
     prepare_stdout()
+    if report and form == "csv":
+        raise UsageError("--report is Markdown, or JSON with --json: leave out --csv.")
     old = resume or show
     file = (results or stored.newest_file("bench")) if old else results_file("bench", results)
     if show:
-        _print(stored.read(file), form)
+        _print(stored.read(file), form, report)
         return
     from spectui.gguf_files.compatibility import drafting_heads
     from spectui.measure.bench.conditions import check_same, conditions
@@ -107,7 +113,7 @@ def command(
     done = stored.read(file) if resume else []
     check_same(file, done, conditions(setup, knobs), prompts)
     made = _measure(setup, knobs, cells, done, file, yes, progress_line(live))
-    _print(made.runs, form)
+    _print(made.runs, form, report)
     click.echo(f"spectui: The runs are in {file}; --resume goes on with them, --show prints them.", err=True)
     if made.problem is not None:
         raise made.problem
@@ -196,7 +202,7 @@ def _measure(
     def plan() -> runner.Plan:
         models.load(setup)
         tell_if_busy(UNEVEN_SPEEDS)
-        if other := next((run.kernels for run in done if run.kernels != models.kernels), None):
+        if other := next((run.kernels for run in done if run.kernels != models.facts["kernels"]), None):
             raise UsageError(
                 f"The runs in {file} were made with other kernels ({other}): repeat that, or leave out --resume."
             )
@@ -219,12 +225,15 @@ def _ask(left_s: float, runs: int, yes: bool) -> None:
     confirm(f"This would take about {duration(left_s)}", yes or left_s <= ASK_S, ", or compare fewer settings")
 
 
-def _print(runs: Sequence[Run], form: str | None) -> None:
+def _print(runs: Sequence[Run], form: str | None, report: bool) -> None:
     from spectui.measure.bench.summary import summarise
-    from spectui.measure.report import tables
+    from spectui.measure.report import shared, tables
 
+    runs = shared.anonymous(runs) if report else runs
     summary = summarise(runs)
-    if form == "json":
+    if report and form is None:
+        click.echo(shared.as_markdown(summary), nl=False)
+    elif form == "json":
         click.echo(tables.as_json(summary, runs))
     elif form == "csv":
         click.echo(tables.as_csv(summary).rstrip("\n"))

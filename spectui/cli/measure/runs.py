@@ -84,7 +84,7 @@ def make_runs(
         out = ResultsFile(file, before)
         with stopping(worker.stop) as stopped:
             for run in measure(models, plan(), knobs, shared):
-                run = replace(run, kernels=models.kernels)
+                run = replace(run, **models.facts)
                 made.append(run)
                 out.append(run)
                 tell(made)

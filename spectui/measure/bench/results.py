@@ -36,7 +36,8 @@ class Run:
     of the reply and of the prompt. `prompt_s`: until it was read, by the draft model too; a server may not tell
     that and `prompt_tokens`. `stolen`: the share of the cores, in
     0..1, that a shared host gave to others meanwhile. `busy`: the busiest other process, "" on a quiet machine. `kernels`: what
-    multiplied the pair's weights, in a sentence. `stage`: of a plan that adapts, what the run was for;
+    multiplied the pair's weights, in a sentence. `models`: what was loaded, and where its layers are; `devices`: all that
+    there are. `stage`: of a plan that adapts, what the run was for;
     in "finals", the only ones that are judged there, the seed is that many `repetition`s higher. `length`: tokens of the
     reply that a person wants, if it is another than this one's; 0: as long as this one.
     """
@@ -63,6 +64,8 @@ class Run:
     draft_bytes: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     kernels: str = ""
+    models: str = ""
+    devices: str = ""
     machine: Mapping[str, str] = field(default_factory=dict)
     stage: str = ""
     length: int = 0

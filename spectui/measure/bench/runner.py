@@ -11,8 +11,9 @@ from datetime import datetime, timezone
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from spectui.chat.figures.format import size
 from spectui.chat.sentences import kernels_used
-from spectui.engine.events import Finished, Loaded, LoadFailed, Message
+from spectui.engine.events import Finished, Loaded, LoadFailed, Message, ModelInfo
 from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -65,8 +66,8 @@ class EngineModels:
         self._worker = worker
         self._setup = setup
         self._loaded: Setup | None = None
-        self.kernels = ""
-        """What multiplies the weights of the models that were loaded first, in a sentence."""
+        self.facts: dict[str, Any] = {}
+        """Of the models that were loaded first, what a run keeps: `kernels`, `models` and `devices` of `Run`."""
         self._draft: str | None = None  # the file that drafts: a copy of the draft, where that is cheaper
         self._warm = False
 
@@ -75,7 +76,11 @@ class EngineModels:
         self._loaded, self._warm = None, False
         loaded = self.call(_load, setup)
         self._loaded = setup
-        self.kernels = self.kernels or kernels_used(loaded.target, loaded.draft)
+        self.facts = self.facts or {
+            "kernels": kernels_used(loaded.target, loaded.draft),
+            "models": ", drafted by ".join(_in_words(each) for each in (loaded.target, loaded.draft) if each),
+            "devices": ", ".join(f"{each.name} {each.description} ({size(each.total)})" for each in loaded.devices),
+        }
         if loaded.draft is not None:
             self._draft = loaded.draft.path
         return loaded
@@ -115,6 +120,12 @@ class EngineModels:
             return future.result()
         except Interrupted:
             raise SpectuiError("It was stopped.") from None
+
+
+def _in_words(model: ModelInfo) -> str:
+    """ "qwen2 1.5B Q8_0 (1.8 GB) on CUDA0"."""
+    weights = f" ({size(model.bytes)})" if model.bytes else ""
+    return f"{model.description}{weights} on {', '.join(model.devices) or 'the CPU'}"
 
 
 def _load(session: Session, setup: Setup) -> Loaded:

@@ -1,0 +1,111 @@
+"""A report of runs that a person can send to others: no text, address or path of theirs is in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePath, PureWindowsPath
+from typing import Any
+
+from spectui.config import SETTINGS, shown
+from spectui.knobs import title
+from spectui.measure.bench.results import Run
+from spectui.measure.bench.summary import Summary, remarks
+from spectui.measure.prompts import PROMPTS
+from spectui.measure.report.tables import LEGEND, columns, head
+
+_GIVEN = "given"
+"""In place of a value that can be a person's own text."""
+
+_TECHNICAL = ("", "N", "NAMES", "N,N,...", "PATTERN=BUFFER,...")
+"""What values are called that say nothing of a person: numbers, choices, devices, shares and tensors."""
+
+_PATH = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\]{1,2}(?:[^\s,;:'\"()/\\]+[/\\])*(?=[^\s/\\])")
+_ADDRESS = re.compile(r"\w+://[^\s,;'\")\]]+|\[[^\]]*\]|\b[\w.-]+:\d{2,5}\b|\b\d+\.\d+\.\d+\.\d+\b")
+
+
+def anonymous(runs: Sequence[Run]) -> list[Run]:
+    """The runs without what is a person's own. What was equal, as prompts and texts, is equal still."""
+    prompts = _names((run.prompt for run in runs), lambda name: name if name in PROMPTS else "own prompt")
+    asked = _names((run.prompt_text for run in runs), lambda digest: "prompt")
+    texts = _names((run.text for run in runs), lambda digest: "text")
+    servers = _names((run.setting.server for run in runs), lambda name: name and "server")
+    drafts = _names((run.setting.draft for run in runs), _file)
+    return [
+        replace(
+            run,
+            target=_file(run.target),
+            draft=_file(run.draft),
+            setting=replace(run.setting, server=servers[run.setting.server], draft=drafts[run.setting.draft]),
+            prompt=prompts[run.prompt],
+            prompt_text=asked[run.prompt_text],
+            text=texts[run.text],
+            busy=re.sub(r"^.* uses ", "another program uses ", run.busy),
+            settings={key: _value(key, value) for key, value in run.settings.items()},
+            kernels=_bare(run.kernels),
+            models=_bare(run.models),
+            devices=_bare(run.devices),
+        )
+        for run in runs
+    ]
+
+
+def as_markdown(summary: Summary) -> str:
+    """What was measured with what, and the table; of runs that are `anonymous`."""
+    return "\n".join(_lines(summary)) + "\n"
+
+
+def _lines(summary: Summary) -> Iterator[str]:
+    yield head(summary)
+    if not summary.runs:
+        return
+    run = summary.runs[-1]
+    facts: dict[str, Any] = {
+        "models": run.models,
+        "devices": run.devices,
+        "settings": ", ".join(f"{title(key)} {shown(value)}" for key, value in run.settings.items()) or "the defaults",
+        **run.machine,
+        "measured": run.when,
+    }
+    yield ""
+    yield from (f"- {name}: {fact}" for name, fact in facts.items() if fact)
+    heads, rows = columns(summary)
+    yield from ("", _row(heads), _row(["---", *["---:"] * (len(heads) - 1)]), *map(_row, rows))
+    yield ""
+    yield LEGEND
+    yield ""
+    yield from (f"- {remark}" for remark in remarks(summary))
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(re.sub(r"([|*])", r"\\\1", cell) for cell in cells) + " |"
+
+
+def _names(values: Iterable[str], name_of: Callable[[str], str]) -> Mapping[str, str]:
+    """A name for each value, which no other one has."""
+    found: dict[str, str] = {}
+    for value in dict.fromkeys(values):
+        name, number = name_of(value), 1
+        while name and name in found.values():
+            number += 1
+            name = f"{name_of(value)} {number}"
+        found[value] = name
+    return found
+
+
+def _file(path: str) -> str:
+    return PureWindowsPath(PurePath(path).name).name
+
+
+def _value(key: str, value: Any) -> Any:
+    spec = SETTINGS[key].spec if key in SETTINGS else None
+    if spec is None or spec.metavar not in _TECHNICAL:
+        return _GIVEN
+    return _bare(value) if isinstance(value, str) else value
+
+
+def _bare(text: str) -> str:
+    """Without the directories of paths, and without addresses."""
+    home = str(Path.home())  # it may have spaces
+    return _PATH.sub("", _ADDRESS.sub("[address]", text.replace(home, "~") if len(home) > 1 else text))
