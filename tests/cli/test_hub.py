@@ -47,6 +47,7 @@ class FakeHub(ModuleType):
         self.errors.RepositoryNotFoundError = type("RepositoryNotFoundError", (Exception,), {})
         self.errors.GatedRepoError = type("GatedRepoError", (self.errors.RepositoryNotFoundError,), {})
         self.directory = directory
+        self.files: tuple[str, ...] = FILES
         self.fetched: list[str] = []
         self.cached: tuple[str, ...] = ()
         self.listing: BaseException | None = None
@@ -57,7 +58,7 @@ class FakeHub(ModuleType):
             raise self.listing
         if repository != "user/big-GGUF":
             raise self.errors.RepositoryNotFoundError("404")
-        return SimpleNamespace(siblings=[SimpleNamespace(rfilename=file) for file in FILES])
+        return SimpleNamespace(siblings=[SimpleNamespace(rfilename=file) for file in self.files])
 
     def hf_hub_download(self, repository: str, file: str) -> str:
         if self.downloading is not None:
@@ -107,6 +108,26 @@ def test_all_parts_of_a_split_model_are_fetched_and_the_first_is_loaded(monkeypa
     _, setup = run(monkeypatch, "--hf-repo", "user/big-GGUF:BF16")
     assert hub.fetched == list(FILES[-2:])
     assert setup.model == str(hub.directory / FILES[-2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fetched"),
+    [
+        (("-hf", "user/big-GGUF"), ["big-Q4_K_M.gguf", "mtp-big-Q4_K_M.gguf"]),
+        (("-hf", "user/big-GGUF:Q8_0"), ["big-Q8_0.gguf", "mtp-big-BF16.gguf"]),
+        (("-hf", "user/big-GGUF", "--drafter", "suffix"), ["big-Q4_K_M.gguf"]),
+        (("-hf", "user/big-GGUF", "-hfd", "user/big-GGUF:Q4_K_S"), ["big-Q4_K_M.gguf", "big-Q4_K_S.gguf"]),
+        (("-hf", "user/big-GGUF", "-md", "/m/small.gguf"), ["big-Q4_K_M.gguf"]),
+        (("-hf", "user/big-GGUF:BF16"), list(FILES[-2:])),  # they lie in another directory
+    ],
+)
+def test_the_heads_of_a_target_are_fetched_with_it(
+    monkeypatch: pytest.MonkeyPatch, hub: FakeHub, arguments: Sequence[str], fetched: Sequence[str]
+):
+    hub.files = ("mtp-big-BF16.gguf", "mtp-big-Q4_K_M.gguf", *FILES)
+    _, setup = run(monkeypatch, *arguments)
+    assert hub.fetched == fetched
+    assert setup.model == str(hub.directory / fetched[0])
 
 
 @pytest.mark.parametrize(

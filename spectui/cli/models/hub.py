@@ -77,7 +77,9 @@ def fetched(settings: Configuration, target: str | None, draft: str | None) -> S
         if settings.origins[key].startswith("flag "):
             given = settings.origins[key].removeprefix("flag ")
             raise UsageError(f"{given} names a file and {flag} a repository of the hub: give one of them.")
-        file = str(fetch(named(value, flag), flag))
+        alone = key == "draft" or draft is not None or setup.draft is not None
+        heads = not alone and settings.knobs.drafter in ("auto", "model", "mtp")
+        file = str(fetch(named(value, flag), flag, heads))
         setup = replace(setup, model=file) if key == "model" else replace(setup, draft=file)
     return setup
 
@@ -90,13 +92,16 @@ def named(value: str, flag: str) -> HubModel:
     return HubModel(found[1], found[2] or "")
 
 
-def fetch(model: HubModel, flag: str) -> Path:
-    """The model's file, or its first part, downloaded into the hub's cache if needed."""
+def fetch(model: HubModel, flag: str, heads: bool = False) -> Path:
+    """The model's file, or its first part, downloaded into the hub's cache if needed. `heads`: with a file of its heads."""
     try:
         import huggingface_hub as hub
     except ImportError:
         raise SpectuiError(NO_CLIENT.format(flag=flag)) from None
-    chosen = choose(_files(hub, model.repository), model)
+    files = _files(hub, model.repository)
+    chosen = choose(files, model)
+    if heads:
+        chosen += _heads(files, chosen[0])
     # The client's errors come from whichever HTTP library it was built on, so they have no base of their own.
     try:
         first, *_ = [_download(hub, model.repository, file) for file in chosen]
@@ -168,6 +173,19 @@ def choose(files: Sequence[str], model: HubModel) -> list[str]:
         return [first]
     stem = _PART.sub("", first)
     return sorted(file for file in files if _part(file) is not None and _PART.sub("", file) == stem)
+
+
+def _heads(files: Sequence[str], model: str) -> list[str]:
+    """The file of heads (MTP) in the model's directory, at best with its quantisation; [] without one."""
+    quants = {each[1].upper() for each in _QUANT.finditer(Path(model).name)}
+    found = [
+        file
+        for file in files
+        if Path(file).parent == Path(model).parent and re.fullmatch(r"mtp-.*\.gguf", Path(file).name, re.IGNORECASE)
+    ]
+    return sorted(
+        found, key=lambda file: (quants.isdisjoint(each[1].upper() for each in _QUANT.finditer(file)), len(file))
+    )[:1]
 
 
 def _part(file: str) -> int | None:
