@@ -55,6 +55,17 @@ def test_each_origin_has_a_colour_that_can_be_read(theme: Theme) -> None:
     assert contrast(theme.foreground or "", theme.background) >= 7
 
 
+@pytest.mark.parametrize("theme", SHIPPED, ids=lambda theme: theme.name)
+def test_the_accent_is_no_origins_colour(theme: Theme) -> None:
+    """Else what is merely pointed out would look like a correction."""
+    accent = Color.parse(theme.accent or "")
+    assert contrast(theme.accent or "", theme.background or "") >= 4.5
+    for name in ORIGIN_DEFAULTS:
+        origin = Color.parse(theme.variables[name])
+        apart = max(abs(one - other) for one, other in zip(accent.rgb, origin.rgb, strict=True))
+        assert apart >= (8 if theme.name == "spectui-mono" else 60), name
+
+
 def test_high_contrast_is_higher_and_mono_is_grey() -> None:
     themes = {theme.name: theme for theme in SHIPPED}
     high = themes["spectui-high-contrast"]
