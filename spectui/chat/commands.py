@@ -38,9 +38,10 @@ class Command(NamedTuple):
         return f"/{self.slash} {self.arguments}".rstrip()
 
 
-def _page(number: int, page: str, slash: str = "", plain: str = "") -> Command:
-    name = f"page.{page.replace('/', '')}"
-    return Command(name, f"Page: {page}", f"See the panel's page: {page}", f"alt+{number}", slash, plain=plain)
+def _page(number: int, page: str, slash: str = "", plain: str = "", arguments: str = "") -> Command:
+    return Command(
+        f"page.{page}", f"Page: {page}", f"See the panel's page: {page}", f"alt+{number}", slash, arguments, plain
+    )
 
 
 PANEL = (
@@ -53,9 +54,8 @@ PANEL = (
     Command("policy", "Policy", "How long drafts are: turn on by one", "f9"),
     Command("page", "Page", "See the panel's next page", "f10,ctrl+t", shown=True),
     _page(1, "now", "stats", "how fast it is, and whether drafting pays"),
-    *(_page(number, page) for number, page in enumerate(("rounds", "positions", "time", "machine"), 2)),
-    _page(6, "knobs", "set", "say or turn knobs; they act at once")._replace(arguments="[KNOB [VALUE]]"),
-    _page(7, "a/b"),
+    *(_page(number, page) for number, page in enumerate(("rounds", "details", "machine"), 2)),
+    _page(5, "settings", "set", "say or turn knobs; they act at once", "[KNOB [VALUE]]"),
     Command("think", "Think", "Have the model think before its replies, or not", "alt+h", "think", "[on|off]"),
     Command("profile", "Next profile", "Turn the knobs to the next profile of the configuration", "alt+p", "profile", "[NAME]",
             "list profiles, or turn the knobs to one"),
@@ -77,7 +77,7 @@ CHAT = (
             "load other models, by number or file; alone: these again", shown=True),
     # Alt+M comes first, because Ctrl+L loads again after a failed load.
     Command("models", "Models", "Choose target and draft out of the files on this machine", "alt+m,ctrl+l", "models", "[WORDS]",
-            "list the models of this machine, and which can draft for which"),
+            "list the models of this machine, and which can draft for which", shown=True),
     Command("measure", "Measure", "Measure the pair: bench, costs, tune and compare", "alt+r"),
     Command("go-on", "Go on", "Go on with the last conversation", "ctrl+o", shown=True),
     Command("safe-way", "Safe way", "Load the models in the way that asks least of llama.cpp", "ctrl+s", "safe", shown=True),
@@ -143,8 +143,8 @@ COMMANDS: Mapping[str, Command] = {each.id: each for group in GROUPS.values() fo
 SLASH: Mapping[str, Command] = {each.slash: each for each in COMMANDS.values() if each.slash}
 """By the name behind a slash."""
 
-LAST_LINE = ("send", "stop", "without-draft", "load", "quit", "help", "panel", "page", "inspect", "compare", "ghosts",
-             "colours", "regenerate")  # fmt: skip
+LAST_LINE = ("send", "models", "new-chat", "conversations", "stop", "without-draft", "load", "go-on", "safe-way", "help",
+             "quit", "panel", "page", "compare", "inspect", "regenerate", "ghosts", "colours")  # fmt: skip
 """The keys on the window's last line, most important first, because a narrow window has room for a few. Others follow."""
 
 

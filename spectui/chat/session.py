@@ -228,7 +228,7 @@ class ChatSession:
         begun = reply.begun() if same else reply.for_engine()
         reply.mixed, reply.stop = reply.mixed or otherwise, None
         self.journal.continue_reply(otherwise=otherwise)
-        self._writer = ReplyWriter(reply, self.journal)
+        self._writer, self.comparison = ReplyWriter(reply, self.journal), None
         self._begin(reply, begun)
 
     def stop(self) -> None:
@@ -352,7 +352,8 @@ class ChatSession:
 
     def figures(self) -> Figures:
         """The figures of this moment."""
-        return self._figures.now(self.state, self.models)
+        compared = self.comparison if self._compared == len(self.messages) and self.state == "ready" else None
+        return self._figures.now(self.state, self.models, compared.speed_up if compared is not None else None)
 
     def ask(self, reply: ChatMessage, begun: Message | None = None) -> None:
         """Have the engine write this reply, to the messages before it, or go on with it where it is `begun`. The template

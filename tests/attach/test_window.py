@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 
@@ -66,8 +67,10 @@ def test_colours_figures_and_the_flag_for_draft_max_are_shown():
         await pilot.pause()
         text = screen_text(app)
         assert "accepted 30" in text and "correction 15" in text and "plain 16" in text
-        assert "draft –   verify –   sampling –   other –" in text and "drafted by  draft-simple 30" in text
         await pilot.press("alt+3")
+        await wait_until(pilot, lambda: "drafted by  draft-simple 30" in screen_text(app))
+        assert re.search(r"verify +– ms +–", screen_text(app))
+        await pilot.press("alt+2")
         await wait_until(pilot, lambda: "the server  --spec-draft-n-max 2" in screen_text(app))
 
     with serving(long_reply(), slots=SLOTS) as server:
@@ -145,7 +148,7 @@ def test_the_machine_page_shows_what_the_server_counts_and_a_failed_reply_can_be
         await wait_until(pilot, lambda: "is kept. Ctrl+R asks again." in one_line(app))
         await pilot.press("ctrl+r")
         await wait_until(pilot, lambda: app.screen.session.last_reply and app.screen.session.last_reply.stop == "eos")
-        await pilot.press("alt+5")
+        await pilot.press("alt+4")
         shown = ("since its start 160 drafted, 120", "since the reply before 120", "drafted, 90 accepted (75 %)")
         await wait_until(pilot, lambda: all(each in screen_text(app) for each in shown))
 

@@ -177,8 +177,8 @@ async def inspect(pilot: Pilot[None], engine: FakeEngine) -> None:
     await pilot.press("alt+2", "f4", "left", "up", "up", "left")
 
 
-async def positions(pilot: Pilot[None], engine: FakeEngine) -> None:
-    """The page of positions."""
+async def details(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """The page of details."""
     await finished(pilot, engine)
     await pilot.press("f10", "f10")
 
@@ -229,7 +229,7 @@ async def draw(file: Path, scene: Scene, size: tuple[int, int] = (120, 40), them
 
 def main() -> None:
     """Draw the README's, or with a directory all."""
-    scenes: tuple[Scene, ...] = (chat, ghosts, inspect, positions, turn, compare, models)
+    scenes: tuple[Scene, ...] = (chat, ghosts, inspect, details, turn, compare, models)
     if not sys.argv[1:]:
         DOCS.mkdir(exist_ok=True)
         for scene in scenes:

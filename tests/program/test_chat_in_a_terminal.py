@@ -65,7 +65,7 @@ def test_ask_see_steer_stop_ask_again_and_quit() -> None:
         terminal.wait("a reply that grows", lambda: counted(terminal, "accepted") and "writing" in terminal.text)
 
         assert slider(terminal, "draft-max") == "16"
-        terminal.press("alt+6", "left", "left", "left")
+        terminal.press("alt+5", "left", "left", "left")
         terminal.wait("draft-max at 13", lambda: slider(terminal, "draft-max") == "13")
 
         def worn() -> bool:

@@ -86,12 +86,12 @@ def test_a_key_is_mapped_as_it_is_written_or_the_line_is_told(keys: str, expecte
 
 def test_keys_are_mapped_by_the_configuration(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
-    file.write_text('[ui.keys]\nghosts = "Ctrl+G"\nstopp = "f9"\n')
+    file.write_text('[ui.keys]\npanel = "Ctrl+G"\nstopp = "f9"\n')
     with Terminal("chat", "--config", str(file), "-m", "/models/a.gguf", module="tests.helpers.scripted") as terminal:
         terminal.wait("what cannot be mapped", lambda: "there is no action 'stopp'" in terminal.text)
-        terminal.wait("the mapped key", lambda: "^g Ghosts" in terminal.text and "f3" not in terminal.text)
-        terminal.type("\x1b6")
-        terminal.wait("the page of knobs, by Alt+6", lambda: "reset all" in terminal.text)
+        terminal.wait("the mapped key", lambda: "^g Panel" in terminal.text and "f6" not in terminal.text)
+        terminal.type("\x1b5")
+        terminal.wait("the page of settings, by Alt+5", lambda: "reset all" in terminal.text)
         terminal.press("ctrl+q")
         assert terminal.end() == 0
 
@@ -110,12 +110,14 @@ async def test_a_sentence_names_the_key_that_a_person_has(make_app: Make) -> Non
 
 async def test_what_the_window_says_names_mapped_keys(window: Window, engine: FakeEngine) -> None:
     async with window(
-        keymap={"compare": "ctrl+b", "new-chat": "alt+n", "stop": "f11", "save-profile": "alt+z"},
+        keymap={"compare": "f9", "policy": "f5", "new-chat": "alt+n", "stop": "f11", "save-profile": "alt+z"},
         size=(120, 40),
         notifications=True,
     ) as (app, pilot):
-        await pilot.press("alt+7")
-        await wait_until(pilot, lambda: "Ctrl+B decodes the last prompt" in one_line(app))
+        await ask(pilot, "go")
+        engine.emit_round(*"abc", bonus="d", seconds=0.2, plain_s=0.1)
+        engine.finish()
+        await wait_until(pilot, lambda: "2.0x plain (estimated; F9 measures)" in one_line(app))
         await pilot.press("alt+p")
         await wait_until(pilot, lambda: "Alt+Z saves the knobs" in one_line(app))
         await ask(pilot, "go")
@@ -128,7 +130,7 @@ async def test_what_the_window_says_names_mapped_keys(window: Window, engine: Fa
         await pilot.press("f11")
         await wait_until(pilot, lambda: app.screen.session.state == "ready")  # type: ignore[attr-defined]
         await pilot.press("enter")
-        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        await wait_until(pilot, lambda: len(engine.generates) == 3)
         await answer(pilot, engine, StopReason.CONTEXT)
         await wait_until(pilot, lambda: "is full: Alt+N starts a new chat" in one_line(app))
 
@@ -219,7 +221,7 @@ async def failed(pilot: Pilot[None], engine: FakeEngine) -> None:
 
 async def at_a_share(pilot: Pilot[None], engine: FakeEngine) -> None:
     engine.devices = (CPU, GPU, GPU._replace(name="CUDA1"))
-    await at("Share", "alt+6")(pilot, engine)
+    await at("Share", "alt+5")(pilot, engine)
 
 
 PLACES: dict[type[DOMNode], Way] = {
@@ -277,7 +279,7 @@ async def test_every_knob_has_a_control_a_command_and_is_moved_by_the_mouse(wind
 
 
 async def moves_its_knob(app: SpectuiApp, pilot: Pilot[None], engine: FakeEngine, key: str) -> None:
-    await pilot.press("alt+6")
+    await pilot.press("alt+5")
     commands: dict[str, Any] = {each.title: each.callback for each in app.get_system_commands(app.screen)}
     before = getattr(engine.knobs, key)
     controls = [each for each in app.screen.query("Slider, ChoiceRow") if getattr(each, "key", "") == key]

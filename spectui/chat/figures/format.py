@@ -25,9 +25,9 @@ def share(value: float | None) -> str:
     return text[1:] if text.startswith("0") else text[:3]
 
 
-def verdict(times: float) -> str:
-    """Whether speculation pays, at so many times plain decoding's speed. A small loss must not be shown as 1.0."""
-    return f"pays {times:.1f}x" if times >= 1 else f"loses {times:.2f}x"
+def times(factor: float) -> str:
+    """So many times plain decoding's speed. A small loss must not be shown as 1.0."""
+    return f"{factor:.1f}x" if factor >= 1 else f"{factor:.2f}x"
 
 
 def percent(value: float | None) -> str:

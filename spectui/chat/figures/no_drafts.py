@@ -12,7 +12,7 @@ _LATELY = 8
 
 
 def why_no_drafts(figures: Figures) -> str:
-    """One sentence, or "" while drafts are made and some of them accepted."""
+    """One sentence without its point, or "" while drafts are made and some of them accepted."""
     rounds = figures.rounds[-_LATELY:]
     if not rounds:
         return ""
@@ -27,7 +27,7 @@ def why_no_drafts(figures: Figures) -> str:
         full = _draft_full(rounds)
         besides = f"; {full.partition(':')[0]}" if full else _besides(figures, knobs)
         return "all drafts are rejected" + (besides or ": this text cannot be guessed")
-    return _cause(figures, rounds)
+    return f"no drafts: {_cause(figures, rounds)}"
 
 
 def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:

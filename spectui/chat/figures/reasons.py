@@ -15,9 +15,9 @@ SERVER = {
 
 
 def worded(reason: Reason, knobs: Knobs) -> str:
-    """One clause, such as "drafting 4 of 16: pays 1.7x". `knobs`: those of the round."""
+    """One clause, such as "drafting 4 of 16, expected to pay". `knobs`: those of the round."""
     if reason.kind == "draft":
-        end = f": pays {reason.gain:.1f}x" if reason.gain is not None else ""
+        end = ", expected to pay" if reason.gain is not None else ""
         if reason.confidence is not None:
             end = f": the next is at {_number(reason.confidence)}, under p-min {knobs.p_min:.2f}"
         return f"drafting {reason.kept} of {reason.limit}{end}"

@@ -33,7 +33,7 @@ class Figures:
     and `sources` count the reply's tokens: by who had them first, and accepted ones by who drafted them. `has_draft`: a draft
     model is loaded; `translated`: it has another vocabulary than the target; `draft_failed`: it gave up in this reply;
     `draft_problem`: why there is none. `draft_max_flag`: a server's flag for draft-max, where it is fixed; `counted`: what a
-    server has counted by itself.
+    server has counted by itself. `measured`: how many times faster the reply was than its plain decoding.
     """
 
     reply: Statistics = field(default_factory=Statistics)
@@ -56,6 +56,7 @@ class Figures:
     draft_problem: str = ""
     draft_max_flag: str = ""
     counted: Counted | None = None
+    measured: float | None = None
 
     @property
     def prompt_speed(self) -> float | None:

@@ -36,7 +36,7 @@ def summary_line(statistics: Statistics) -> str:
 def payoff_lines(figures: Figures) -> Iterator[str]:
     """Whether drafting pays, estimated from the latest rounds, or why nothing is drafted."""
     if why := why_no_drafts(figures):
-        yield f"No drafts: {why}."
+        yield f"{why[0].upper()}{why[1:]}."
     elif figures.reply.drafted and (paid := payoff(figures.rounds)) is not None:
         yield (f"Drafting is estimated to make it {paid.pays:.2f} times as fast: {decimal(paid.tokens)} tokens a round, which"
                f" takes {decimal(paid.passes)} plain passes.")  # fmt: skip

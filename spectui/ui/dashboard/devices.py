@@ -43,7 +43,7 @@ class DevicePane(Widget, can_focus=True):
 
 Arrows choose a device and a role, **Enter** or a click puts the target or the draft there or takes it away. When all is
 chosen, **{placement}** shows what the models would take and loads them anew; the conversation stays. Several GPUs may share a
-model (**{page.knobs}** has the share of each); the CPU takes it alone.
+model (**{page.settings}** has the share of each); the CPU takes it alone.
 """
 
     BINDING_GROUP_TITLE = "devices"

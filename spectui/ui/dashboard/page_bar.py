@@ -10,7 +10,7 @@ from textual.message import Message
 
 from spectui.ui.widgets.line_widget import Line, LineWidget
 
-GAP = 1
+GAP = 2
 
 
 class PageBar(LineWidget):
@@ -34,7 +34,8 @@ class PageBar(LineWidget):
 
     def __init__(self, pages: Sequence[str], *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._pages = tuple(pages)
+        self.pages = pages
+        """The names."""
         self._seen: Collection[str] = ()
 
     def show_pages(self, pages: Collection[str]) -> None:
@@ -46,14 +47,14 @@ class PageBar(LineWidget):
     def build_lines(self) -> list[Line]:
         """The names in one line."""
         line: Line = []
-        for page in self._pages:
+        for page in self.pages:
             line += [(page, "chosen" if page in self._seen else "label"), (" " * GAP, "label")]
         return [line]
 
     def on_click(self, event: events.Click) -> None:
         """Send the page whose name was clicked."""
         at = 0
-        for page in self._pages:
+        for page in self.pages:
             at += len(page) + GAP
             if event.x < at:
                 self.post_message(self.Chosen(self, page))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -19,11 +19,10 @@ from spectui.telemetry.monitor import Telemetry
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.page_bar import PageBar
 from spectui.ui.dashboard.pages.compare_page import ComparePage
-from spectui.ui.dashboard.pages.dashboard import Dashboard
+from spectui.ui.dashboard.pages.details import DetailsPage
 from spectui.ui.dashboard.pages.machine import MachinePage
-from spectui.ui.dashboard.pages.positions import PositionsPage
+from spectui.ui.dashboard.pages.now import NowPage
 from spectui.ui.dashboard.pages.rounds import RoundsPage
-from spectui.ui.dashboard.pages.trends import TrendsPage
 from spectui.ui.dashboard.shares import Shares
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
@@ -31,10 +30,10 @@ from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 
 SLIDERS = ("draft_max", "draft_min", "p_min", "temperature")
-"""The knobs that are often changed while a reply is written: they are on the first page too."""
+"""The knobs that are often changed while a reply is written: those that have an effect are on the first page too."""
 
 CHOICES = ("policy", "drafter", "context_full")
-"""The knobs that are words. The last one is on the page of knobs alone."""
+"""The knobs that are words. The last one is on the page of settings alone."""
 
 
 _LABELS = {
@@ -46,22 +45,21 @@ _LABELS = {
 NO_PROFILE = "–"
 
 PAGES: dict[str, tuple[str, ...]] = {
-    "now": ("dashboard", "choices", "sliders", "devices"),
+    "now": ("now", "choices", "sliders", "devices"),
     "rounds": ("rounds",),
-    "positions": ("positions",),
-    "time": ("trends",),
+    "details": ("details",),
     "machine": ("machine", "devices"),
-    "knobs": ("choices", "sliders", "choice-context-full", "profile", "actions", "shares-target", "shares-draft"),
+    "settings": ("choices", "sliders", "choice-context-full", "profile", "actions", "shares-target", "shares-draft"),
     "a/b": ("compare", "plain"),
 }
 """The ids of each page's parts."""
 
-FIGURES, BESIDE = "now", "rounds"
-"""The page that is seen first, and the one beside it in a wide window."""
+FIGURES, BESIDE, MEASURED = "now", "rounds", "a/b"
+"""The page that is seen first, the one beside it in a wide window, and the one that is there after a comparison only."""
 
 
 class SidePanel(VerticalScroll, can_focus=False):
-    """Shows one page at a time, in a wide window two: figures and knobs, rounds, positions in the draft, time, machine, A/B."""
+    """Shows one page at a time, in a wide window two."""
 
     ALLOW_MAXIMIZE: ClassVar[bool] = False
 
@@ -71,6 +69,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         self._double = False
         self._models: dict[str, ModelInfo] = {}
         self._fixed: frozenset[str] = frozenset()
+        self._idle: frozenset[str] = frozenset()
         self.rounds = RoundsPage(id="rounds")
         self.machine = MachinePage(id="machine")
         self.devices = DevicePane(setup, id="devices")
@@ -80,10 +79,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.profile = ChoiceRow(
             "profile", "profile", NO_PROFILE, choices=(NO_PROFILE,), default=NO_PROFILE, id="profile"
         )
-        self._pages = (
-            Dashboard(id="dashboard"), self.rounds, PositionsPage(id="positions"), TrendsPage(id="trends"), self.machine,
-            self.compare,
-        )  # fmt: skip
+        self._pages = (NowPage(id="now"), self.rounds, DetailsPage(id="details"), self.machine, self.compare)
         # Choices and sliders are made from the table of knobs.
         rows = [
             ChoiceRow(
@@ -106,7 +102,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         }  # fmt: skip
         """By the names of their knobs."""
         self._controls: tuple[ChoiceRow | Slider, ...] = (*rows, *self.sliders.values())
-        self._bar = PageBar(tuple(PAGES), id="pages")
+        self._bar = PageBar((), id="pages")
         self._parts: tuple[Widget, ...] = (
             *self._pages,
             Horizontal(*rows[:-1], id="choices"),
@@ -121,7 +117,6 @@ class SidePanel(VerticalScroll, can_focus=False):
             self.devices,
             self.plain,
         )
-        self._show_parts()
         self._dim(knobs)
 
     def compose(self) -> ComposeResult:
@@ -136,6 +131,11 @@ class SidePanel(VerticalScroll, can_focus=False):
         if self.is_attached:  # the window may be closed already
             self.query_one("#sliders").mount(*(each for key, each in self.sliders.items() if key not in SLIDERS))
             self.mount(*(part for part in self._parts if not part.is_attached), before=self.devices)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the pages that there are now."""
+        return tuple(page for page in PAGES if page != MEASURED or self.compare.comparison is not None)
 
     @property
     def page(self) -> str:
@@ -153,9 +153,13 @@ class SidePanel(VerticalScroll, can_focus=False):
         """Show this page; in a wide window beside the figures."""
         self._page = page
         self._show_parts()
-        focused = self.screen.focused
-        # Textual would focus a neighbour that is hidden too, or nothing: typed text would then change knobs.
-        if focused is not None and self in focused.ancestors and _is_off(focused) and not self.focus_page():
+        self._keep_focus(self.focus_page)
+
+    def _keep_focus(self, elsewhere: Callable[[], bool] = lambda: False) -> None:
+        """Focus something else, or the prompt, if what has the focus is not seen any more. Textual would focus a neighbour that
+        is hidden too, or nothing: typed text would then change knobs."""
+        focused = self.screen.focused if self.is_attached else None
+        if focused is not None and self in focused.ancestors and _is_off(focused) and not elsewhere():
             self.screen.set_focus(self.screen.query_one("#prompt"))
 
     def _show_parts(self) -> None:
@@ -165,10 +169,12 @@ class SidePanel(VerticalScroll, can_focus=False):
             _mark(part, part.id not in page and not (self._double and part.id in PAGES[FIGURES]), "-off")
             _mark(part, part.id in right, "-right")
             _mark(part, part.id in right[:1], "-top")
+        self._bar.pages = self.names
         self._bar.show_pages({FIGURES, self.page} if self._double else {self.page})
-        for key, slider in self.sliders.items():
-            _mark(slider, self.page != "knobs" and key not in SLIDERS, "-off")
-        _mark(self, self.page == FIGURES, "-now")
+        for control in self._controls:
+            first = control.key in (*SLIDERS, *CHOICES) and control.key not in self._idle
+            if control.key in (*self.sliders, *CHOICES[:-1]):
+                _mark(control, self.page != "settings" and not first, "-off")
 
     def on_hide(self) -> None:
         """Focus the prompt when a narrow window hides the panel."""
@@ -218,6 +224,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         """Begin a new conversation."""
         self.compare.show(None)
         self.plain.clear()
+        self.show_page(FIGURES if self._page == MEASURED else self._page)
 
     def show_knobs(self, knobs: Knobs) -> None:
         """Show the knobs' values, and dim knobs without effect."""
@@ -231,9 +238,11 @@ class SidePanel(VerticalScroll, can_focus=False):
         self._dim(knobs)
 
     def _dim(self, knobs: Knobs) -> None:
-        idle = without_effect(knobs) | self._fixed
+        self._idle = without_effect(knobs) | self._fixed
         for control in self._controls:
-            _mark(control, control.key in idle, "-idle")
+            _mark(control, control.key in self._idle, "-idle")
+        self._show_parts()
+        self._keep_focus()
 
 
 def _mark(part: Widget, add: bool, name: str) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
-from spectui.chat.figures.format import decimal, percent, share
-from spectui.chat.figures.records import STATES, Figures
+from spectui.chat.figures.format import percent
+from spectui.chat.figures.records import Figures
+from spectui.ui.dashboard.pages.now import speed, yields
 from spectui.ui.figures import MUTED
+
+_STYLES = {"big": "bold $accent", "label": MUTED}
 
 
 class StatusLine(Widget):
-    """`27.4 t/s  acc .93  4.8/pass  ctx 29 %`: speed, acceptance, tokens per pass, context."""
+    """`27.4 t/s   1.7x plain (estimated)   93 % accepted, 4.8 a pass   ctx 29 %`"""
 
     DEFAULT_CSS = """
     StatusLine { height: 1; padding: 0 1; }
@@ -28,12 +31,6 @@ class StatusLine(Widget):
 
     def render(self) -> Content:
         """The line."""
-        figures = self._figures
-        state = "" if figures.state in ("ready", "writing") else STATES.get(figures.state, "")
-        return Content.assemble(
-            (f"{decimal(figures.speed):>5}", "bold $accent"), (" t/s", MUTED),
-            ("   acc ", MUTED), f"{share(figures.reply.acceptance):<3}",
-            ("   ", ""), f"{decimal(figures.reply.tokens_per_pass):>4}", ("/pass", MUTED),
-            ("   ctx ", MUTED), f"{percent(figures.context_share):<5}",
-            (f"   {state}", MUTED),
-        ).truncate(self.size.width)  # fmt: skip
+        context = [(f"ctx {percent(self._figures.context_share)}", "label")]
+        line = [*speed(self._figures), ("   ", ""), *yields(self._figures), ("   ", ""), *context]
+        return Content.assemble(*((text, _STYLES.get(style, "")) for text, style in line)).truncate(self.size.width)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.binding import BindingType
 
 from spectui.chat import commands
-from spectui.ui.dashboard.panel import PAGES
+from spectui.ui.dashboard.panel import MEASURED, PAGES
 from spectui.ui.keys import binding, format_key
 from spectui.ui.prompt.suggestions import Suggestion
 
@@ -41,7 +41,7 @@ RUN: Mapping[str, Callable[[ChatScreen], object]] = {
     "drafter": lambda screen: screen.controls.switch("drafter"),
     "policy": lambda screen: screen.controls.switch("policy"),
     "page": lambda screen: screen.pages.turn(1),
-    **{f"page.{page.replace('/', '')}": _shows(page) for page in PAGES},
+    **{f"page.{page}": _shows(page) for page in PAGES if page != MEASURED},
     "think": lambda screen: screen.controls.switch_thinking(),
     "profile": lambda screen: screen.controls.next_profile(),
     "save-profile": lambda screen: screen.controls.save_profile(),

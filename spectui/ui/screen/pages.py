@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spectui.ui.dashboard.panel import NO_PROFILE, PAGES
+from spectui.ui.dashboard.panel import NO_PROFILE
 from spectui.ui.widgets.choice_row import next_choice
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class PanelPages:
         """Show the next page of the panel; open the panel if it is hidden."""
         panel = self._screen.panel
         if self.open():
-            self.show(next_choice(tuple(PAGES), panel.page, by))
+            self.show(next_choice(panel.names, panel.page, by))
 
     def show(self, page: str) -> None:
         """Show this page of the panel."""
         panel, prompt = self._screen.panel, self._screen.prompt
-        if page == "knobs":
+        if page == "settings":
             panel.profile.show_choices([NO_PROFILE, *self._screen.controls.profile_names()], panel.profile.value)
         self.open()
         panel.show_page(page)
@@ -56,12 +56,12 @@ class PanelPages:
     def show_by_key(self, page: str) -> None:
         """Show this page. One that arrows do most on gets the focus."""
         self.show(page)
-        if page in ("rounds", "knobs"):
+        if page in ("rounds", "settings"):
             self._screen.panel.focus_page()
 
     def show_slider(self, key: str) -> None:
         """Focus this knob's slider: arrows turn it, a number can be typed."""
-        self.show("knobs")
+        self.show("settings")
         self._screen.panel.sliders[key].focus()
 
     def show_devices(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spectui.chat.comparison import Comparison
 from spectui.chat.sentences import BROUGHT_BACK, NO_TEXT
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
+from spectui.ui.dashboard.panel import MEASURED
 from spectui.ui.widgets.slider import Slider
 
 if TYPE_CHECKING:
@@ -165,8 +166,8 @@ class Replies:
         panel.plain.start_reply("without drafts", rounds=comparison.rounds)
         self._comparison_shown = True
         session.compare(comparison)
-        self._screen.pages.show("a/b")
         panel.compare.show(comparison)
+        self._screen.pages.show(MEASURED)
         self._screen.show_state()
 
     def show_comparison(self, event: Event) -> None:

@@ -110,6 +110,17 @@ def cells(line: Line) -> int:
     return sum(cell_len(text) for text, _ in line)
 
 
+def merged(line: Line) -> Line:
+    """The line with adjacent pieces of one style merged, since each piece costs a segment."""
+    out: Line = []
+    for text, style in line:
+        if out and out[-1][1] == style:
+            out[-1] = (out[-1][0] + text, style)
+        else:
+            out.append((text, style))
+    return out
+
+
 def labelled(name: str, *pieces: tuple[str, str], column: int = LABEL) -> Line:
     """A line that begins with its name, `column` cells wide."""
     return [(f"{name:<{column}}", "label"), *pieces]

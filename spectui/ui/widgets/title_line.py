@@ -14,8 +14,8 @@ from spectui.ui.widgets.line_widget import gauge
 BAR = 12
 NARROW = 100
 """Columns below which a window has no room for the panel beside the chat."""
-DOUBLE = 160
-"""Columns from which a window has room for two pages of the panel."""
+DOUBLE = 200
+"""Columns from which a window has room for two pages of the panel, and a hundred for the text."""
 
 
 class TitleLine(Widget):

@@ -33,7 +33,7 @@ COMMAND_OF = {
     "save-profile": "save", "reset": "reset", "models": "models", "models.choose": "load", "load": "load",
     "without-draft": "nodraft", "safe-way": "safe", "devices": "devices", "pick-device": "devices",
     "load-shares": "devices", "placement": "placement",
-    "page.now": "stats", "page.positions": "stats", "compare": "compare", "page.ab": "compare", "inspect": "token",
+    "page.now": "stats", "page.settings": "set", "compare": "compare", "inspect": "token",
 }  # fmt: skip
 """What an action of the window is called here."""
 
@@ -45,8 +45,8 @@ WITHOUT = {
     },
     "it steers a replay, which is a window": {"pause", "faster", "slower", "step"},
     "it is drawing": {
-        "colours", "ghosts", "read", "thinking", "theme", "panel", "page", "page.rounds", "page.time", "page.machine",
-        "page.knobs", "page-up", "page-down", "reading.close", "reading.thinking", "reading.before", "reading.after",
+        "colours", "ghosts", "read", "thinking", "theme", "panel", "page", "page.rounds", "page.details", "page.machine",
+        "page-up", "page-down", "reading.close", "reading.thinking", "reading.before", "reading.after",
     },
     "it answers a question that is not asked here": {
         "palette", "help.choose", "list.close", "confirm", "decline", "question.take", "question.cancel", "system.use",

@@ -57,7 +57,7 @@ def test_draft_says_how_much_of_how_much_and_the_speed_that_was_expected():
     for reason in (each for each in reasons(rounds) if each.kind == "draft"):
         assert reason.gain is not None and 1.0 < reason.gain <= reason.kept + 1
         assert 0 < reason.kept <= reason.limit <= 16
-        assert worded(reason, KNOBS) == f"drafting {reason.kept} of {reason.limit}: pays {reason.gain:.1f}x"
+        assert worded(reason, KNOBS) == f"drafting {reason.kept} of {reason.limit}, expected to pay"
 
 
 def test_measuring_is_the_first_round_of_a_pair_that_was_not_measured_and_no_other():

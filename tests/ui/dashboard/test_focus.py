@@ -13,8 +13,8 @@ async def test_a_page_with_nothing_to_turn_gives_the_keys_to_the_prompt(window: 
         await pilot.click("#slider-temperature")
         await wait_until(pilot, lambda: app.screen.query_one("#slider-temperature").has_focus)
         knobs = engine.knobs
-        await pilot.click("#pages", offset=(21, 0))
-        await wait_until(pilot, lambda: app.screen.query_one(SidePanel).page == "time")
+        await pilot.click("#pages", offset=(14, 0))
+        await wait_until(pilot, lambda: app.screen.query_one(SidePanel).page == "details")
         await pilot.press(*"r4", "left")
         await wait_until(pilot, lambda: app.screen.prompt.text == "r4")
         assert engine.knobs == knobs
@@ -26,15 +26,31 @@ async def test_an_overlay_turned_to_a_page_with_nothing_to_turn_gives_the_keys_t
         await wait_until(pilot, lambda: app.screen.query_one(RoundsPage).has_focus)
         await pilot.press("f10", *"hi")
         await wait_until(pilot, lambda: app.screen.prompt.text == "hi")
-        assert app.screen.query_one(SidePanel).page == "positions"
-        await pilot.press("alt+6")
+        assert app.screen.query_one(SidePanel).page == "details"
+        await pilot.press("alt+5")
         await wait_until(pilot, lambda: app.screen.query_one("#slider-draft-max").has_focus)
 
 
-async def test_alt_6_puts_a_hand_on_the_first_knob(window: Window, engine: FakeEngine) -> None:
+async def test_alt_5_puts_a_hand_on_the_first_knob(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (_, pilot):
-        await pilot.press("alt+6", "left")
+        await pilot.press("alt+5", "left")
         await wait_until(pilot, lambda: engine.knobs.draft_max == 15)
+
+
+async def test_a_knob_that_leaves_the_first_page_gives_the_keys_to_the_prompt(
+    window: Window, engine: FakeEngine
+) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await pilot.press("f9")
+        await wait_until(pilot, lambda: app.screen.query_one("#slider-p-min").region)
+        await pilot.click("#slider-p-min")
+        await wait_until(pilot, lambda: app.screen.query_one("#slider-p-min").has_focus)
+        await pilot.press("f9")  # under the next policy it has no effect
+        await wait_until(pilot, lambda: app.screen.prompt.has_focus)
+        knobs = engine.knobs
+        await pilot.press("left", "delete")
+        await pilot.pause()
+        assert engine.knobs == knobs
 
 
 async def test_a_panel_that_a_narrow_window_hides_gives_the_keys_to_the_prompt(window: Window) -> None:

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from spectui.knobs import Setup
 from spectui.speculation.records import Reason
-from spectui.ui.dashboard.pages.dashboard import Dashboard
+from spectui.ui.dashboard.pages.now import NowPage
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import PAIR, Make, ask, wait_until
 
@@ -64,9 +64,9 @@ def after_the_draft_failed(engine: FakeEngine) -> None:
 
 def said(pilot: Pilot[None]) -> str:
     """The two lines in which the panel tells why, as one."""
-    lines = ["".join(text for text, _ in line) for line in pilot.app.screen.query_one(Dashboard).build_lines()]
-    at = next((at for at, line in enumerate(lines) if line.startswith("no drafts")), None)
-    return "" if at is None else " ".join(f"{lines[at].removeprefix('no drafts')} {lines[at + 1]}".split())
+    lines = ["".join(text for text, _ in line) for line in pilot.app.screen.query_one(NowPage).build_lines()]
+    told = " ".join(" ".join(lines[2:]).split())
+    return told.removeprefix("no drafts: ") if told.startswith(("no drafts: ", "all drafts are rejected")) else ""
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,8 @@ async def test_what_stands_on_the_screen_is_explained(window: Window) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("alt+3")
         await helped(pilot)
-        await paste(pilot, "positions")
-        await wait_until(pilot, lambda: "Each column is the acceptance at that position" in one_line(app))
+        await paste(pilot, "details")
+        await wait_until(pilot, lambda: "milliseconds of an average round, by what they went into" in one_line(app))
         assert "Each column is a round" not in "".join(lines(app)), "that page is not seen"
 
 

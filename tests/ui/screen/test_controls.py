@@ -9,7 +9,7 @@ import pytest
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Reason
 from spectui.ui.dashboard.devices import DevicePane
-from spectui.ui.dashboard.pages.dashboard import two_lines
+from spectui.ui.dashboard.pages.now import NowPage, two_lines
 from spectui.ui.dashboard.panel import without_effect
 from spectui.ui.dashboard.shares import Share
 from spectui.ui.dialogs.placement import PlacementScreen
@@ -30,7 +30,8 @@ async def test_choices_act_at_once_by_hand_key_and_palette(window: Window, engin
         await wait_until(pilot, lambda: engine.knobs.drafter == "suffix")
         await pilot.press("f9", "f8")
         await wait_until(pilot, lambda: (engine.knobs.policy, engine.knobs.drafter) == ("fixed", "off"))
-        assert "‹ fixed ›" in screen_text(app) and "‹ off ›" in screen_text(app)
+        await wait_until(pilot, lambda: "‹ off ›" in screen_text(app))
+        assert "‹ fixed ›" not in screen_text(app), "without a drafter no policy acts"
         commands = {command.title: command for command in app.get_system_commands(app.screen)}
         commands["Policy: profile"].callback()
         commands["Drafter: model"].callback()
@@ -48,6 +49,7 @@ async def test_keys_of_the_choices_can_be_mapped_and_are_answered_where_the_pane
 
 async def test_what_has_no_effect_is_dimmed_and_can_still_be_moved(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
+        await pilot.press("alt+5")
         slider, other = (app.screen.query_one(f"#slider-{name}", Slider) for name in ("p-min", "draft-max"))
 
         def colour(of: Slider) -> object:
@@ -80,11 +82,13 @@ async def test_the_policys_words_and_who_drafted_are_shown(window: Window, engin
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         engine.emit_round(" a", bonus=" b", source="suffix", reason=Reason("draft", 1, 16, 1.7))
-        await wait_until(pilot, lambda: "suffix · drafting 1 of 16:" in one_line(app))
+        await wait_until(pilot, lambda: "suffix: drafting 1 of 16, expected to pay" in one_line(app))
         engine.emit_round(" c", " d", bonus=" e")
         engine.emit_round(plain=" f", reason=Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.51), (0.0, 0.45)))
-        await wait_until(pilot, lambda: "now not drafting: the draft costs 0.45" in one_line(app))
-        assert "of a target pass, needs 0.92…" in one_line(app)
+        dear = "not drafting: the draft costs 0.45 of a target pass, needs 0.92 accepted, expects 0.61"
+        page = app.screen.query_one(NowPage)
+        await wait_until(pilot, lambda: dear in " ".join("".join(text for text, _ in line) for line in page.lines))
+        await pilot.press("alt+3")
         await wait_until(pilot, lambda: "drafted by model 2 suffix 1" in one_line(app))
 
 
@@ -101,10 +105,11 @@ async def test_only_lines_that_changed_are_drawn_again(window: Window, engine: F
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         write_reply(engine)
+        await pilot.press("alt+3")
         await wait_until(pilot, lambda: "drafted by" in screen_text(app) and "suffix 3" in one_line(app))
-        labels = [line[72:84].strip() for line in screen_text(app).splitlines()[4:26]]
+        labels = [line[72:84].strip() for line in screen_text(app).splitlines()[4:12]]
         assert len([label for label in labels if label == "acceptance"]) == 1, "nothing is left of another size"
-        dashboard = app.screen.query_one("#dashboard")
+        dashboard = app.screen.query_one("#details")
         drawn: list[int] = []
         draw = dashboard.render_line
         app.screen.show_figures()
@@ -177,7 +182,7 @@ async def test_shares_of_the_gpus_are_turned_and_loaded(make_app: Make, engine: 
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await load(pilot, engine)
-        await pilot.press("alt+6")
+        await pilot.press("alt+5")
         await wait_until(pilot, lambda: len(app.screen.query(Share)) == 2)
         first, other = app.screen.query(Share)
         assert [each.value for each in (first, other)] == [50, 50]
@@ -218,7 +223,7 @@ async def test_a_draft_on_several_gpus_has_shares_of_its_own(make_app: Make, eng
     app = make_app(setup=replace(PAIR, device="CUDA0", device_draft="CUDA0,CUDA1"))
     async with app.run_test(size=(120, 40)) as pilot:
         await load(pilot, engine)
-        await pilot.press("alt+6")
+        await pilot.press("alt+5")
         await wait_until(pilot, lambda: len(app.screen.query(Share)) == 2)
         assert "% of the draft; Enter loads it so" in screen_text(app)
         app.screen.query(Share).first().focus()

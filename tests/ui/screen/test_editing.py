@@ -14,7 +14,7 @@ from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.pages.compare_page import ComparePage
-from spectui.ui.dashboard.pages.trends import TrendsPage
+from spectui.ui.dashboard.pages.details import DetailsPage
 from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.dialogs.system_prompt import SystemPromptScreen
 from spectui.ui.prompt.prompt_input import PromptInput
@@ -224,6 +224,7 @@ async def test_figures_and_comparison_are_of_the_reply_that_is_gone_back_to(wind
         engine.finish()
         await wait_until(pilot, lambda: not engine.events)
         assert "without" in str(app.screen.query_one(ComparePage).build_lines())
+        await pilot.press("alt+3")
         await turn(pilot, "up", "up")
         await wait_until(pilot, lambda: "two" not in said(app))
         figures = app.screen.session.figures()
@@ -231,9 +232,9 @@ async def test_figures_and_comparison_are_of_the_reply_that_is_gone_back_to(wind
         assert figures.n_context is None and figures.sources == {"model": 4, "suffix": 3}
         assert "accepted 7" in one_line(app)
         assert "with drafts" not in str(app.screen.query_one(ComparePage).build_lines())
-        reply, conversation = str(app.screen.query_one(TrendsPage).build_lines()).split("conversation: t/s")
-        assert "acceptance" in reply and "└ 1 s of decoding" in reply, "of four rounds, not of the one that was left"
-        assert "└ 1 s of decoding" in conversation
+        reply, conversation = str(app.screen.query_one(DetailsPage).build_lines()).split("conversation: t/s")
+        assert "acceptance" in reply and "─ 1 s of decoding" in reply, "of four rounds, not of the one that was left"
+        assert "─ 1 s of decoding" in conversation
 
 
 async def test_a_comparison_goes_with_the_reply_that_is_replaced(window: Window, engine: FakeEngine) -> None:

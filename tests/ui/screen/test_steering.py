@@ -21,7 +21,7 @@ from tests.ui.screen_text import screen_text
 
 async def test_every_live_knob_but_texts_has_a_slider_or_a_choice_on_the_page_of_knobs(window: Window) -> None:
     async with window(size=(120, 40)) as (app, pilot):
-        await pilot.press("alt+6")
+        await pilot.press("alt+5")
         await pilot.pause()
         seen = {slider.key for slider in app.screen.query(Slider) if slider.display}
         seen |= {row.key for row in app.screen.query(ChoiceRow) if row.display and row.key in CHOICES}
@@ -49,7 +49,7 @@ async def test_a_knob_turned_in_the_middle_of_a_reply_acts_on_the_next_round_and
 
 async def test_a_number_can_be_typed(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
-        await pilot.press("alt+6")
+        await pilot.press("alt+5")
         app.screen.query_one("#slider-seed").focus()
         await pilot.press(*"4294967290")
         assert "4294967290_" in screen_text(app)
@@ -73,7 +73,7 @@ async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
         app.screen.controls.turn("draft_max", 5)
         app.screen.controls.turn("temperature", 0.1)
         saved = engine.knobs
-        await pilot.press("alt+6", "alt+s")
+        await pilot.press("alt+5", "alt+s")
         await wait_until(pilot, lambda: app.screen.query(Input))
         await paste(pilot, "my quick")
         await pilot.press("enter")
@@ -115,7 +115,7 @@ async def test_a_configuration_that_is_broken_meanwhile_is_told_and_nothing_else
     path = tmp_path / "config.toml"
     path.write_text("[profiles\n")
     async with window(profiles=ProfileFile(path), size=(120, 40)) as (app, pilot):
-        await pilot.press("alt+6", "alt+p", "alt+s", "escape")
+        await pilot.press("alt+5", "alt+p", "alt+s", "escape")
         await wait_until(pilot, lambda: any("not valid TOML" in each for each in notified(app)))
         assert engine.knobs == Knobs()
 
@@ -127,7 +127,7 @@ async def test_a_profile_that_cannot_be_loaded_is_not_shown_as_if_it_were(
     path.write_text("[profiles.bad]\ndraft-min = 30\ndraft-max = 3\n")
     async with window(profiles=ProfileFile(path), size=(120, 40)) as (app, pilot):
         profile = app.screen.query_one("#profile", ChoiceRow)
-        await pilot.press("alt+6")
+        await pilot.press("alt+5")
         profile.focus()
         await pilot.press("right")
         await wait_until(pilot, lambda: len(notified(app)) == 1)
@@ -149,7 +149,7 @@ async def test_a_profile_that_is_renamed_in_the_file_while_it_is_in_use(
         await pilot.press("alt+p")
         await wait_until(pilot, lambda: profile.value == "code")
         path.write_text("[profiles.python]\ndraft-max = 7\n")
-        await pilot.press("alt+6")
+        await pilot.press("alt+5")
         await wait_until(pilot, lambda: profile.value == NO_PROFILE)
         assert engine.knobs == Knobs(draft_max=5), "the knobs stay as they are"
         profile.focus()
@@ -160,7 +160,7 @@ async def test_a_profile_that_is_renamed_in_the_file_while_it_is_in_use(
 async def test_words_under_the_sliders_do_what_their_keys_do(window: Window, engine: FakeEngine) -> None:
     async with window(keymap={"reset": "f12"}, size=(120, 40)) as (app, pilot):
         app.screen.controls.turn("top_k", 3)
-        await pilot.press("alt+6")
+        await pilot.press("alt+5")
         app.screen.query_one("#slider-top-k").focus()  # whose own key for its default is another
         await wait_until(pilot, lambda: "reset all f12" in screen_text(app))
         row = app.screen.query_one("#actions")

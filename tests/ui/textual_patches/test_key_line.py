@@ -40,24 +40,24 @@ async def test_no_key_is_cut_at_any_width_and_the_important_ones_come_first(
         await ask(pilot, "go")
         write_reply(engine)
         await wait_until(pilot, lambda: not engine.events and "Palette" in screen_text(app))
-        assert keys(app)[:4] == ["Send", "Stop", "Quit", "Help"]
+        assert keys(app)[:5] == ["Send", "Models", "New", "Chats", "Stop"], "what a chat needs"
         assert keys(app)[-1] == "Palette"
         await pilot.press("f4")
-        await wait_until(pilot, lambda: drawn(app)[:1] == ["Stop"])
-        assert ("Chats" in keys(app)) == (width == 200)
-        assert "Inspect" in keys(app)
+        await wait_until(pilot, lambda: drawn(app)[:1] == ["Models"])
+        assert ("Inspect" in keys(app)) == (width >= 120)
+        assert ("Devices" in keys(app)) == (width == 200)
 
 
 async def test_the_keys_follow_the_width(window: Window) -> None:
     async with window(size=(200, 40)) as (app, pilot):
-        await wait_until(pilot, lambda: "Chats" in drawn(app))
+        await wait_until(pilot, lambda: "Devices" in drawn(app))
         await pilot.resize_terminal(60, 24)
-        await wait_until(pilot, lambda: drawn(app) and "Chats" not in drawn(app))
+        await wait_until(pilot, lambda: drawn(app) and "Devices" not in drawn(app))
         assert keys(app)[-1] == "Palette"
         await pilot.resize_terminal(20, 5)
-        await wait_until(pilot, lambda: drawn(app) == ["Send", "Stop"])
+        await wait_until(pilot, lambda: drawn(app) == ["Send", "Models"])
         await pilot.resize_terminal(200, 40)
-        await wait_until(pilot, lambda: "Chats" in drawn(app))
+        await wait_until(pilot, lambda: "Devices" in drawn(app))
 
 
 async def test_the_keys_stay_where_they_are_while_a_reply_comes(window: Window, engine: FakeEngine) -> None:

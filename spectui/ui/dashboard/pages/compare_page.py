@@ -7,7 +7,6 @@ from textwrap import shorten
 from spectui.chat.comparison import Comparison
 from spectui.chat.figures.format import UNKNOWN, count, decimal, duration
 from spectui.ui.dashboard.pages.page import Page
-from spectui.ui.keys import key_of
 from spectui.ui.transcript.inspector import quoted
 from spectui.ui.widgets.line_widget import Line, labelled, wrapped
 
@@ -31,19 +30,19 @@ the two texts are compared token by token. The plain text is written below and f
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._comparison: Comparison | None = None
+        self.comparison: Comparison | None = None
+        """What is shown."""
 
     def show(self, comparison: Comparison | None) -> None:
         """Show this comparison; it may still be running."""
-        self._comparison = comparison
+        self.comparison = comparison
         self.rewrite()
 
     def build_lines(self) -> list[Line]:
         """The table."""
-        if self._comparison is None:
-            return [[(key_of(self.app, "compare"), "value"), (" decodes the last prompt without drafts,", "label")],
-                    [("beside the first, and measures the speed-up", "label")]]  # fmt: skip
-        lines = comparison_lines(self._comparison, self.size.width)
+        if self.comparison is None:
+            return []
+        lines = comparison_lines(self.comparison, self.size.width)
         self.styles.height = max(_HEIGHT, len(lines))  # a reason takes some more
         return lines
 

@@ -1,4 +1,4 @@
-"""The latest rounds as columns of accepted and rejected tokens, and one of them in detail."""
+"""The latest rounds as columns of accepted and rejected tokens, one of them in detail, and acceptance by position."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from spectui.chat.figures.format import UNKNOWN, decimal, milliseconds, verdict
+from spectui.chat.figures.format import UNKNOWN, decimal, milliseconds, times
 from spectui.chat.figures.reasons import worded
 from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs, title
 from spectui.speculation.records import Round
 from spectui.store.rounds.packed import same
 from spectui.ui.dashboard.pages.page import Page
+from spectui.ui.dashboard.pages.positions import by_position
 from spectui.ui.transcript.inspector import quoted, share3
-from spectui.ui.widgets.line_widget import Line, figures_of, flowed, labelled, wrapped
+from spectui.ui.widgets.line_widget import Line, figures_of, flowed, labelled, merged, wrapped
 
 AXIS = 4
 """Width of the axis, in cells."""
+TALL = 30
+"""Lines from which there is room for the higher charts."""
 
 
 class RoundsPage(Page, can_focus=True):
@@ -33,6 +36,9 @@ class RoundsPage(Page, can_focus=True):
 
 Each column is a round: **█** accepted, **▒** rejected, **·** nothing drafted; **▲** marks where a knob was turned. Arrows or a
 click choose a round, whose tokens are then marked in the transcript; **End** follows the latest again.
+
+Below: acceptance at each position of the draft, among the rounds whose draft reached it. **draft-max**: the length that these
+and the costs of a round suggest, estimated from this reply.
 """
 
     BINDING_GROUP_TITLE = "rounds"
@@ -113,17 +119,20 @@ click choose a round, whose tokens are then marked in the transcript; **End** fo
         return first, min(total, first + room)
 
     def build_lines(self) -> list[Line]:
-        """The strip, and the round in detail."""
-        rounds = self.figures.rounds
+        """The strip, the round in detail, and at the bottom acceptance by position."""
+        rounds, (width, height) = self.figures.rounds, self.size
         if not rounds:
             return [[("each round will stand here as a stack", "label")]]
         first, last = self._window()
-        strip = stacks(rounds, first, last, _height(self.size.height), self._index())
-        return [*strip, [], *detail(rounds, self._index(), self.size.width)]
+        strip = stacks(rounds, first, last, _height(height), self._index())
+        below = by_position(self.figures, width, 4 if height >= TALL else 1)
+        room = max(0, height - len(strip) - len(below) - 2)
+        about = detail(rounds, self._index(), width)[:room]
+        return [*strip, [], *about, *[[] for _ in range(room - len(about) + 1)], *below]
 
 
 def _height(rows: int) -> int:
-    return 8 if rows >= 26 else 5
+    return 8 if rows >= TALL else 5
 
 
 def stacks(rounds: Sequence[Round], first: int, last: int, height: int, chosen: int) -> list[Line]:
@@ -178,11 +187,13 @@ def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
 
 
 def _passes(round: Round) -> str:
-    """The round's cost in plain passes, and whether it paid."""
+    """The round's cost in plain passes, and how fast that made it, beside what the policy expected."""
     if not round.plain_s:
         return UNKNOWN
     passes = round.seconds / round.plain_s
-    return f"{passes:.1f} passes: {verdict(len(round.tokens) / passes)}"
+    gain = round.reason.gain if round.reason is not None and round.reason.kind == "draft" else None
+    expected = f" (expected {times(gain)})" if gain is not None else ""
+    return f"{passes:.1f} passes: {times(len(round.tokens) / passes)}{expected}"
 
 
 def changes(before: Knobs, after: Knobs) -> list[str]:
@@ -205,17 +216,6 @@ def _tokens(round: Round, width: int) -> list[Line]:
         items.append([(text, "accepted" if token.fate == "accepted" else "rejected"), (f" {share3(token.p)}", "label")])
     items += [[(quoted(own.text, width), own.origin)] for own in round.tokens[round.count("accepted") :]]
     return flowed(items, width)
-
-
-def merged(line: Line) -> Line:
-    """The line with adjacent pieces of one style merged, since each piece costs a segment."""
-    out: Line = []
-    for text, style in line:
-        if out and out[-1][1] == style:
-            out[-1] = (out[-1][0] + text, style)
-        else:
-            out.append((text, style))
-    return out
 
 
 def _judged(round: Round) -> int:

@@ -1,0 +1,150 @@
+"""All figures of the reply that the first page leaves out, and speed and acceptance over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spectui.chat.figures.estimates import payoff
+from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, share
+from spectui.chat.figures.records import Figures
+from spectui.ui.dashboard.pages.page import Page
+from spectui.ui.dashboard.plot import columns, nice_top, resampled
+from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled
+
+AXIS = 5
+ROOM = 22
+"""Lines from which the parts stand apart."""
+
+
+class DetailsPage(Page):
+    """Counts, costs of a round, prompt and context; below them plots over the reply and over the conversation."""
+
+    HELP = """\
+## Details
+
+**acceptance**: accepted / (accepted + rejected) drafted tokens. **drafted**: all drafted tokens. **accepted**: the target wrote
+the same. **rejected**: the target wrote something else. **ignored**: the draft was shorter than draft-min. **rounds**: passes
+of the target. **tokens**: the reply's.
+
+**drafted by**: accepted tokens by who drafted them: the draft model, or a repetition of the conversation's own words (suffix).
+
+**ahead**: how often the draft, which goes on while the target computes, had guessed what the target wrote. **saved**: seconds
+of drafting that were over when a round began.
+
+**a round**: milliseconds of an average round, by what they went into, each with its share. **costs**: the same in passes, that
+is the plain tokens that the target would have written in that time; it pays when the round yields more tokens.
+
+**prompt**: prompt tokens read per second. **first token**: seconds until it came. **context**: how full it is. **this chat**:
+tokens, acceptance and speed of the whole conversation.
+
+The plots are of this reply, and then of the whole conversation. The axis is the time spent decoding, without pauses and
+prompts.
+"""
+
+    DEFAULT_CSS = """
+    DetailsPage { height: 1fr; }
+    """
+
+    def build_lines(self) -> list[Line]:
+        """The figures, and as many of the plots as the room allows."""
+        width, height = self.size.width, self.size.height
+        gap: list[Line] = [[]] if height >= ROOM else []
+        lines = [
+            *counts(self.figures, width),
+            *gap,
+            *cost(self.figures, width),
+            *gap,
+            *prompt(self.figures, width),
+            *gap,
+        ]
+        return [*lines, *_plots(self.figures, width, height - len(lines))]
+
+
+def counts(figures: Figures, width: int) -> list[Line]:
+    """How many tokens were drafted, by whom, and what became of them."""
+    reply = figures.reply
+    lines: list[Line] = [
+        labelled(
+            "acceptance", *bar_of(reply.acceptance, width - LABEL - 6), (f"{share(reply.acceptance):>6}", "value")
+        ),
+        _pair("drafted", count(reply.drafted), "accepted", count(reply.accepted)),
+        _pair("rejected", count(reply.rejected), "ignored", count(reply.ignored)),
+        _pair("rounds", count(reply.rounds), "tokens", count(reply.emitted)),
+    ]
+    by = [(f"{source} {count(number)}   ", "value") for source, number in sorted(figures.sources.items())]
+    lines.append(labelled("drafted by", *(by or [(UNKNOWN, "label")])))
+    if reply.guesses:
+        lines.append(_pair("ahead", f"{percent(reply.guessed)} right", "saved", duration(reply.saved_s)))
+    return lines
+
+
+def cost(figures: Figures, width: int) -> list[Line]:
+    """Milliseconds of an average round by what they went into, each with its share; and the same in passes."""
+    reply = figures.reply
+    if not reply.rounds or not reply.decode_s:
+        return [labelled("a round", (UNKNOWN, "label"))]
+    whole = f"{milliseconds(reply.decode_s / reply.rounds)} ms"
+    lines: list[Line] = [labelled("a round", (f"{whole:>{max(1, width - LABEL - 6)}}", "value"))]
+    for name, seconds in reply.parts:
+        part = None if seconds is None else seconds / reply.decode_s
+        each = milliseconds(None if seconds is None else seconds / reply.rounds)
+        lines.append(labelled(
+            f"  {name}", *bar_of(part, width - LABEL - 14), (f"{each:>5} ms", "value"), (f"{share(part):>6}", "label"),
+        ))  # fmt: skip
+    paid = payoff(figures.rounds)
+    passes, tokens = (UNKNOWN, UNKNOWN) if paid is None else (decimal(paid.passes), decimal(paid.tokens))
+    return [
+        *lines,
+        labelled("costs", (passes, "value"), (" passes, yields ", "label"), (tokens, "value"), (" tokens", "label")),
+    ]
+
+
+def prompt(figures: Figures, width: int) -> list[Line]:
+    """The prompt, the context, and the whole conversation."""
+    chat = figures.chat
+    said = f"{count(chat.emitted)} tokens, {percent(chat.acceptance)} accepted, {decimal(chat.tokens_per_s)} t/s"
+    return [
+        _pair("prompt", f"{decimal(figures.prompt_speed)} t/s", "first token", duration(figures.first_token_s)),
+        labelled("context", *bar_of(figures.context_share, width - LABEL - 6),
+                 (f"{percent(figures.context_share):>6}", "value")),
+        labelled("this chat", (said, "value")),
+    ]  # fmt: skip
+
+
+def _pair(first: str, value: str, second: str, other: str) -> Line:
+    return [*labelled(first, (f"{value:<11}", "value")), *labelled(second, (other, "value"))]
+
+
+def _plots(figures: Figures, width: int, room: int) -> list[Line]:
+    """Speed and acceptance over the reply and over the conversation; in little room the reply's alone, or none."""
+    histories = {"this reply": figures.reply_history, "conversation": figures.chat_history}
+    most = room // 2 if room >= 16 else room
+    if most < 7:
+        return []
+    rate = (most - 4) * 2 // 5
+    lines: list[Line] = []
+    for name, history in list(histories.items())[: 2 if most < room else 1]:
+        lines += plot(f"{name}: t/s", history.speeds, width, most - 4 - rate)
+        lines += plot("acceptance", history.acceptances, width, rate, top=1.0)
+        lines += [_time_axis(history.seconds, width), []]
+    return lines[:-1]
+
+
+def plot(name: str, values: Sequence[float | None], width: int, height: int, top: float | None = None) -> list[Line]:
+    """A heading with the latest value, and `height` rows with the ends of the axis beside them."""
+    known = [value for value in values if value is not None]
+    high = top or nice_top(max(known, default=0.0))
+    say = share if top else decimal
+    last = say(known[-1]) if known else UNKNOWN
+    shares = [None if value is None else value / high for value in resampled(values, width - AXIS - 1)]
+    rows = columns(shares, height)
+    lines: list[Line] = [[(name, "label"), (f"{last:>{max(1, width - len(name))}}", "value")]]
+    for row, text in enumerate(rows):
+        axis = say(high) if row == 0 else "0" if row == height - 1 else ""
+        lines.append([(f"{axis:>{AXIS}}│", "label"), (text, "accepted")])
+    return lines
+
+
+def _time_axis(seconds: float, width: int) -> Line:
+    end = f"{seconds:.0f} s of decoding" if seconds < 600 else f"{seconds / 60:.0f} min of decoding"
+    return [(" " * AXIS + "└" + "─" * max(0, width - AXIS - 2 - len(end)) + " " + end, "label")]

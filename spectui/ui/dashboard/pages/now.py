@@ -1,0 +1,109 @@
+"""The page that is seen first: how fast it is, the latest rounds, and why drafts are as they are."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from spectui.chat.figures.estimates import payoff
+from spectui.chat.figures.format import decimal, percent, times
+from spectui.chat.figures.no_drafts import why_no_drafts
+from spectui.chat.figures.reasons import worded
+from spectui.chat.figures.records import STATES, Figures
+from spectui.speculation.records import Round
+from spectui.text import printable
+from spectui.ui.dashboard.pages.page import Page
+from spectui.ui.figures import step
+from spectui.ui.keys import key_of
+from spectui.ui.widgets.line_widget import Line, cells, merged
+
+
+class NowPage(Page):
+    """Three lines, the last of which may take two. An unknown figure is a dash."""
+
+    HELP = """\
+## Now
+
+**t/s**: tokens per second, over the last 3 seconds while a reply is written, afterwards over the whole reply. **plain** is
+decoding without drafts: how much faster this is, is estimated from this reply's passes until {compare} has measured it.
+
+Each column is one of the latest rounds: as high as it has accepted tokens; **▁** all were rejected, **·** nothing was drafted.
+**a pass**: tokens for each pass of the target; 1 without drafts.
+
+Below: what is drafted just now, or why nothing is. The other figures are on {page.details}.
+"""
+
+    DEFAULT_CSS = """
+    NowPage { height: 4; }
+    """
+
+    def build_lines(self) -> list[Line]:
+        """The lines for the latest figures."""
+        figures, width = self.figures, self.size.width
+        first = speed(figures, key_of(self.app, "compare"))
+        if figures.state != "ready" or figures.draft_max_flag or cells(first) > width:  # it cannot be measured now
+            first = speed(figures)
+        return [first, _rounds(figures, width), *why(figures, width)]
+
+
+def speed(figures: Figures, compare: str = "") -> Line:
+    """Tokens per second, and beside plain decoding; `compare` is the key that measures that, "" where it cannot be now."""
+    line: Line = [(decimal(figures.speed), "big"), (" t/s", "label")]
+    if figures.state not in ("ready", "writing"):
+        return [*line, (f"   {STATES.get(figures.state, '')}", "label")]
+    paid = payoff(figures.rounds)
+    if figures.measured is not None:
+        return [*line, (f"   {times(figures.measured)}", "value"), (" plain (measured)", "label")]
+    if paid is None:
+        return line
+    how = f"estimated; {compare} measures" if compare else "estimated"
+    return [*line, (f"   {times(paid.pays)}", "value"), (f" plain ({how})", "label")]
+
+
+def yields(figures: Figures) -> Line:
+    """What was accepted, and tokens for each pass."""
+    reply = figures.reply
+    return [(percent(reply.acceptance), "value"), (" accepted, ", "label"), (decimal(reply.tokens_per_pass), "value"),
+            (" a pass", "label")]  # fmt: skip
+
+
+def _rounds(figures: Figures, width: int) -> Line:
+    """A column for each of the latest rounds, and what they yield."""
+    end = yields(figures)
+    return [*strip(figures.rounds[-max(1, width - cells(end) - 2) :]), ("  " * bool(figures.rounds), "label"), *end]
+
+
+def strip(rounds: Sequence[Round]) -> Line:
+    """A column for each of these rounds: its accepted tokens, in the scale of the longest draft."""
+    top = max((len(round.drafted) for round in rounds), default=0)
+    return merged(
+        [
+            (step(round.count("accepted") / top), "accepted") if round.count("accepted")
+            else (step(0), "rejected") if round.drafted else ("·", "label")
+            for round in rounds
+        ]
+    )  # fmt: skip
+
+
+def why(figures: Figures, width: int) -> list[Line]:
+    """What is drafted, or why nothing is: one sentence on two lines."""
+    rounds = figures.rounds
+    if said := why_no_drafts(figures):
+        style = "value"
+    elif rounds and rounds[-1].reason is not None:
+        sources = " + ".join(dict.fromkeys(token.source for token in rounds[-1].drafted))
+        said = f"{sources}: " * bool(sources) + worded(rounds[-1].reason, rounds[-1].knobs)
+        style = "value" if figures.live else "label"
+    else:
+        return []
+    return [[(line, style)] for line in two_lines(said, width)]
+
+
+def two_lines(text: str, width: int) -> tuple[str, str]:
+    """Wrap a text into two lines of `width` cells, with … where it is cut. The second line gets two words if they fit."""
+    lines = textwrap.wrap(printable(text), max(2, width), max_lines=2, placeholder="…", break_on_hyphens=False)
+    first, second = [*lines, "", ""][:2]
+    rest, _, last = first.rpartition(" ")
+    if rest and second and " " not in second and len(last) + 1 + len(second) <= width:
+        return rest, f"{last} {second}"
+    return first, second

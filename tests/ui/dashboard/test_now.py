@@ -1,0 +1,96 @@
+"""The panel's first page: three lines, one estimate, and the knobs that act."""
+
+from __future__ import annotations
+
+from spectui.chat.figures.records import Figures
+from spectui.knobs import Knobs
+from spectui.speculation.records import Reason
+from spectui.ui.dashboard.pages.now import NowPage, speed, strip, why
+from spectui.ui.dashboard.pages.rounds import detail
+from spectui.ui.dashboard.panel import SidePanel
+from tests.fake_engine import FakeEngine
+from tests.ui.dashboard.rounds import accepted, figures_of, plain, rounds_of, seen_of, text_of
+from tests.ui.pilot_helpers import Window, ask, wait_until
+
+
+async def test_the_first_page_is_three_lines_with_one_estimate_and_the_knobs_that_act(
+    window: Window, engine: FakeEngine
+) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await ask(pilot, "go")
+        engine.emit_round(plain="a", seconds=0.1, plain_s=0.1)
+        engine.emit_round("b", correction="x", rejected=["r"], seconds=0.2, plain_s=0.1)
+        engine.emit_round(*"abc", bonus="x", seconds=0.2, plain_s=0.1, reason=Reason("draft", 3, 16, 1.7))
+        page = app.screen.query_one(NowPage)
+        first = "14.0 t/s 1.4x plain (estimated)"
+        rest = "·▃█ 80 % accepted, 2.3 a pass model: drafting 3 of 16, expected to pay"
+        await wait_until(pilot, lambda: seen_of(page).strip() == f"{first} {rest}")
+        engine.finish()
+        measure = "14.0 t/s 1.4x plain (estimated; F5 measures)"
+        await wait_until(pilot, lambda: seen_of(page).strip() == f"{measure} {rest}")
+
+        def knobs() -> list[str]:
+            controls = app.screen.query("#choices > *, #sliders > *")
+            return [str(each.id).partition("-")[2] for each in controls if each.region]
+
+        assert knobs() == ["policy", "drafter", "draft-max", "draft-min", "temperature"]
+        await pilot.press("f9")  # fixed
+        await wait_until(pilot, lambda: "p-min" in knobs())
+        await pilot.press("f8", "f8", "f8", "f8")  # the drafter is off
+        await wait_until(pilot, lambda: engine.knobs.drafter == "off" and knobs() == ["drafter", "temperature"])
+        await pilot.press("alt+5")
+        await wait_until(pilot, lambda: {"policy", "p-min", "draft-max", "top-k", "seed"} <= {*knobs()})
+
+
+async def test_a_measured_speed_up_takes_the_place_of_the_estimate_until_the_next_reply(
+    window: Window, engine: FakeEngine
+) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        panel = app.screen.query_one(SidePanel)
+        await ask(pilot, "go")
+        engine.emit_round(*"ab", bonus="c", seconds=0.2, plain_s=0.1)
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        assert panel.names == ("now", "rounds", "details", "machine", "settings")
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        assert panel.page == "a/b" == panel.names[-1]
+        for letter in "abc":
+            engine.emit_round(plain=letter, seconds=0.12)
+        engine.finish()
+        await wait_until(pilot, lambda: app.screen.session.state == "ready")
+        await pilot.press("alt+1")
+        await wait_until(pilot, lambda: "1.8x plain (measured)" in seen_of(app.screen.query_one(NowPage)))
+        await pilot.press("f10", "f10", "f10", "f10", "f10")
+        assert panel.page == "a/b", "it stays one of the pages"
+        await ask(pilot, "on")
+        engine.emit_round(*"ab", bonus="c", seconds=0.2, plain_s=0.1)
+        engine.finish()
+        await pilot.press("alt+1")
+        await wait_until(pilot, lambda: "1.5x plain (estimated; F5" in seen_of(app.screen.query_one(NowPage)))
+
+
+def test_a_state_takes_the_place_of_the_estimate_and_nothing_is_estimated_without_drafts() -> None:
+    rounds = rounds_of(plain, plain)
+    assert text_of([speed(figures_of(rounds, speed=10.0, state="ready"))]) == ["10.0 t/s"]
+    assert text_of([speed(Figures(state="reading"))]) == ["– t/s   reading the prompt"]
+    assert text_of([speed(Figures(state="failed"))]) == ["– t/s   no model"]
+
+
+def test_a_loss_does_not_read_as_a_gain() -> None:
+    rounds = rounds_of(lambda engine: engine.emit_round("a", bonus="b", seconds=0.206, plain_s=0.1))
+    assert text_of([speed(figures_of(rounds, state="ready"))]) == ["– t/s   0.97x plain (estimated)"]
+    assert any("2.1 passes: 0.97x" in line for line in text_of(detail(rounds, 0, 46)))
+
+
+def test_a_column_is_as_high_as_what_was_accepted() -> None:
+    rounds = rounds_of(plain, accepted(0, 4), accepted(2, 2), accepted(4))
+    assert text_of([strip(rounds)]) == ["·▁▅█"]
+    assert [style for _, style in strip(rounds)] == ["label", "rejected", "accepted"]
+
+
+def test_why_is_one_sentence_on_two_lines() -> None:
+    dear = Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.51), (0.0, 0.45))
+    rounds = rounds_of(lambda e: e.emit_round(plain="a", reason=dear), knobs=Knobs())
+    said = text_of(why(figures_of(rounds, has_draft=True), 46))
+    assert said == ["no drafts: draft costs 0.45 of a target pass,", "needs 0.92 accepted, expects 0.61"]
