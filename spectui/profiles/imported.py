@@ -64,6 +64,9 @@ _LOOKUP_LENGTHS = {
 """Flags that bound what a lookup of llama-server drafts, and which one it is."""
 
 _SECRET = re.compile(r"api-key|hf-token|-hft$|TOKEN|SECRET|PASSWORD|_KEY$")
+_PRINTED = tuple("\u2013\u2014\u2212\u201c\u201d\u201e\u2018\u2019")
+"""Dashes and quotes as programs that write letters make them of plain ones."""
+
 _TRUE = ("on", "enabled", "true", "1")
 _FALSE = ("off", "disabled", "false", "0")
 
@@ -99,6 +102,8 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
     if a model's path is not known, or not this machine's.
     """
     left_out = [LeftOut(STARTED_BY, shown(each)) for each in started.before]
+    if printed := next((each for each in started.arguments if each.startswith(_PRINTED)), ""):
+        raise ScriptError(f"{printed} begins with a sign of printed text: write a plain - or plain quotes there.")
     given = [*_from_environment(started.variables, left_out), *started.arguments]
     line = read(given, SHAPES, "llama-server", settings=True, strict=False)
     alias = next((values[0] for flag, *values in line.unused if flag in ("-a", "--alias") and values), "")
@@ -120,6 +125,12 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
     for flag, value in _pairs(line.arguments, left_out):
         read_escapes = SHAPES[flag].name == "stop" and escapes[-1:] != ["--no-escape"]
         _take(settings, flag, unescaped(value) if read_escapes else value, started, left_out)
+    words = [what for reason, what in left_out if reason == NOT_KNOWN and not what.startswith("-")]
+    hub = any(SHAPES[each].name == "hub_target" for each in line.arguments if each in SHAPES)
+    if words and not (settings.get("model") or hub or line.refused):
+        raise ScriptError(f"{words[0]} may name the model, and only a run can tell it: write the flags there.")
+    if rest := next((what for reason, what in left_out if reason == NO_FLAG and what.endswith(".gguf")), ""):
+        raise ScriptError(f"{rest} belongs to no flag: put quotes around paths with blanks.")
     _take_types(settings, types, left_out)
     _take_lengths(settings, types, lengths, left_out)
     _take_marked(settings, comments, left_out)

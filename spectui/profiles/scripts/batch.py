@@ -19,10 +19,11 @@ from spectui.profiles.scripts.started import (
     Started,
     cut_off,
     shown,
+    split_windows,
     starts,
     unknown,
+    windows_environment,
 )
-from spectui.profiles.scripts.windows import environment, split
 
 _VARIABLE = re.compile(r"%%(?:~[a-z]*)?([A-Za-z])\b|%%|%~?([a-z]*)([0-9*])|%([^%\s=:]+)(:[^%]*)?%", re.IGNORECASE)
 _LATE = re.compile(r"!([^!\s=:]+)!")
@@ -112,7 +113,7 @@ def _value(batch: _Batch, name: str, written: str) -> str:
     name = name.upper()
     if name in ("CD", "__CD__") and batch.directory:
         return batch.directory
-    return batch.values.get(name, environment().get(name, unknown(written)))
+    return batch.values.get(name, windows_environment().get(name, unknown(written)))
 
 
 def _statement(batch: _Batch, line: str, number: int) -> None:
@@ -183,7 +184,7 @@ def _conditional(batch: _Batch, text: str) -> None:
 
 def _holds(batch: _Batch, found: re.Match[str]) -> bool | None:
     if found[3]:
-        holds = found[4].upper() in batch.values or found[4].upper() in environment()
+        holds = found[4].upper() in batch.values or found[4].upper() in windows_environment()
     elif found[8] and found[8].strip() == "==":
         left, right = (re.sub(rf"{EDGE}%~?\d{EDGE}|{EDGE}%\w+%{EDGE}", "", side) for side in (found[7], found[9]))
         if EDGE in left + right:
@@ -205,7 +206,7 @@ def _command(batch: _Batch, text: str, certain: bool) -> None:
         batch.values[name] = value.rstrip() if found[1] else value
         return
     text, tail = _redirects(text)
-    words = split(text)
+    words = split_windows(text)
     if not words or re.match(r"set\b", text, re.IGNORECASE):
         return
     match [words[0].lower(), *words[1:]]:
@@ -245,7 +246,7 @@ def _started_by_start(batch: _Batch, text: str) -> list[str]:
         if there := found[2] or found[3]:
             _go(batch, there)
         text = text[found.end() :]
-    return split(text)
+    return split_windows(text)
 
 
 def _go(batch: _Batch, there: str) -> None:

@@ -8,12 +8,11 @@ import glob
 import operator
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spectui.profiles.scripts.started import EDGE, LONGEST, ScriptError, unknown
+from spectui.profiles.scripts.scope import Scope, first
+from spectui.profiles.scripts.started import EDGE, unknown
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -24,65 +23,6 @@ _OPERATORS = {
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "a": "\a", "e": "\x1b"}
-
-
-@dataclass
-class Scope:
-    """What a script has set so far. A list is an array. `directory`: as in `Started`. `ended`: `exit` was met."""
-
-    file: Path | None = None
-    directory: str | None = ""
-    values: dict[str, str | list[str]] = field(default_factory=dict)
-    exported: set[str] = field(default_factory=set)
-    functions: dict[str, Node] = field(default_factory=dict)
-    arguments: list[str] = field(default_factory=list)
-    ended: bool = False
-    exports_all: bool = False
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-
-    def copy(self) -> Scope:
-        """The same, to be changed apart."""
-        values = {name: value if isinstance(value, str) else [*value] for name, value in self.values.items()}
-        return replace(
-            self, values=values, exported={*self.exported}, functions={**self.functions}, arguments=[*self.arguments]
-        )
-
-    def lookup(self, name: str) -> str | list[str] | None:
-        """A variable's value; None if nothing sets it."""
-        if name in ("@", "*"):
-            return self.arguments or [unknown(f"${name}")]
-        if name == "#":
-            return str(len(self.arguments))
-        if name.isdecimal():
-            if name == "0":
-                return None if self.file is None else str(self.file)
-            return self.arguments[int(name) - 1] if int(name) <= len(self.arguments) else None
-        if name in self.values:
-            return self.values[name]
-        if name in ("BASH_SOURCE", "0") and self.file is not None:
-            return str(self.file)
-        if name == "PWD":
-            return os.path.abspath(self.directory) if self.directory is not None else None
-        return self.environ.get(name)
-
-    def set(self, name: str, value: str | list[str], add: bool = False) -> None:
-        """Set a variable, or add to it."""
-        if add:
-            old = self.values.get(name, self.environ.get(name, ""))
-            if isinstance(value, list):
-                value = [*([old] if isinstance(old, str) and old else old), *value]
-            elif isinstance(old, list):
-                value = [first(old) + value, *old[1:]]
-            else:
-                value = old + value
-        if len(value) > LONGEST or sum(map(len, value)) > LONGEST:
-            raise ScriptError("Its variables grow without end.")
-        self.values[name] = value
-
-
-def first(value: str | Sequence[str]) -> str:
-    """An array without an index is its first element."""
-    return value if isinstance(value, str) else value[0] if value else ""
 
 
 def split(text: str) -> list[str]:
@@ -121,13 +61,20 @@ class Words:
             case "word" | "variable_name":
                 return self._globbed(node) if node.type == "word" and not quoted else [self._bare(node)]
             case "string":
-                return self._joined(self._pieces(node), quoted=True)
+                words = self._joined(self._pieces(node), quoted=True)
+                # An array without elements is no word.
+                alone = (len(node.children) == 3 and "[@]" in self.text(node)) or self.text(node) == '"$@"'
+                return [] if words == [""] and alone and len(self.text(node)) > 2 else words
             case "raw_string":
                 return [self.text(node)[1:-1]]
             case "ansi_c_string":
                 return [
                     re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), self.text(node)[2:-1], flags=re.S)
                 ]
+            case "brace_expression":
+                return [unknown(self.text(node))]
+            case "concatenation" if not quoted and _braced(node, self.text(node)):
+                return [unknown(self.text(node))]
             case "concatenation":
                 joined = self._joined(node.children, quoted)
                 return self._expanded(joined) if not quoted and len(joined) == 1 else joined
@@ -159,14 +106,20 @@ class Words:
     def _pieces(self, node: Node) -> Iterator[Node | str]:
         """The children of a text in quotes, and the characters between them, which the grammar leaves out."""
         end = node.start_byte + 1
-        for child in node.children[1:-1] if node.type == "string" else node.children:
+        for child in node.children[1:-1]:
             if child.type == "string_content":
                 continue
-            yield self._literal(self.source[end : child.start_byte])
+            yield self._literal(self.source[end : self._begin(child)])
             yield child
             end = child.end_byte
-        last = node.end_byte - 1 if node.type == "string" else node.end_byte
-        yield self._literal(self.source[end:last])
+        yield self._literal(self.source[end : node.end_byte - 1])
+
+    def _begin(self, node: Node) -> int:
+        """Where a node begins: the grammar takes blanks before a `$` in quotes for a part of it."""
+        text = self.source[node.start_byte : node.end_byte]
+        return node.start_byte + (
+            len(text) - len(text.lstrip()) if re.search("expansion|substitution", node.type) else 0
+        )
 
     @staticmethod
     def _literal(source: bytes) -> str:
@@ -178,7 +131,7 @@ class Words:
         parts, end = [], node.start_byte
         for child in node.children:
             if child.type in ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"):
-                parts += [self.source[end : child.start_byte].decode(errors="replace"), self.word(child)]
+                parts += [self.source[end : self._begin(child)].decode(errors="replace"), self.word(child)]
                 end = child.end_byte
         return "".join([*parts, self.source[end : node.end_byte].decode(errors="replace")])
 
@@ -195,16 +148,29 @@ class Words:
         named = [
             child for child in node.children if child.type in ("variable_name", "special_variable_name", "subscript")
         ]
-        signs = [self.text(child) for child in node.children if not child.is_named]
+        signs = [self.text(child).strip() for child in node.children if not child.is_named]
         marks = [sign for sign in signs if sign not in ("$", "${", "}")]
         if not named or marks[:1] == ["!"]:
             return [unknown(self.text(node))]
         value, every = self._value(named[0])
         if marks[:1] == ["#"] and node.children.index(named[0]) == 2 and len(node.children) == 4:
-            return [str(len(value)) if value is not None and EDGE not in value else unknown(self.text(node))]
+            known = value is not None and not any(EDGE in each for each in value)
+            return [str(len(value or "")) if known else unknown(self.text(node))]
         if marks:
             operands = node.children[node.children.index(named[0]) + 2 : -1]
-            value = self._operated(node, value, marks[0], operands)
+            sign = marks[0].removeprefix(":")
+            missing = value is None or (marks[0] != sign and first(value) == "")
+            if sign in ("-", "=") and missing:
+                if sign == "=":
+                    self.scope.set(self.text(named[0]), " ".join(self._operand(operands, quoted=True)))
+                return self._operand(operands, quoted)
+            if sign == "+" and (value is None or EDGE not in first(value)):
+                return self._operand(() if missing else operands, quoted)
+            value = (
+                value
+                if value is not None and sign in ("-", "=", "?") and not missing
+                else self._operated(node, value, marks[0], operands)
+            )
         elif value is None:
             value = unknown(self.text(node))
         if isinstance(value, list) and (every or not quoted):
@@ -219,34 +185,54 @@ class Words:
             name = self.text(node)
             value = self.scope.lookup(name)
             return (value, name) if name in ("@", "*") else (None if value is None else first(value), "")
-        name, index = self.text(node.children[0]), self.text(node.children[2])
+        name, index = self.text(node.children[0]), self.word(node.children[2])
         value = self.scope.lookup(name)
         if index in ("@", "*"):
             return ([value] if isinstance(value, str) else value), index
         elements = [value] if isinstance(value, str) else value or []
-        known = (
-            index.isdecimal()
-            and int(index) < len(elements)
-            and not any(EDGE in each for each in elements[: int(index)])
-        )
-        return (elements[int(index)] if known else None), ""
+        if re.fullmatch(r"\d+|-1", index) and int(index) < len(elements):
+            before = elements if index == "-1" else elements[: int(index)]
+            known = elements and not any(EDGE in each for each in before)
+            return (elements[int(index)] if known else None), ""
+        keyed = self.scope.lookup(f"{name}[{index}]")
+        return (None if keyed is None else first(keyed)), ""
+
+    def _operand(self, operands: Sequence[Node], quoted: bool) -> list[str]:
+        """The words that stand in a variable's place: blanks between them are those of quotes, or take words apart."""
+        fields, apart = [""], True
+        for operand in operands:
+            end = operand.start_byte
+            for child in operand.children if operand.type == "concatenation" else [operand]:
+                gap = self.source[end : self._begin(child)].decode(errors="replace")
+                end = child.end_byte
+                if quoted:
+                    words = self._joined([gap, child], quoted=True)
+                    fields[-1] += words[0]
+                    fields += words[1:]
+                    continue
+                text = "" if child.type in ("string", "raw_string", "ansi_c_string") else self._plain(child)
+                words = split(text) if text else self.fields(child)
+                apart = apart or bool(gap) or text[:1].isspace()
+                if words and not apart:
+                    fields[-1] += words.pop(0)
+                fields += words
+                apart = text[-1:].isspace() or (apart and not words)
+        return fields if quoted else fields[1:]
+
+    def _plain(self, node: Node) -> str:
+        return self._bare(node) if node.type in ("word", "number") else " ".join(self.fields(node, quoted=True))
 
     def _operated(
         self, node: Node, value: str | list[str] | None, sign: str, operands: Sequence[Node]
     ) -> str | list[str]:
         operand = "".join(self.word(each) for each in operands)
-        missing = value is None or (sign.startswith(":") and first(value) == "")
-        match sign.removeprefix(":"):
-            case "-" | "=":
-                if missing and sign.endswith("="):
-                    self.scope.set(self.text(node.children[1]), operand)
-                if missing and len(operands) == 1 and operands[0].type == "string":
-                    return operand
-                return operand if missing or value is None else value
-            case "+":
-                return "" if missing else operand
-            case "?" if value is not None and not missing:
-                return value
+        match sign:
+            case ":" if value is not None and not any(
+                EDGE in each for each in ([value] if isinstance(value, str) else value)
+            ):
+                numbers = [self.text(each) for each in operands if each.type != ":"]
+                if all(each.isdecimal() for each in numbers):
+                    return _sliced(value, self.text(node), *map(int, numbers))
             case "%" | "%%" | "#" | "##" if isinstance(value, str) and EDGE not in value + operand:
                 return _trimmed(value, operand, sign)
             case "/" | "//" if isinstance(value, str) and EDGE not in value + operand:
@@ -278,8 +264,12 @@ class Words:
                     printed = os.path.basename(path)
                 case ["realpath", *_, path] | ["readlink", _, path]:
                     printed = os.path.abspath(os.path.join(directory, path))
-                case ["echo" | "printf", text]:
+                case ["echo", *words] if words[:1] not in (["-e"], ["-n"]):
+                    printed = " ".join(words)
+                case ["printf", text]:
                     printed = text
+                case ["cat"] if len(bodies := _heredocs(node)) == 1:
+                    printed = self.body(bodies[0]).rstrip("\n")
                 case _:
                     return unknown(self.text(node))
         return printed
@@ -306,6 +296,12 @@ def _commands_in(node: Node) -> list[Node]:
     return found
 
 
+def _heredocs(node: Node) -> list[Node]:
+    if node.type == "heredoc_body":
+        return [node]
+    return [body for child in node.children for body in _heredocs(child)]
+
+
 def _trimmed(value: str, pattern: str, sign: str) -> str:
     """`${value%pattern}` and its like."""
     lengths = range(len(value) + 1)
@@ -314,6 +310,19 @@ def _trimmed(value: str, pattern: str, sign: str) -> str:
         if fnmatch.fnmatchcase(part, pattern):
             return value[: len(value) - length] if sign[0] == "%" else value[length:]
     return value
+
+
+def _sliced(value: str | list[str], written: str, start: int, length: int | None = None) -> str | list[str]:
+    """`${value:start:length}`. The arguments of a script are counted from 1."""
+    start -= 1 if "{@" in written and start else 0
+    return value[start : None if length is None else start + length]
+
+
+def _braced(node: Node, text: str) -> bool:
+    """Does a word have braces that the shell writes out, as {a,b}?"""
+    return any(child.type == "word" and child.text == b"{" for child in node.children) and bool(
+        re.search(r"\{[^{}]*(,|\.\.)[^{}]*\}", text)
+    )
 
 
 def _computed(node: ast.expr) -> int:

@@ -19,10 +19,10 @@ from spectui.profiles.scripts.started import (
     Started,
     base_name,
     shown,
+    split_windows,
     starts,
     unknown,
 )
-from spectui.profiles.scripts.windows import split
 
 _INERT = re.compile(
     r"(write-\w+|start-sleep|clear-host|cls|read-host|exit|return|pause|echo|out-null|new-item|import-module|set-\w+)$",
@@ -193,7 +193,7 @@ class _Reader(PowerShellWords):
             elif flag.startswith(("-redirect", "-windowstyle", "-verb", "-credential")) and rest:
                 rest.pop(0)
         try:
-            return [program, *split(given)], directory
+            return [program, *split_windows(given)], directory
         except ValueError:
             raise self.cut_off() from None
 

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spectui.profiles.scripts.started import EDGE, LONGEST, ScriptError, cut_off, unknown
-from spectui.profiles.scripts.windows import environment
+from spectui.profiles.scripts.started import EDGE, LONGEST, ScriptError, cut_off, unknown, windows_environment
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": ""}
 _NAME = re.compile(r"\$(?:\{([^}]+)\}|((?:env|global|script|local):\w+|\w+))", re.I)
@@ -165,7 +164,7 @@ class PowerShellWords:
     def _variable(self, found: re.Match[str]) -> list[str]:
         name = (found[1] or found[2]).lower().removeprefix("global:").removeprefix("script:").removeprefix("local:")
         if name.startswith("env:"):
-            known = {key.lower(): value for key, value in {**environment(), **self.environment}.items()}
+            known = {key.lower(): value for key, value in {**windows_environment(), **self.environment}.items()}
             return [known.get(name[4:], unknown(found[0]))]
         if name == "psscriptroot" and self.file is not None:
             return [str(self.file.parent)]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spectui.profiles.scripts.expansion import Scope, first
+from spectui.profiles.scripts.scope import Scope, first
 from spectui.profiles.scripts.started import (
     EDGE,
     STEPS,
@@ -23,6 +24,7 @@ from spectui.profiles.scripts.started import (
     cut_off,
     shown,
     starts,
+    unknown,
 )
 from spectui.profiles.scripts.ways import Ways
 
@@ -40,10 +42,17 @@ _INERT = {
 
 def read(text: str, file: Path | None = None) -> Script:
     """What a script starts. Raises ScriptError if it is no whole script."""
+    _refuse_other_languages(text)
     try:
         return _Reader(text, Scope(file)).whole()
     except RecursionError:
         raise ScriptError("Its commands are nested too deeply.") from None
+
+
+def _refuse_other_languages(text: str) -> None:
+    found = re.match(r"#![ \t]*(?:\S*/env[ \t]+(?:-\S+[ \t]+)*)?(\S+)", text)
+    if found and base_name(found[1]) not in SHELLS:
+        raise ScriptError(f"It is a script for {base_name(found[1])}: give the command that it starts.")
 
 
 class _Reader(Ways):
@@ -52,9 +61,16 @@ class _Reader(Ways):
         from tree_sitter import Language, Parser
 
         text = text.replace(EDGE, "\ufffd")
+        # A comment between the flags of a command; what a page of documentation has around it.
+        text = re.sub(r"`#[^`\n]*`|(?m:^[ \t]*(?:\$[ \t]+|```\w*[ \t]*$))", lambda found: " " * len(found[0]), text)
         # The grammar wants the last line's end; a backslash there would hide that the text is cut off.
         super().__init__((text + ("" if text.endswith("\\") else "\n")).encode(errors="replace"), scope)
-        self._root = Parser(Language(tree_sitter_bash.language())).parse(self.source).root_node
+        parser = Parser(Language(tree_sitter_bash.language()))
+        self._root = parser.parse(self.source).root_node
+        if ends := self._joined_lines(self._root):
+            for end in reversed(ends):
+                self.source = self.source[:end] + b";" + self.source[end:]
+            self._root = parser.parse(self.source).root_node
         self._found: list[Started] = []
         self._others: dict[str, None] = {}
         self._called: set[str] = set()
@@ -70,6 +86,24 @@ class _Reader(Ways):
                 self.scope.ended = False
                 self.run(body)
         return Script(self._found, [*self._others])
+
+    def _joined_lines(self, root: Node) -> list[int]:
+        """Where assignments end that the grammar takes for a part of the command on the next line."""
+        ends, nodes = [], [root]
+        while nodes:
+            node = nodes.pop()
+            nodes += node.children
+            named = node.child_by_field_name("name") if node.type == "command" else None
+            given = (
+                [child for child in node.children if child.type == "variable_assignment"] if named is not None else []
+            )
+            if (
+                named is not None
+                and given
+                and re.search(rb"(?<!\\)\n", self.source[given[-1].end_byte : named.start_byte])
+            ):
+                ends.append(given[-1].end_byte)
+        return sorted(ends)
 
     def _broken(self) -> int | None:
         """The line of the first mistake."""
@@ -94,7 +128,7 @@ class _Reader(Ways):
                 self._declare(node)
             case "unset_command":
                 for child in node.children[1:]:
-                    self.scope.values.pop(self.text(child), None)
+                    self.scope.forget(self.text(child))
             case "command":
                 self._command(node, [])
             case "redirected_statement":
@@ -118,6 +152,8 @@ class _Reader(Ways):
                 self.scope = before.copy()
                 self.run_all(node.children)
                 self.scope = before
+            case "compound_statement" if node.children[0].type == "((":
+                self._forget(re.findall(r"(\w+)\s*(?:[-+*/%]?=(?!=)|\+\+|--)", self.text(node)))
             case (
                 "program"
                 | "compound_statement"
@@ -136,23 +172,38 @@ class _Reader(Ways):
             return self._start([f"{name}={self.word(value) if value is not None else ''}"], node)
         add = any(child.type == "+=" for child in node.children)
         if name_node is not None and name_node.type == "subscript":
-            return None
-        if value is not None and value.type == "array":
-            elements = [
-                word
-                for child in value.children
-                if child.is_named and child.type != "comment"
-                for word in self.fields(child)
-            ]
-            self.scope.set(name, elements, add)
+            parts = [name_node.children[0], name_node.children[2]]
+            text = self.word(value) if value is not None else ""
+            self.scope.set_element(self.text(parts[0]), self.word(parts[1]), text, add)
+        elif value is not None and value.type == "array":
+            self._assign_array(name, [child for child in value.children if child.is_named], add)
         else:
             self.scope.set(name, self.word(value) if value is not None else "", add)
         return None
+
+    def _assign_array(self, name: str, elements: list[Node], add: bool) -> None:
+        elements = [each for each in elements if each.type != "comment"]
+        if not any(self.text(each).startswith("[") for each in elements):
+            return self.scope.set(name, [word for each in elements for word in self.fields(each)], add)
+        if not add:
+            self.scope.forget(name)
+        for each in elements:
+            found = re.fullmatch(r"\[(.*?)\]=(.*)", self.word(each), re.DOTALL)
+            index, text = found.groups() if found else (unknown(self.text(each)), "")
+            self.scope.set_element(name, index.strip("'\""), text)
+        return None
+
+    def _forget(self, names: Iterable[str]) -> None:
+        """Variables of which only a run can tell the values from here on."""
+        for name in names:
+            self.scope.set(name, unknown(f"${name}"))
 
     def _declare(self, node: Node) -> None:
         words = [self.text(child) for child in node.children]
         exported = words[0] == "export" or "-x" in words
         for child in node.children[1:]:
+            if words[0] in ("local", "declare", "typeset") and "-g" not in words:
+                self.scope.own(self.text(child.child_by_field_name("name") or child))
             if child.type == "variable_assignment":
                 self._assign(child)
                 name = child.child_by_field_name("name")
@@ -164,12 +215,6 @@ class _Reader(Ways):
     def _command(self, node: Node, more: list[str]) -> None:
         named = node.child_by_field_name("name")
         assignments = [child for child in node.children if child.type == "variable_assignment"]
-        if named is not None and assignments:
-            between = self.source[assignments[-1].end_byte : named.start_byte]
-            if re.search(rb"(?<!\\)\n", between):  # the grammar joins two lines there
-                for each in assignments:
-                    self._assign(each)
-                assignments = []
         variables = {}
         for each in assignments:
             name, value = each.child_by_field_name("name"), each.child_by_field_name("value")
@@ -211,9 +256,14 @@ class _Reader(Ways):
                     if equals and "llama" in value_:
                         self._found += self._nested(value_)
             case ["eval", *given]:
-                self._found += self._nested(" ".join(given))
+                self._found += self._nested(" ".join(given), here=True)
+            case ["read" | "mapfile" | "readarray" | "getopts" | "let" | "printf", *given] if (
+                words[0] != "printf" or "-v" in given
+            ):
+                self._forget(found[0] for word in given if (found := re.match(r"[A-Za-z_]\w*(?=$|[-+*/%]?=)", word)))
             case [name_, *given] if name_ in self.scope.functions:
-                self._call(name_, given)
+                # Those of the script are none.
+                self._call(name_, [each for each in given if each != unknown("$@")])
             case _:
                 self._start(words, node, variables)
 
@@ -235,12 +285,14 @@ class _Reader(Ways):
         if not found and not piped and base_name(words[0]) not in _INERT:
             self._others[self.text(node).split("\n")[0].strip()] = None
 
-    def _nested(self, text: str) -> list[Started]:
-        """What a text starts that another program takes as a script."""
-        inner = _Reader(shown(text), self.scope.copy(), self._steps)
+    def _nested(self, text: str, here: bool = False) -> list[Started]:
+        """What a text starts that another program takes as a script, or this one if `here`."""
+        inner = _Reader(shown(text), self.scope if here else self.scope.copy(), self._steps)
         if (inner._broken()) is not None:
             raise ScriptError(f"{shown(text)[:60]!r} is no whole script: its quotes or brackets are not closed.")
         inner.run(inner._root)
+        if here:
+            self.scope = inner.scope
         return inner._found
 
     def _tail(self, node: Node) -> str:
@@ -281,8 +333,13 @@ class _Reader(Ways):
         name = body.child_by_field_name("name")
         if text and name is not None and base_name(self.text(name)) in SHELLS:
             self._found += self._nested(text)
-        else:
-            self._command(body, more)
+            return
+        self._command(body, more)
+        words = self.text(body).split()
+        if text and EDGE not in text and words[0] in ("mapfile", "readarray"):
+            self.scope.set(words[-1], text.splitlines())
+        elif text and words[0] == "read" and "-d" in words:
+            self.scope.set(words[-1], text.strip())
 
     def _go(self, where: str) -> None:
         if EDGE in where or where == "-" or self.scope.directory is None:
@@ -293,6 +350,11 @@ class _Reader(Ways):
     def _call(self, name: str, arguments: list[str]) -> None:
         self._called.add(name)
         outer, self.scope.arguments = self.scope.arguments, arguments
+        hidden, self.scope.local = self.scope.local, {}
         self.run(self.scope.functions[name])
-        self.scope.arguments = outer
+        for each, value in self.scope.local.items():
+            self.scope.forget(each)
+            if value is not None:
+                self.scope.set(each, value)
+        self.scope.arguments, self.scope.local = outer, hidden
         self.scope.ended = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _PROGRAM = re.compile(r"(ik[-_])?llama([-_][\w.-]*)?(\.exe)?|(server|main)(\.exe)?", re.IGNORECASE)
 _OTHER_FILE = re.compile(r"\.(?!exe$)[a-z_]+\d?$", re.IGNORECASE)
 _NAME_OF_SOMETHING = re.compile(r"-[sStnugUGJ]|--(name|unit|user|group|session|title|job-name|alias|log|output)")
+_WINDOWS = re.compile(r'(\\*)"|([^"\s\\]+|\\+)|(\s+)')
 _SUBCOMMANDS = ("serve", "server", "cli", "chat", "run", "completion")
 _NOT_STARTING = {
     "alias", "apt", "awk", "brew", "cat", "chmod", "chown", "cmake", "command", "cp", "curl", "cut", "echo", "export", "find",
@@ -112,6 +114,8 @@ def base_name(word: str) -> str:
 
 def is_program(word: str) -> bool:
     """Is it the name, or the path, of one of llama.cpp's programs?"""
+    if _is_unknown(word) and re.search(r"llama[-_](cpp[-_])?(server|cli)", word, re.IGNORECASE):
+        return True  # such as $LLAMA_SERVER and $(which llama-server)
     name = base_name(shown(word))
     return bool(_PROGRAM.fullmatch(name)) and not _OTHER_FILE.search(name)
 
@@ -156,9 +160,13 @@ def starts(
         elif index and (found := ASSIGNMENT.fullmatch(word)):
             environment[found[1]] = found[2]
             continue
+        elif index == 0 and _is_unknown(word) and any(each.endswith(".gguf") for each in behind):
+            return [Started(behind, [word], environment, directory)]
         elif is_program(word) and (index == 0 or _is_started(rest, index)):
             if base_name(word).lower() in ("llama", "llama.exe") and behind[:1] and behind[0] in _SUBCOMMANDS:
                 behind = behind[1:]
+            if before and _stem(before[0]) in ("xargs", "parallel"):
+                behind = [*behind, unknown(shown(" ".join(before)))]
             return [Started(behind, [" ".join(before)] if before else [], environment, directory)]
         before.append(word)
     return []
@@ -212,19 +220,19 @@ def _in_container(
     return inner
 
 
+def _is_unknown(word: str) -> bool:
+    return bool(re.fullmatch(f"{EDGE}[^{EDGE}]*{EDGE}", word))
+
+
 def _stem(word: str) -> str:
     return PurePath(base_name(word)).stem.lower()
 
 
 def words_of(text: str) -> list[str]:
     """The words of a command that no shell reads, with quotes. Raises UsageError if they are not closed."""
-    import shlex
-
     try:
         if has_windows_paths(text):
-            from spectui.profiles.scripts.windows import split
-
-            return split(text)
+            return split_windows(text)
         return shlex.split(text)
     except ValueError:
         raise UsageError("quotes are not closed in its cmd.") from None
@@ -234,3 +242,35 @@ def has_windows_paths(text: str) -> bool:
     """Does it have paths of Windows outside of quotes, where another system would take the backslashes away?"""
     bare = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", '""', text)
     return bool(re.search(r"(?:^|[\s=])(?:[A-Za-z]:|\.{1,2}|\w[\w.-]*|\\\\\w+)\\\w", bare))
+
+
+def split_windows(text: str) -> list[str]:
+    """The words of a command line as programs of Windows take them apart: a backslash is one, except before a quote.
+
+    By the rules of CommandLineToArgvW. Raises ValueError if quotes are not closed.
+    """
+    words: list[str] = []
+    current: str | None = None
+    quoted, position = False, 0
+    while found := _WINDOWS.match(text, position):
+        position = found.end()
+        if found[3] is not None and not quoted:
+            words += [current] if current is not None else []
+            current = None
+            continue
+        if found[1] is None:
+            current = (current or "") + found[0]
+            continue
+        current = (current or "") + "\\" * (len(found[1]) // 2)
+        if len(found[1]) % 2:
+            current += '"'
+        else:
+            quoted = not quoted
+    if quoted:
+        raise ValueError("quotes are not closed")
+    return words if current is None else [*words, current]
+
+
+def windows_environment() -> Mapping[str, str]:
+    """The variables where it is imported, by their names in capitals: Windows does not tell them apart."""
+    return {name.upper(): value for name, value in os.environ.items()} if os.name == "nt" else {}

@@ -9,10 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spectui.profiles.scripts.expansion import Words
-from spectui.profiles.scripts.started import EDGE, shown, unknown
+from spectui.profiles.scripts.started import EDGE, is_program, shown, unknown
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+
+_ASSIGNING = ("variable_assignment", "variable_assignments", "declaration_command")
+_SUCCEEDING = ("cd", "pushd", "mkdir", "source", ".", "echo", "printf", "shift", "set")
 
 
 class Ways(Words):
@@ -48,12 +52,23 @@ class Ways(Words):
         holds = self._holds(left)
         if left.type not in ("test_command",):
             self.run(left)
-        if sign == "&&" and (holds is True or (holds is None and left.type != "test_command")):
+        # What a program is started behind is taken to succeed, as in `cd /m && llama-server`.
+        sure = left.type != "test_command" and (right.type not in _ASSIGNING or self._changes(left))
+        if sign == "&&" and (holds is True or (holds is None and sure)):
             self.run(right)
         elif holds is None:
             self._either([lambda: self.run(right)])
         elif (sign == "||") == (holds is False):
             self._either([lambda: self.run(right)], known=True)
+
+    def _changes(self, node: Node) -> bool:
+        """Is it a command that a person expects to succeed, rather than one that is asked something?"""
+        if node.type in ("list", "redirected_statement"):
+            return self._changes(
+                next(child for child in reversed(node.children) if child.is_named and "redirect" not in child.type)
+            )
+        named = node.child_by_field_name("name")
+        return node.type in _ASSIGNING or (named is not None and self.text(named) in _SUCCEEDING)
 
     def _if(self, node: Node) -> None:
         ways: list[Callable[[], None]] = []
@@ -88,15 +103,24 @@ class Ways(Words):
         name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
         words = [word for child in node.children_by_field_name("value") for word in self.fields(child)]
         if name is None or body is None:
-            return
-        for word in words if all(EDGE not in word for word in words) else [unknown(f"${self.text(name)}")]:
+            return None
+        if any(EDGE in word for word in words):
+            self.scope.set(self.text(name), unknown(f"${self.text(name)}"))
+            return self._either([lambda: self.run(body)])
+        for word in words:
             self.scope.set(self.text(name), word)
             self.run(body)
+        return None
 
     def _while(self, node: Node) -> None:
         body, condition = node.child_by_field_name("body"), node.child_by_field_name("condition")
         if condition is not None and condition.type in ("command", "redirected_statement"):
             self.run(condition)
+        while body is not None and condition is not None and self.scope.arguments and self._holds(condition):
+            given = len(self.scope.arguments)
+            self.run(body)
+            if len(self.scope.arguments) >= given:
+                return  # it ends for another reason than that it has seen all arguments
         if body is not None and not (condition is not None and self._holds(condition) is False):
             self._either([lambda: self.run(body)])
 
@@ -113,6 +137,9 @@ class Ways(Words):
         self.scope = ends[0]
         for other in ends[1:]:
             self.scope.exported |= other.exported
+            self.scope.local = {**other.local, **self.scope.local}
+            if other.arguments != self.scope.arguments:
+                self.scope.arguments = [unknown("$@")]
             if other.directory != self.scope.directory:
                 self.scope.directory = None
             for name in {**self.scope.values, **other.values}:
@@ -129,9 +156,17 @@ class Ways(Words):
             named = node.child_by_field_name("name")
             if named is not None and self.text(named) in ("true", ":"):
                 return True
+            if words == ["false"]:
+                return False
             if words[:1] == ["test"]:
-                return _tested(words[1:])
-            return None
+                return self._tested(words[1:])
+            return False if words[:1] == ["getopts"] and not self.scope.arguments else None
+        if node.type == "list":
+            left = self._holds(node.children[0])
+            ends = left is None or left == any(child.type == "||" for child in node.children)
+            return left if ends else self._holds(node.children[-1])
+        if node.type == "variable_assignment":
+            return True
         if node.type != "test_command" or len(children) != 1:
             return None
         parts: list[str] = []
@@ -142,13 +177,17 @@ class Ways(Words):
                 return None
             words = self.fields(child, quoted=True) if child.is_named else [self.text(child)]
             parts.append(" ".join(words))
-        return _tested(parts)
+        return self._tested(parts)
+
+    def _tested(self, words: list[str]) -> bool | None:
+        if words[:1] == ["!"]:
+            inner = self._tested(words[1:])
+            return None if inner is None else not inner
+        unset = [found[1] for word in words if (found := re.fullmatch(rf"{EDGE}\$\{{?(\w+)\}}?{EDGE}", word))]
+        return None if any(name in self.scope.values for name in unset) else _tested(words)
 
 
 def _tested(words: list[str]) -> bool | None:
-    if words[:1] == ["!"]:
-        inner = _tested(words[1:])
-        return None if inner is None else not inner
     words = [re.sub(rf"{EDGE}\$\{{?\d\}}?{EDGE}", "", word) for word in words]  # the script has no arguments
     match words:
         case ["-z" | "-n" as sign, value]:
@@ -166,6 +205,8 @@ def _tested(words: list[str]) -> bool | None:
 
 def _either_of(name: str, one: str | list[str] | None, other: str | list[str] | None) -> str | list[str]:
     """A variable's value where one of two ways was gone: what both agree on, and an unknown rest."""
+    if isinstance(one, str) and isinstance(other, str) and is_program(one) and is_program(other):
+        return one
     if one == other:
         return one if one is not None else ""
     if isinstance(one, list) or isinstance(other, list):

@@ -15,7 +15,7 @@ from spectui.profiles.formats import FORMATS, detect
 from spectui.profiles.imported import ENVIRONMENT, NOT_KNOWN, NOT_USED
 from spectui.profiles.llama_server import OTHER_LINES, SHELL, profile_of
 from spectui.profiles.scripts import batch, powershell
-from spectui.profiles.scripts.windows import split
+from spectui.profiles.scripts.started import split_windows
 
 MODEL = r"C:\m\a.gguf"
 RUN = f"llama-server.exe -m {MODEL}"
@@ -157,9 +157,9 @@ def test_relative_paths_are_this_machines(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_words_of_a_command_line() -> None:
-    assert split(r'a "b c" d\e "f\" g" "h\\" i""j ""') == ["a", "b c", r"d\e", 'f" g', "h\\", "ij", ""]
+    assert split_windows(r'a "b c" d\e "f\" g" "h\\" i""j ""') == ["a", "b c", r"d\e", 'f" g', "h\\", "ij", ""]
     with pytest.raises(ValueError, match="not closed"):
-        split('a "b')
+        split_windows('a "b')
 
 
 def test_llama_swap_on_windows() -> None:

@@ -1,0 +1,106 @@
+"""What a shell's script has set so far: variables, arrays, functions, its directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spectui.profiles.scripts.started import EDGE, LONGEST, ScriptError, unknown
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+@dataclass
+class Scope:
+    """What a script has set so far. A list is an array; an element with a name is a value of its own, `ARRAY[NAME]`.
+
+    `directory`: as in `Started`. `local`: what a function's own variables hide. `ended`: `exit` was met.
+    """
+
+    file: Path | None = None
+    directory: str | None = ""
+    local: dict[str, str | list[str] | None] = field(default_factory=dict)
+    values: dict[str, str | list[str]] = field(default_factory=dict)
+    exported: set[str] = field(default_factory=set)
+    functions: dict[str, Node] = field(default_factory=dict)
+    arguments: list[str] = field(default_factory=list)
+    ended: bool = False
+    exports_all: bool = False
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def copy(self) -> Scope:
+        """The same, to be changed apart."""
+        values = {name: value if isinstance(value, str) else [*value] for name, value in self.values.items()}
+        return replace(
+            self,
+            values=values,
+            local={**self.local},
+            exported={*self.exported},
+            functions={**self.functions},
+            arguments=[*self.arguments],
+        )
+
+    def lookup(self, name: str) -> str | list[str] | None:
+        """A variable's value; None if nothing sets it."""
+        if name in ("@", "*"):
+            return self.arguments or [unknown(f"${name}")]
+        if name == "#":
+            return str(len(self.arguments))
+        if name.isdecimal():
+            if name == "0":
+                return None if self.file is None else str(self.file)
+            return self.arguments[int(name) - 1] if int(name) <= len(self.arguments) else None
+        if name in self.values:
+            return self.values[name]
+        if name in ("BASH_SOURCE", "0") and self.file is not None:
+            return str(self.file)
+        if name == "PWD":
+            return os.path.abspath(self.directory) if self.directory is not None else None
+        return self.environ.get(name)
+
+    def set(self, name: str, value: str | list[str], add: bool = False) -> None:
+        """Set a variable, or add to it."""
+        if add:
+            old = self.values.get(name, self.environ.get(name, ""))
+            if isinstance(value, list):
+                value = [*([old] if isinstance(old, str) and old else old), *value]
+            elif isinstance(old, list):
+                value = [first(old) + value, *old[1:]]
+            else:
+                value = old + value
+        if len(value) > LONGEST or sum(map(len, value)) > LONGEST:
+            raise ScriptError("Its variables grow without end.")
+        if isinstance(value, list) and not add:
+            self.forget(name)
+        self.values[name] = value
+
+    def set_element(self, name: str, index: str, value: str, add: bool = False) -> None:
+        """Set one element of an array, or add to it."""
+        old = self.values.get(name, [])
+        elements = [old] if isinstance(old, str) else [*old]
+        place = int(index) if index.isdecimal() else -1
+        if EDGE in index or place > len(elements):
+            self.set(name, [*elements, unknown(f"{name}[{index}]")])
+        elif place >= 0:
+            elements[place : place + 1] = [elements[place] + value if add and place < len(elements) else value]
+            self.values[name] = elements
+        else:
+            self.set(f"{name}[{index}]", value, add)
+
+    def forget(self, name: str) -> None:
+        """Unset a variable with its elements."""
+        for each in [each for each in self.values if each == name or each.startswith(f"{name}[")]:
+            del self.values[each]
+
+    def own(self, name: str) -> None:
+        """Make a variable a function's own."""
+        self.local.setdefault(name, self.values.get(name))
+
+
+def first(value: str | Sequence[str]) -> str:
+    """An array without an index is its first element."""
+    return value if isinstance(value, str) else value[0] if value else ""

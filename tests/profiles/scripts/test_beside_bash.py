@@ -1,0 +1,124 @@
+"""Shell scripts beside bash, which runs them with a llama-server that prints what it is given."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from spectui.errors import SpectuiError
+from spectui.profiles import llama_server
+from spectui.profiles.imported import NO_FLAG, NOT_KNOWN, STARTED_BY
+from spectui.profiles.scripts import shell
+from spectui.profiles.scripts.started import EDGE
+
+RUN = "llama-server -m /m/a.gguf"
+
+
+@pytest.fixture
+def bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a llama-server that writes its arguments, one a line, into a file beside it."""
+    if shutil.which("bash") is None:
+        pytest.skip("there is no bash")
+    for name in [name for name in os.environ if name not in ("HOME", "PATH")]:
+        monkeypatch.delenv(name)
+    server = tmp_path / "llama-server"
+    server.write_text(f'#!/bin/bash\nprintf "%s\\n" "$@" > {tmp_path}/given\n')
+    server.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'A="-m /m/a.gguf"; A="${A} ${EXTRA:-}"\nllama-server ${A} -c 5',
+        'A=-m B=/m/a.gguf\nC="$A $B"; D="${A} ${B}  $(echo -c) $((2 + 3))"\nllama-server $D',
+        f'C=5\n{RUN} ${{C:+-c "$C"}} ${{D:+-md "$D"}} ${{E:- -ngl 9}}',
+        f'A=(-c 5)\n{RUN} "${{A[@]+"${{A[@]}}"}}" ${{B[@]+"${{B[@]}}"}}',
+        f'A=()\n{RUN} "${{A[@]}}" -c 5',
+        f"A=()\nA[${{#A[@]}}]=-c\nA[${{#A[@]}}]=5\nA[1]+=5\n{RUN} ${{A[@]}}",
+        f'declare -A M=([q]="-c 5" [l]=x)\nM[n]=9\nW=${{1:-q}}\n{RUN} ${{M[$W]}} -ngl "${{M[n]}}"',
+        f'f() {{ local m=$1; {RUN} -a $m "${{@:2}}" ${{m:1}} ${{m:0:1}}; }}\nf abc -c 5',
+        f"f() {{ local C=6; }}\nC=5\nf\n{RUN} -c $C",
+        f'main() {{ parse "$@"; {RUN} -c ${{C:-5}}; }}\nparse() {{\n'
+        "while [[ $# -gt 0 ]]; do case $1 in -c) C=$2; esac; shift; done; }\n"
+        'main "$@"',
+        f"set -- -c 5\nwhile [ $# -gt 0 ]; do A+=(\"$1\"); shift; done\n{RUN} ${{A[@]}} $#",
+        f"while getopts m:c: o; do case $o in c) C=$OPTARG; esac; done\n{RUN} -c ${{C:-5}}",
+        f"[ 1 = 1 ] && C=5 || C=6\n{RUN} -c $C",
+        f"[ 1 = 2 ] && C=6 D=7\n{RUN} -c ${{C:-5}}",
+        f"eval C=5\n{RUN} -c $C",
+        f"read -r -d '' A <<'E' || true\n-c 5\n-ngl 9\nE\n{RUN} $A",
+        f"mapfile -t A <<'E'\n-c\n5\nE\n{RUN} ${{A[@]}}",
+        f"A=$(cat <<'E'\n-c 5\n-ngl 9\nE\n)\n{RUN} $A",
+        f"{RUN} $(echo -c 5)",
+        f"{RUN} `# the model` -c 5 `# and its context`",
+        "S=./no/llama-server\n[ -x $S ] || S=llama-server\n$S -m /m/a.gguf",
+        "S=$(command -v llama-server || echo ./llama-server)\n\"$S\" -m /m/a.gguf",
+    ],
+)  # fmt: skip
+def test_what_is_read_is_what_bash_gives(bash: Path, text: str) -> None:
+    (bash / "serve.sh").write_text(text)
+    subprocess.run(["bash", bash / "serve.sh"], cwd=bash, check=True, capture_output=True, timeout=60)
+    (started,) = shell.read(text, bash / "serve.sh").started
+    assert started.arguments == (bash / "given").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"C=5\nread -p 'context? ' C\n{RUN} -c $C",
+        f"C=5\nnvidia-smi && C=6\n{RUN} -c $C",
+        f"C=5\n(( C = 6 ))\n{RUN} -c $C",
+        f"C=5\nlet C=6\n{RUN} -c $C",
+        f"C=5\nprintf -v C 6\n{RUN} -c $C",
+        f"C=5\nfor f in /x/$UNSET; do C+=1; done\n{RUN} -c $C",
+        f"A=(5)\nnvidia-smi && A+=(6)\n{RUN} -c ${{#A[@]}}",
+        f"C=$UNSET\n[ -z \"$C\" ] || D=5\n{RUN} -c \"$D\"",
+        f"{RUN} -c {{5,6}}",
+    ],
+)  # fmt: skip
+def test_no_value_is_made_up(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("UNSET", "C", "D"):
+        monkeypatch.delenv(name, raising=False)
+    (started,) = shell.read(text).started
+    assert EDGE in started.arguments[3]
+    (profile,) = llama_server.read(text).profiles
+    assert profile.settings == {"model": "/m/a.gguf"}
+    assert [each.reason for each in profile.left_out] == [NOT_KNOWN]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("read -r A < flags\nllama-server $A", "$A may name the model, and only a run can tell it: write the flags there."),
+        ("echo -m /m/a.gguf | xargs llama-server", "xargs may name the model, and only a run can tell it"),
+        ("llama-server -m /m/{a,b}.gguf", "-m is /m/{a,b}.gguf, which only a run can tell: write the file's path there."),
+        ("llama-server -m /m/my model.gguf", "model.gguf belongs to no flag: put quotes around paths with blanks."),
+        ("llama-server \u2013m /m/a.gguf", "\u2013m begins with a sign of printed text: write a plain - or plain quotes"),
+        ("llama-server -m \u201c/m/a.gguf\u201d", "begins with a sign of printed text"),
+        ("#!/usr/bin/env python3\nrun(['llama-server'])", "It is a script for python3: give the command that it starts."),
+    ],
+)  # fmt: skip
+def test_no_profile_is_made_of_half_a_command(text: str, sentence: str) -> None:
+    with pytest.raises(SpectuiError) as error:
+        llama_server.read(text)
+    assert sentence in str(error.value)
+    assert error.value.exit_code == 1
+
+
+def test_lines_as_a_page_prints_them() -> None:
+    for text in (f"$ {RUN} -c 5", f"```bash\n{RUN} -c 5\n```"):
+        (profile,) = llama_server.read(text).profiles
+        assert profile.settings == {"model": "/m/a.gguf", "ctx_size": 5}
+        assert NO_FLAG not in [each.reason for each in profile.left_out]
+
+
+def test_a_program_that_only_a_run_can_tell_is_named() -> None:
+    (profile,) = llama_server.read('"$SERVER" -m /m/a.gguf').profiles
+    assert profile.settings == {"model": "/m/a.gguf"}
+    assert (STARTED_BY, "$SERVER") in profile.left_out
