@@ -102,6 +102,7 @@ def test_what_cannot_be_is_one_sentence(arguments, sentence):
 def test_a_profile_names_a_server_as_it_names_a_model(tmp_path):
     (tmp_path / "config.toml").write_text('[profiles.big]\nserver = "http://big:8080"\nserver-key-file = "key"\n')
     (tmp_path / "key").write_text("k")
+    from spectui.cli.models.hub import fetched
     from spectui.cli.models.server import server_setup
 
     settings = load(path=tmp_path / "config.toml", profile="big", environ={})
@@ -109,9 +110,20 @@ def test_a_profile_names_a_server_as_it_names_a_model(tmp_path):
     assert setup is not None and (setup.server, setup.server_key_file) == ("http://big:8080", str(tmp_path / "key"))
     here = load({"model": ("x.gguf", "-m")}, path=tmp_path / "config.toml", profile="big", environ={})
     assert server_setup(here) is None  # a flag has more weight than a profile
+    assert fetched(here, None, None).server == ""  # else a bench would ask it
     both = load({"model": ("x.gguf", "-m"), "server": ("a", "--server")}, environ={})
     with pytest.raises(UsageError):
         server_setup(both)
+
+
+@pytest.mark.parametrize("command", ["tune", "compare x.gguf", "costs"])
+def test_a_command_that_asks_no_server_does_not_measure_the_demo_in_its_place(tmp_path, command):
+    file = tmp_path / "config.toml"
+    file.write_text('[profiles.big]\nserver = "http://big:8080"\n')
+    said = one_sentence(spectui(*command.split(), "--config", str(file), "-P", "big"), 2)
+    assert f"profile big in {file} names a server: give a model with -m." in said
+    named = spectui(*command.split(), "--config", str(file), "-P", "big", "-m", "none.gguf")
+    assert b"There is no target model 'none.gguf'" in named.stderr
 
 
 def test_the_chat_line_by_line_is_saved_with_its_origins(tmp_path):

@@ -19,7 +19,8 @@ from spectui.cli.measure.common import (
 )  # fmt: skip
 from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.measure.runs import columns, make_runs, results_file, results_option, told
-from spectui.cli.models.hub import fetched, hub_options
+from spectui.cli.models.hub import hub_options
+from spectui.cli.models.server import own_setup
 from spectui.cli.options import ENGINE, INTERRUPTED, SERVER, Command, configuration, setting_options
 
 if TYPE_CHECKING:
@@ -68,7 +69,6 @@ def command(
     The target is loaded once and the drafts one after the other; each answers the same prompts, beside plain decoding. Ctrl+C
     ends it and prints what there is.
     """
-    from spectui.engine.demo import default_setup
     from spectui.engine.isolation.process import engine_for
     from spectui.gguf_files.check import check_file
     from spectui.measure.bench.conditions import conditions
@@ -82,7 +82,7 @@ def command(
     settings = configuration(profile, config_path, values)
     prompts = chosen_prompts(names, prompt_file, settings.setup.system, _PROMPTS)
     prepare_stdout()
-    setup = default_setup(fetched(settings, hub_target, hub_draft))
+    setup = own_setup(settings, hub_target, hub_draft)
     check_file(setup.model or "", "target")  # before the second in which other processes are watched
     named = [str(Path(draft).expanduser()) for draft in drafts]
     if setup.draft is not None and (values["draft"] is not None or hub_draft is not None):

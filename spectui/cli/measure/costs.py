@@ -11,7 +11,8 @@ import click
 
 from spectui.cli.measure.common import SLOWER_PASSES, json_option, prepare_stdout, tell_if_busy
 from spectui.cli.measure.live import live_option, progress_line
-from spectui.cli.models.hub import fetched, hub_options
+from spectui.cli.models.hub import hub_options
+from spectui.cli.models.server import own_setup
 from spectui.cli.options import INTERRUPTED, SERVER, Command, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
 
@@ -54,7 +55,6 @@ def command(
     marked. Ctrl+C ends the measurement and prints what there is.
     """
     from spectui.cli.run import Printer, outcome, stopping
-    from spectui.engine.demo import default_setup
     from spectui.engine.isolation.process import engine_for
     from spectui.engine.session import Session
     from spectui.measure.costs import Measurement, measure
@@ -64,7 +64,7 @@ def command(
     lengths = context_lengths(contexts)
     settings = configuration(profile, config_path, values)
     prepare_stdout()
-    setup = default_setup(fetched(settings, hub_target, hub_draft))
+    setup = own_setup(settings, hub_target, hub_draft)
     printer, line = Printer(text=False, colours=False), progress_line(live, 60 * minutes)
     worker = engine_for(setup)
     found, problem = Measurement(), None

@@ -21,7 +21,8 @@ from spectui.cli.measure.common import (
 )  # fmt: skip
 from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.measure.runs import columns, make_runs, results_file, results_option, told
-from spectui.cli.models.hub import fetched, hub_options
+from spectui.cli.models.hub import hub_options
+from spectui.cli.models.server import own_setup
 from spectui.cli.options import ENGINE, INTERRUPTED, SERVER, Command, configuration, setting_options
 
 if TYPE_CHECKING:
@@ -75,7 +76,6 @@ def command(
     prints what is known until then.
     """
     from spectui import paths
-    from spectui.engine.demo import default_setup
     from spectui.engine.isolation.process import engine_for
     from spectui.gguf_files.check import check_file
     from spectui.measure.bench.conditions import conditions
@@ -93,7 +93,7 @@ def command(
         save = save.strip()
         ProfileFile(file).check(save, replace=replacing)
     prompts = chosen_prompts(names, prompt_file, settings.setup.system, _PROMPTS)
-    setup = default_setup(fetched(settings, hub_target, hub_draft))
+    setup = own_setup(settings, hub_target, hub_draft)
     check_file(setup.model or "", "target")
     base = repeatable(settings.knobs, _SEED, _PREDICT)
     kept = results_file("tune", results)

@@ -69,8 +69,11 @@ def hub_options(function: Decorated) -> Decorated:
 
 
 def fetched(settings: Configuration, target: str | None, draft: str | None) -> Setup:
-    """The set-up with the models that the two flags name, downloaded if needed. Raises SpectuiError with a sentence."""
-    setup = settings.setup
+    """The set-up of models of this machine, with those that the two flags name, downloaded if needed.
+
+    Raises SpectuiError with a sentence.
+    """
+    setup = replace(settings.setup, server="", server_model="", server_key_file="")
     for value, key, flag in ((target, "model", "-hf"), (draft, "draft", "-hfd")):
         if value is None:
             continue

@@ -51,6 +51,19 @@ def test_runs_of_other_work_are_not_gone_on_with(tmp_path):
     assert len(results.read(file)) == 1
 
 
+def test_a_report_for_others_is_printed_of_runs_that_were_made(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    file.write_text(a_run(TARGET, 10.0, prompt="my secret").line() + "\n")
+    text = run("--show", "--results", file, "--report")
+    assert (text.exit_code, text.stderr) == (0, "")
+    assert "| own prompt |" in text.stdout and "- CPU: made up" in text.stdout
+    whole = run("--show", "--results", file, "--report", "--json")
+    assert [each["prompt"] for each in json.loads(whole.stdout)["runs"]] == ["own prompt"]
+    assert "secret" not in text.stdout + whole.stdout
+    refused = run("--show", "--results", file, "--report", "--csv")
+    assert (refused.exit_code, "leave out --csv" in refused.stderr) == (2, True)
+
+
 def quick() -> tuple[str, ...]:
     """The demo's target with a few of its layers."""
     pair = setup()
