@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from spectui.profiles import llama_server, llama_swap, preset_ini
+from spectui.profiles import llama_server, llama_swap, makefile, preset_ini
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile
 from spectui.profiles.scripts import batch, compose, powershell, units
@@ -31,6 +31,7 @@ FORMATS = {
     "systemd": Format(units.read_systemd),
     "launchd": Format(units.read_launchd),
     "compose": Format(compose.read),
+    "make": Format(makefile.read),
 }
 """By the name that the command line has for them."""
 
@@ -58,6 +59,8 @@ def detect(text: str, file_name: str) -> str:
         return "compose"
     if by_suffix := _SUFFIXES.get(PurePath(file_name).suffix.lower()):
         return by_suffix
+    if makefile.is_makefile(text, file_name):
+        return "make"
     if re.search(r"^models:[ \t]*(#.*)?$", text, re.MULTILINE):
         return "llama-swap"
     if "<plist" in text:

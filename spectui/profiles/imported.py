@@ -35,6 +35,7 @@ NO_FLAG = "These words belong to no flag"
 NO_VALUE = "These flags lack their value"
 NOT_KNOWN = "Only a run can tell these, so they are left out"
 NO_DRAFTER = "spectui has no drafter like these of llama-server"
+OF_THE_HUB = "A profile names files, so fetch these with spectui chat"
 ONE_LENGTH = "spectui has one length for drafts of the model and of the lookup"
 STARTED_BY = "It was started by"
 UNKNOWN = "Neither spectui nor its llama.cpp has these flags"
@@ -234,13 +235,13 @@ def _take(settings: dict[str, Any], flag: str, value: str, started: Started, lef
     key = SHAPES[flag].name
     if key in ("model", "draft") and not value:
         raise ScriptError(f"{flag} is empty: write the file's path there.")
-    if EDGE in value or (key in ("model", "draft") and "*" in value):
+    if EDGE in value or (key in ("model", "draft") and re.search(r"\*|\{\{.*\}\}", value)):
         if key in ("model", "draft"):
             raise ScriptError(f"{flag} is {shown(value)}, which only a run can tell: write the file's path there.")
         left_out.append(LeftOut(NOT_KNOWN, f"{flag} {shown(value)}"))
         return
     if key in ("hub_target", "hub_draft"):
-        left_out.append(LeftOut("A profile names files, so fetch these with spectui chat", f"{flag} {value}"))
+        left_out.append(LeftOut(OF_THE_HUB, f"{flag} {value}"))
         return
     if flag == "--draft" and value.isdecimal():  # older versions of llama.cpp took the length of a draft here
         key = "draft_max"

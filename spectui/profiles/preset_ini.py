@@ -24,7 +24,7 @@ from spectui.profiles.imported import (
     flag_words,
     imported,
 )
-from spectui.profiles.scripts.started import Started
+from spectui.profiles.scripts.started import ScriptError, Started
 from spectui.text import unescaped
 
 SHARED = "*"
@@ -50,7 +50,17 @@ def read(text: str, file: Path | None = None) -> ImportedFile:
     shared = sections.pop(SHARED, _Section({}, []))
     if not sections:
         raise UsageError("There is no section in it: a preset begins with a line such as [NAME].")
-    return ImportedFile(tuple(_profile(name, each, shared.values) for name, each in sections.items()))
+    profiles: list[ImportedProfile] = []
+    refused: dict[str, str] = {}
+    for name, each in sections.items():
+        try:
+            profiles.append(_profile(name, each, shared.values))
+        except ScriptError as error:
+            refused[name] = str(error)
+    if not profiles:
+        name, reason = next(iter(refused.items()))
+        raise ScriptError(f"No section in it can be imported; of {name}: {reason}")
+    return ImportedFile(tuple(profiles), refused=refused)
 
 
 def write(profiles: Sequence[tuple[str, Exported]]) -> str:

@@ -15,7 +15,7 @@ from spectui.config import LARGEST_FILE, nearest
 from spectui.errors import SpectuiError, UsageError
 from spectui.profiles.file import ProfileFile, not_allowed
 from spectui.profiles.formats import FORMATS, detect
-from spectui.profiles.imported import NO_VALUE, ImportedFile, ImportedProfile
+from spectui.profiles.imported import NO_VALUE, OF_THE_HUB, ImportedFile, ImportedProfile
 from spectui.text import one_line
 from spectui.text_file import read_text
 
@@ -63,6 +63,10 @@ def import_command(
         lacking = [what for reason, what in each.left_out if reason == NO_VALUE]
         if lacking:
             raise SpectuiError(f"{where} gives {lacking[0]} no value: add it.")
+        if not each.settings and not any(reason == OF_THE_HUB for reason, _ in each.left_out):
+            raise SpectuiError(
+                f"{where} gives nothing that a profile holds: give the command that starts llama-server."
+            )
         if each.name:
             continue
         raise UsageError(f"{where} has neither a model nor an alias to name the profile after: name it with --as.")

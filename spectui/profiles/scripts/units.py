@@ -12,7 +12,7 @@ from spectui.errors import UsageError
 from spectui.profiles.imported import ImportedFile, LeftOut, imported
 from spectui.profiles.scripts import shell
 from spectui.profiles.scripts.containers import run_by, volume
-from spectui.profiles.scripts.started import ASSIGNMENT, Started, arguments_of, cut_off, unknown, words_of
+from spectui.profiles.scripts.started import ASSIGNMENT, Started, arguments_of, cut_off, unknown
 
 OF_SYSTEMD = "These keys of the unit are for systemd's own use"
 OF_LAUNCHD = "These keys are for launchd's own use"
@@ -72,6 +72,43 @@ def _sections(text: str) -> dict[str, Keys]:
     return sections
 
 
+_PART = re.compile(
+    r"""(?P<space>\s+)|(?P<quote>["'])|\\(?:x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|(?P<sign>.))|(?P<text>.)""",
+    re.DOTALL,
+)
+_SIGNS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " "}
+
+
+def _split(line: str) -> list[str]:
+    """The words of a line as systemd has them: quotes of both kinds begin a word and end it, and a backslash has C's meaning.
+
+    Raises UsageError if quotes are not closed.
+    """
+    words: list[str] = []
+    current: str | None = None
+    quote = ""
+    for found in _PART.finditer(line):
+        if found["space"] and not quote:
+            words += [current] if current is not None else []
+            current = None
+        elif (
+            found["quote"]
+            and found["quote"] == (quote or found["quote"])
+            and (quote or current is None or current.endswith("="))
+        ):
+            quote = "" if quote else found["quote"]
+            current = current or ""
+        elif code := found["x"] or found["u"]:
+            current = (current or "") + chr(int(code, 16))
+        elif sign := found["sign"]:
+            current = (current or "") + _SIGNS.get(sign, sign)
+        else:
+            current = (current or "") + found[0]
+    if quote:
+        raise UsageError("quotes are not closed in its command.")
+    return words if current is None else [*words, current]
+
+
 def _expander(keys: Keys, file: Path | None) -> Callable[[str], str]:
     """Replaces what stands for the home directory and the unit's own names."""
     stem, at, instance = file.stem.partition("@") if file is not None else ("", "", "")
@@ -84,14 +121,14 @@ def _expander(keys: Keys, file: Path | None) -> Callable[[str], str]:
 
 
 def _environment(keys: Keys, expand: Callable[[str], str]) -> dict[str, str]:
-    words = [word for line in keys.get("Environment", []) for word in words_of(line)]
+    words = [word for line in keys.get("Environment", []) for word in _split(line)]
     return {found[1]: expand(found[2]) for word in words if (found := ASSIGNMENT.fullmatch(word))}
 
 
 def _words(line: str, environment: Mapping[str, str], expand: Callable[[str], str]) -> list[str]:
     """The words of a command: a variable that is a word by itself may become several."""
     words: list[str] = []
-    for word in words_of(line):
+    for word in _split(line):
         found = _VARIABLE.fullmatch(word)
         if found and found[2]:
             words += environment[found[2]].split() if found[2] in environment else [unknown(word)]

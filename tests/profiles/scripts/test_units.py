@@ -113,6 +113,7 @@ def test_a_unit_of_systemd() -> None:
         ("ExecStart=/bin/bash -c 'cd /m && exec llama-server -m $$PWD/a.gguf'", "/m/a.gguf"),
         ("Environment=ARGS=\"-m /m/a.gguf\"\nExecStart=llama-server $ARGS", "/m/a.gguf"),
         ("Environment=\"ARGS=-m /m/a.gguf\"\nExecStart=llama-server $ARGS", "/m/a.gguf"),
+        (r'ExecStart=llama-server -m "/m/a\x20b.gguf" -a It\'s', "/m/a b.gguf"),
         ("ExecStart=/usr/bin/podman run --rm -v /srv:/models:Z llama.cpp:server -m /models/a.gguf", "/srv/a.gguf"),
     ],
 )  # fmt: skip
@@ -184,11 +185,12 @@ def test_a_bad_file_gets_one_sentence(form: str, text: str, sentence: str) -> No
 PIECES = st.sampled_from(
     ["[Service]", "[Container]", "\n", "ExecStart=", "Environment=", "Image=", "Exec=", "Volume=", "llama-server", " -m ", "/x",
      "%h", "%i", "$A", "${A}", "\\", '"', "'", "services:", "  a:", " {", "}", "[", "]", "image: ", "command: ", "${A:-b}",
-     "${A:?", "- ", "volumes: ", ":", "<plist>", "<dict>", "</dict>", "</plist>", "<key>ProgramArguments</key>", "<array>", "#"]
+     "${A:?", "- ", "a:", "\n\t", "$(A)", "A = ", "A += $(A)", "$$", "@", "volumes: ",
+     ":", "<plist>", "<dict>", "</dict>", "</plist>", "<key>ProgramArguments</key>", "<array>", "#"]
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("form", ["systemd", "launchd", "compose"])
+@pytest.mark.parametrize("form", ["systemd", "launchd", "compose", "make"])
 @hypothesis_settings(max_examples=150, deadline=None)
 @given(text=st.lists(PIECES, max_size=24).map("".join))
 def test_any_text_is_a_profile_or_one_sentence(form: str, text: str) -> None:

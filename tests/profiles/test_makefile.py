@@ -1,0 +1,87 @@
+"""Makefiles as people write them, and sections and scripts of which nothing can be a profile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from spectui.cli.config.importing import import_command
+from spectui.errors import SpectuiError
+from spectui.profiles.formats import FORMATS, detect
+from spectui.profiles.imported import NOT_KNOWN, NOT_USED
+from spectui.profiles.llama_server import OTHER_LINES
+
+MAKEFILE = """\
+MODEL ?= /m/a.gguf
+CTX := 4096
+SERVER = ./llama-server
+FLAGS = -c $(CTX)   # the context
+FLAGS += -t $(shell nproc)
+
+.PHONY: serve stop
+serve: ## start it
+\t@echo "starting"
+\tcd /opt && \\
+\t  $(SERVER) -m ${MODEL} $(FLAGS) \\
+\t\t-ngl 99 --port $${PORT:-8080}
+\tcurl localhost
+
+stop:
+\t-pkill llama-server
+"""
+
+
+def test_a_makefile(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MODEL", "CTX", "SERVER", "FLAGS", "PORT"):
+        monkeypatch.delenv(name, raising=False)
+    assert detect(MAKEFILE, "-") == detect("", "Makefile") == detect("", "run.mk") == "make"
+    found = FORMATS["make"].read(MAKEFILE, None)
+    (profile,) = found.profiles
+    assert profile.settings == {"model": "/m/a.gguf", "ctx_size": 4096, "gpu_layers": 99}
+    assert [*profile.left_out, *found.left_out] == [
+        (NOT_USED, "--port 8080"), (NOT_KNOWN, "-t $(shell nproc)"), (OTHER_LINES, "curl localhost"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a:\n\tllama-server -m /a\nb:\n\tllama-server -m /b\n", "There are 2 commands of llama.cpp: leave one"),
+        ("A = $(B)\nB = $(A)\na: ; llama-server -m $(A)\n", "Its variables hold one another, or grow without end."),
+        ("a:\n\tllama-server -m $(NOWHERE)/a.gguf\n", "-m is ${NOWHERE}/a.gguf, which only a run can tell"),
+        ("a:\n\tllama-server \\", "A line is cut off"),
+        ("a:\n\tllama-server -m 'x\n", "A line is cut off"),
+        ("a:\n\tcc -o a a.c\n", "There is no llama-server command: it starts 'cc'"),
+    ],
+)
+def test_a_bad_makefile_gets_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(SpectuiError) as error:
+        FORMATS["make"].read(text, None)
+    assert str(error.value).startswith(sentence)
+
+
+def test_a_section_that_cannot_be_is_no_reason_to_lose_the_others() -> None:
+    found = FORMATS["preset"].read("[a]\nmodel =\n[b]\nmodel = /m/b.gguf\n", None)
+    assert [each.name for each in found.profiles] == ["b"]
+    assert found.refused == {"a": "--model is empty: write the file's path there."}
+    with pytest.raises(SpectuiError, match="No section in it can be imported; of a: --model is empty"):
+        FORMATS["preset"].read("[a]\nmodel =\n", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("a.conf", "server { listen 80; }", "gives nothing that a profile holds"),
+        ("a.desktop", "[Desktop Entry]\nExec=llama-server -m /m/a.gguf\n", "gives nothing that a profile holds"),
+        ("a.ps1", "$p = @{ FilePath = 'llama-server' }\nStart-Process @p", "gives nothing that a profile holds"),
+        ("justfile", "serve:\n    llama-server -m {{model}}\n", "-m is {{model}}, which only a run can tell"),
+    ],
+)
+def test_no_empty_profile_is_written(tmp_path: Path, name: str, text: str, sentence: str) -> None:
+    (tmp_path / name).write_text(text)
+    config = tmp_path / "config.toml"
+    result = CliRunner().invoke(import_command, [str(tmp_path / name), "--as", "x", "--config", str(config)])
+    assert isinstance(result.exception, SpectuiError) and sentence in str(result.exception)
+    assert not config.exists()
