@@ -66,7 +66,7 @@ PANEL = (
 CHAT = (
     Command("stop", "Stop", "Stop the reply, or the loading", "escape", shown=True),
     Command("interrupt", "Stop", "Stop the reply; where text is selected, copy it", "ctrl+c"),
-    Command("colours", "Colours", "Colour tokens by their origin", "f2", shown=True),
+    Command("colours", "Tokens", "See replies as tokens in the colours of their origins, or as text", "f2", shown=True),
     Command("ghosts", "Ghosts", "Show drafted tokens that were rejected", "f3", shown=True),
     Command("inspect", "Inspect", "Put a cursor on the tokens: where each came from", "f4", "token", "[NUMBER]",
             "where a token of the last reply came from; alone: the last", shown=True),
@@ -108,7 +108,6 @@ MESSAGES = (
 )  # fmt: skip
 
 READING = (
-    Command("read", "Read", "See the reply as Markdown, with code highlighted and thinking folded", "alt+v"),
     Command("thinking", "Thinking", "Unfold what the model thought, or fold it", "alt+t"),
     Command("copy-code", "Copy code", "Copy the last code block that can be seen", "alt+k", "code", "[NUMBER]",
             "the last reply's last code block, or another, alone"),

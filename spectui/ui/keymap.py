@@ -29,7 +29,6 @@ def keymap(lines: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         from spectui.ui.dialogs import (
             conversations,  # noqa: F401
             help,  # noqa: F401
-            markdown_screen,  # noqa: F401
             messages,  # noqa: F401
             models,  # noqa: F401
             placement,  # noqa: F401

@@ -362,7 +362,7 @@ async def test_colours_and_ghosts_have_keys(window: Window, engine: FakeEngine) 
         transcript = app.screen.query_one(Transcript)
         assert "pass" not in screen_text(app).replace("a pass", "")
         await pilot.press("f2", "f3")
-        assert not transcript.show_colours
+        assert transcript.show_tokens
         await wait_until(pilot, lambda: "pass" in screen_text(app).replace("a pass", ""))
 
 
@@ -377,7 +377,7 @@ async def test_keys_can_be_remapped(window: Window, engine: FakeEngine) -> None:
 async def test_the_palette_has_every_action(window: Window) -> None:
     async with window() as (app, _):
         titles = {command.title for command in app.get_system_commands(app.screen)}
-        assert {"Stop", "Colours", "Ghosts", "Panel", "Devices", "Again", "New", "Theme", "Quit"} <= titles
+        assert {"Stop", "Tokens", "Ghosts", "Panel", "Devices", "Again", "New", "Theme", "Quit"} <= titles
         assert "No draft" not in titles
 
 

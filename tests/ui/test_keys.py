@@ -31,7 +31,6 @@ from spectui.ui.dashboard.shares import Share
 from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.export_name import ExportScreen
 from spectui.ui.dialogs.help import HelpScreen
-from spectui.ui.dialogs.markdown_screen import MarkdownScreen
 from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.dialogs.profile_name import SaveScreen
@@ -229,7 +228,7 @@ PLACES: dict[type[DOMNode], Way] = {
     ChoiceRow: at("#choice-policy"), DevicePane: at("#devices"), Share: at_a_share, RoundsPage: at("#rounds", "alt+2"),
     ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
     LineScreen: over("alt+c", "f2"), ConfirmScreen: over("alt+c", "ctrl+d"), ExportScreen: over("alt+x"),
-    SaveScreen: over("alt+s"), SystemPromptScreen: over("alt+y"), MarkdownScreen: over("alt+v"), HelpScreen: over("f1"),
+    SaveScreen: over("alt+s"), SystemPromptScreen: over("alt+y"), HelpScreen: over("f1"),
     MeasureScreen: over("alt+r"),
 }  # fmt: skip
 """Where a person can be, and how they come there."""

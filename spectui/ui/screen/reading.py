@@ -1,9 +1,9 @@
-"""Reading replies: token by token, as Markdown, their code, and as a file."""
+"""Reading replies: token by token, as text, their code, and as a file."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from spectui.chat.history.snapshot import exported
 from spectui.chat.sentences import NOTHING_SAID
@@ -12,11 +12,11 @@ from spectui.speculation.records import Round, Token
 from spectui.store import export
 from spectui.text import printable
 from spectui.ui.transcript.inspector import Inspector
-from spectui.ui.transcript.legend import Legend
 from spectui.ui.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
     from spectui.ui.screen.chat import ChatScreen
+    from spectui.ui.textual_patches.app import TerminalApp
 
 
 class Reading:
@@ -27,11 +27,11 @@ class Reading:
 
     # The transcript
 
-    def toggle_colours(self) -> None:
-        """Colour tokens by origin, or not."""
-        transcript = self._screen.transcript
-        transcript.show_colours = not transcript.show_colours
-        self._screen.query_one(Legend).show_colours(transcript.show_colours)
+    def toggle_tokens(self) -> None:
+        """Show finished replies as tokens in the colours of their origins, or as text."""
+        shown = not self._screen.transcript.show_tokens
+        for transcript in self._screen.query(Transcript):
+            transcript.show_tokens = shown
 
     def toggle_ghosts(self) -> None:
         """Show rejected drafts, or not."""
@@ -86,27 +86,21 @@ class Reading:
         self._screen.transcript.end_inspection()
         self.show_token(None, None)
 
-    # Markdown and code
-
-    def show_markdown(self) -> None:
-        """Show the last finished reply as Markdown."""
-        # Imported on use: the libraries for Markdown and colours take a tenth of the window's start.
-        from spectui.ui.dialogs.markdown_screen import MarkdownScreen
-
-        messages = tuple(each.for_engine() for each in self._screen.session.finished)
-        if any(each.role == "assistant" for each in messages):
-            self._screen.app.push_screen(MarkdownScreen(messages))
-        else:
-            self._screen.say("There is no finished reply to read yet.")
+    # Code
 
     def copy_code(self) -> None:
         """Copy the last code block of the last reply that can be seen, as far as it is written; or of one above it."""
+        # Imported on use: the library for Markdown takes a twentieth of the window's start.
         from spectui.chat.text.prose import last_code_blocks
-        from spectui.ui.dialogs.markdown_screen import copy_block
 
-        seen = self._screen.session.messages[: self._screen.transcript.last_seen + 1]
-        blocks = last_code_blocks(seen)
-        copy_block(self._screen, blocks, len(blocks) - 1)
+        screen = self._screen
+        blocks = last_code_blocks(screen.session.messages[: screen.transcript.last_seen + 1])
+        if not blocks:
+            screen.say("There is no code block in the reply.")
+            return
+        lines = blocks[-1].count("\n") + 1
+        what = f"code block {len(blocks)} of {len(blocks)}, {lines} line{'' if lines == 1 else 's'}"
+        cast("TerminalApp", screen.app).copy_to_clipboard(blocks[-1], what)
 
     # Export
 

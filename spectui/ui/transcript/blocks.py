@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from spectui.chat.text.thinking import Section, Thinking
 from spectui.speculation.records import Round, Token
 from spectui.store.rounds.packed import PackedRounds, same
+from spectui.ui.transcript.markdown.page import Page
 from spectui.ui.transcript.wrap import Flow
 
 KINDS = (
@@ -26,8 +27,25 @@ KINDS = (
     "cursor",
     "fold",
     "dropped",
+    "title",
+    "subtitle",
+    "strong",
+    "emphasis",
+    "stressed",
+    "struck",
+    "code",
+    "sign",
+    "keyword",
+    "string",
+    "number",
+    "comment",
+    "name",
 )
-"""Kinds of pieces; a piece stores the index. All but `text` are component classes `transcript--...`."""
+"""Kinds of pieces; a piece stores the index. All but `text` are component classes `transcript--...`.
+
+Those from `title` on are Markdown's: headings, inline marks (`stressed`: strong and emphasis), signs drawn in place of marks,
+and what code consists of.
+"""
 
 TEXT, GHOST, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD, DROPPED = (
     KINDS.index(kind) for kind in ("text", "ghost", "heading", "user", "notice", "error", "cursor", "fold", "dropped")
@@ -48,6 +66,14 @@ class Block:
     """Rows that belong together: a heading, a text, a notice, or the empty row between messages."""
 
     flow: Flow
+    """The text as it was written: the tokens of a reply."""
+    page: Page | None = None
+    """A reply's text laid out, if that was done."""
+    is_reply: bool = False
+    is_read: bool = False
+    """The page is drawn, as soon as there is one."""
+    has_ghosts: bool = False
+    """The flow was written with ghosts."""
     indent: int = INDENT
     copied: bool = True
     mark: str = ""
@@ -88,7 +114,15 @@ class Block:
         any thread may call it.
         """
         block = replace(
-            self, flow=Flow(width), _indexes=array("b"), folds={}, _starts=array("I"), _length=0, _needs_newline=False
+            self,
+            flow=Flow(width),
+            page=None,
+            has_ghosts=False,
+            _indexes=array("b"),
+            folds={},
+            _starts=array("I"),
+            _length=0,
+            _needs_newline=False,
         )
         for round in self.rounds.between(0, len(self._starts)):
             block._write(round, ghosts)
@@ -97,6 +131,7 @@ class Block:
     def take_text(self, rewritten: Block, ghosts: bool) -> None:
         """Take the text of a rewritten copy, and append the rounds that came since it was begun."""
         written = len(self._starts)
+        self.page, self.has_ghosts = rewritten.page, rewritten.has_ghosts
         self.flow, self.folds, self._indexes = rewritten.flow, rewritten.folds, rewritten._indexes
         self._starts, self._length, self._needs_newline = rewritten._starts, rewritten._length, rewritten._needs_newline
         for number in range(len(self._starts), written):
@@ -137,7 +172,38 @@ class Block:
         number = self._run[0] + round.index - self._run[1]
         return number if self._run[0] <= number < len(self.rounds) and same(self.rounds[number], round) else None
 
+    @property
+    def shown(self) -> Flow:
+        """What is drawn: the page, or the flow."""
+        return self.page if self.is_read and self.page is not None else self.flow
+
+    def begins_at(self, row: int, index: int) -> int:
+        """The flow's offset where that begins which is drawn from the index-th character of a row on."""
+        shown = self.shown
+        offset = shown.offset_at(row, index)
+        return shown.begins(offset) if isinstance(shown, Page) else offset
+
+    def ends_at(self, row: int, index: int) -> int:
+        """The flow's offset where that ends which is drawn before the index-th character of a row."""
+        shown = self.shown
+        offset = shown.offset_at(row, index)
+        return shown.ends(offset) if isinstance(shown, Page) else offset
+
+    def piece_at(self, row: int, cell: int) -> int | None:
+        """The flow's piece that is drawn at a cell of a row, or None where nothing is drawn."""
+        shown = self.shown
+        offset = shown.at_cell(row, cell)
+        if offset is not None and isinstance(shown, Page):
+            offset = shown.at(offset)
+        return None if offset is None else self.flow.piece_of(offset)
+
+    def row_of(self, offset: int) -> int:
+        """The row that draws the character at an offset of the flow."""
+        shown = self.shown
+        return shown.row_of(shown.offset_of(offset) if isinstance(shown, Page) else offset)
+
     def _write(self, round: Round, ghosts: bool) -> int:
+        self.has_ghosts = self.has_ghosts or ghosts
         self._starts.append(len(self._indexes))
         drawn: list[tuple[str, int]] = []
         for text, kind, index in _pieces(round, ghosts):

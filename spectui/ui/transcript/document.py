@@ -36,15 +36,17 @@ class Document:
         """The empty row behind the turns that are no part of the prompt: it has a line that says so."""
 
     def rewrap(self, width: int) -> None:
-        """Wrap everything to another width."""
+        """Wrap what is drawn to another width."""
         self.width = width
         for block in self.blocks:
-            block.flow.rewrap(width)
+            block.shown.rewrap(width)
 
     def add_message(self, role: str, text: str, name: str | None = None, index: int = 0) -> int:
         """Add a message, the conversation's `index`th, under a heading. Returns its first block's index."""
         first = self.begin(name or _NAMES.get(role, role), is_reply=role == "assistant", index=index)
-        self.add_block().flow.append([(text.strip("\n"), _KINDS.get(role, TEXT))])
+        block = self.add_block()
+        block.is_reply = role == "assistant"
+        block.flow.append([(text.strip("\n"), _KINDS.get(role, TEXT))])
         return first
 
     def show(
@@ -70,7 +72,7 @@ class Document:
             self.add_remark(note, NOTICE)
 
     def _add_rounds(self, message: ChatMessage, rounds: Iterable[Round], ghosts: bool, show_thinking: bool) -> None:
-        block = self.add_block(rounds=message.rounds)
+        block = self.add_reply(message.rounds)
         if message.thinking:
             block.thinking.begin()
         folded = False
@@ -118,17 +120,25 @@ class Document:
 
     def add_block(self, *, indent: int = INDENT, copied: bool = True, rounds: PackedRounds | None = None) -> Block:
         """Add an empty block; `rounds` is the list of those that it draws, which belongs to the conversation."""
-        block = Block(Flow(self.width), indent, copied, rounds=PackedRounds() if rounds is None else rounds)
+        block = Block(
+            Flow(self.width), indent=indent, copied=copied, rounds=PackedRounds() if rounds is None else rounds
+        )
         self.blocks.append(block)
+        return block
+
+    def add_reply(self, rounds: PackedRounds | None) -> Block:
+        """Add an empty block for a reply."""
+        block = self.add_block(rounds=rounds)
+        block.is_reply = True
         return block
 
     def lay_out(self, index: int) -> tuple[int, int]:
         """Give the blocks from this index on their rows. Returns the first of them, and the number of rows in all."""
-        first = self.blocks[index - 1].top + self.blocks[index - 1].flow.height if index else 0
+        first = self.blocks[index - 1].top + self.blocks[index - 1].shown.height if index else 0
         top = first
         for block in self.blocks[index:]:
             block.top = top
-            top += block.flow.height
+            top += block.shown.height
         return first, top
 
     @property
@@ -139,17 +149,17 @@ class Document:
     def text_between(self, start: tuple[int, int] | None, end: tuple[int, int] | None) -> str:
         """The text between two cells (x, y), the second excluded, as it was written; None: from the start, to the end.
 
-        Ghosts and indentation are left out, and the rows of a line joined. There must be a block.
+        Ghosts and indentation are left out, the rows of a line joined, and a page's marks there. There must be a block.
         """
-        last_row = self.blocks[-1].top + self.blocks[-1].flow.height - 1
+        last_row = self.blocks[-1].top + self.blocks[-1].shown.height - 1
         first = min(start[1], last_row) if start else 0
         last = min(end[1], last_row) if end else last_row
         parts = []
         for block in self.blocks[index_at(self.blocks, first) : index_at(self.blocks, last) + 1]:
             begins, ends = 0, None
             if start and block.top <= first:
-                begins = block.flow.offset_at(first - block.top, start[0] - block.indent)
-            if end and end[1] == last < block.top + block.flow.height:
-                ends = block.flow.offset_at(last - block.top, end[0] - block.indent)
+                begins = block.begins_at(first - block.top, start[0] - block.indent)
+            if end and end[1] == last < block.top + block.shown.height:
+                ends = block.ends_at(last - block.top, end[0] - block.indent)
             parts.append(block.flow.extract(begins, ends, skip=ASIDE))
         return "\n".join(parts)

@@ -14,6 +14,7 @@ from textual.message import Message
 
 from spectui.chat.messages import ChatMessage
 from spectui.speculation.records import Round, Token
+from spectui.ui.transcript.block_view import Place
 from spectui.ui.transcript.blocks import CURSOR, NOTICE, Block, index_at
 from spectui.ui.transcript.document_reader import DocumentReader
 from spectui.ui.transcript.restyling import restyled
@@ -153,8 +154,12 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
             if (index := self.message_at(row)) is not None:
                 self.post_message(self.HeadingClicked(self, index))
 
-    def _rewritten(self, blocks: Sequence[Block]) -> None:
-        super()._rewritten(blocks)
+    def _is_read(self, block: Block) -> bool:
+        """As text, unless it has the cursor or the marked round, which are among tokens."""
+        return block is not self._cursor.block and super()._is_read(block)
+
+    def _rewritten(self, blocks: Sequence[Block], place: Place | None) -> None:
+        super()._rewritten(blocks, place)
         if self._cursor.is_folded:
             self._lose_cursor()
 
@@ -186,6 +191,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
                     index, message, message.rounds, notes, ghosts=self.show_ghosts, show_thinking=self.show_thinking
                 )
         self._changed(first)
+        self._turn()
 
     def show_document(self, read: DocumentReader) -> None:
         """Replace the content by what was read, and scroll to its end."""
@@ -196,6 +202,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         self.blocks += document.blocks
         self._messages += document.messages
         self._changed(0)
+        self._turn()
         if (read.ghosts, read.show_thinking) != (
             self.show_ghosts,
             self.show_thinking,
@@ -243,6 +250,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
 
     def _moved(self, before: range) -> None:
         """Draw rows whose marks have changed, and scroll to the cursor."""
+        self._turn()
         rows = self._cursor.rows()
         for changed in (before, rows):
             for each in changed:

@@ -21,22 +21,15 @@ class Legend(LineWidget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._counts: Mapping[str, int] = {}
-        self._colours = True
 
     def update_figures(self, figures: Figures) -> None:
         """Draw the reply's counts."""
         self._counts = dict(figures.origins)
         self.rewrite()
 
-    def show_colours(self, shown: bool) -> None:
-        """Draw the names in their colours, or dimmed."""
-        self._colours = shown
-        self.rewrite()
-
     def build_lines(self) -> list[Line]:
         """The line."""
         line: Line = []
         for origin in ORIGINS:
-            style = origin if self._colours else "label"
-            line += [("▌", style), (origin, style), (f" {count(self._counts.get(origin, 0)):<7}", "label")]
+            line += [("▌", origin), (origin, origin), (f" {count(self._counts.get(origin, 0)):<7}", "label")]
         return [line]

@@ -21,6 +21,11 @@ class TokenCursor:
         self.round: Round | None = None
 
     @property
+    def block(self) -> Block | None:
+        """The block with the token or the marked round."""
+        return self._block
+
+    @property
     def is_folded(self) -> bool:
         """The token under the cursor is in a folded section."""
         return self.token is not None and self._piece() is None
@@ -79,11 +84,11 @@ class TokenCursor:
             return False
         row, cell = self._block.flow.cell_of(piece)
         cell += self._block.indent
-        end = self._blocks[-1].top + self._blocks[-1].flow.height
+        end = self._blocks[-1].top + self._blocks[-1].shown.height
         for y in range(self._block.top + row + by, end if by > 0 else -1, by):
             block = self._blocks[index_at(self._blocks, y)]
             for x in range(cell, block.indent - 1, -1) if block.rounds else ():
-                under = block.flow.piece_at(y - block.top, x - block.indent)
+                under = block.piece_at(y - block.top, x - block.indent)
                 if under is not None and self.put(block, under):
                     return True
         return False

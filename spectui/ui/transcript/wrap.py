@@ -78,6 +78,13 @@ class Flow:
         self._rows = array("I", [0])
         self._wrap(0)
 
+    def stretches(self) -> Iterator[tuple[int, int, int]]:
+        """Start, end and kind of each piece."""
+        start = 0
+        for end, kind in zip(self._ends, self._kinds, strict=True):
+            yield start, end, kind
+            start = end
+
     def source(self, row: int) -> tuple[int, int]:
         """Where a row starts and ends in the text, hanging spaces and its newline included."""
         end = self._rows[row + 1] if row + 1 < len(self._rows) else len(self.text)
@@ -123,22 +130,31 @@ class Flow:
             return max(0, min(offset, end) - start)
         return sum(len(shown) for first, shown, _ in self._cells(start, end) if first < offset)
 
+    def piece_of(self, offset: int) -> int:
+        """The piece that holds the character at an offset of the text."""
+        return bisect_right(self._ends, offset)
+
     def span_of(self, piece: int) -> tuple[int, int]:
         """Where a piece starts and ends in the text."""
         return self._ends[piece - 1] if piece else 0, self._ends[piece]
 
     def piece_at(self, row: int, cell: int) -> int | None:
         """The piece drawn at a cell of a row, or None where nothing is drawn."""
+        offset = self.at_cell(row, cell)
+        return None if offset is None else self.piece_of(offset)
+
+    def at_cell(self, row: int, cell: int) -> int | None:
+        """The text's offset of the grapheme drawn at a cell of a row, or None where nothing is drawn."""
         if not 0 <= row < len(self._rows) or cell < 0:
             return None
         start, end, simple = self._visible(row)
         if simple:
-            return bisect_right(self._ends, start + cell) if start + cell < end else None
+            return start + cell if start + cell < end else None
         column = 0
         for first, _, width in self._cells(start, end):
             column += width
             if cell < column:
-                return bisect_right(self._ends, first)
+                return first
         return None
 
     def cell_of(self, piece: int) -> tuple[int, int]:
@@ -173,19 +189,23 @@ class Flow:
             end -= 1
         shown = self.text[start:end]
         simple = shown.isascii() and "\t" not in shown
-        return start, min(end, start + self.width) if simple else end, simple
+        return start, min(end, start + self._room(start)) if simple else end, simple
 
     def _cells(self, start: int, end: int) -> Iterator[tuple[int, str, int]]:
         """Offset, drawn text and cells of each grapheme of a row, as far as the row is wide."""
-        column = 0
+        column, room = 0, self._room(start)
         for first, stop, cells in _graphemes(self.text, start, end):
-            width = min(cells if cells >= 0 else TAB - column % TAB, self.width - column)
+            width = min(cells if cells >= 0 else TAB - column % TAB, room - column)
             if width < cells:
                 return
             # Neither a mark with nothing to stand on nor a joiner with nothing to join is drawn: it would act on a neighbour.
             shown = " " * width if cells < 0 else self.text[first:stop].rstrip("\u200d") if cells else ""
             yield first, shown, width
             column += width
+
+    def _room(self, start: int) -> int:
+        """The cells that the text of the row has that starts at this offset."""
+        return self.width
 
     def _wrap(self, start: int) -> None:
         """Append the starts of all rows after the one that starts at `start`, which must be the last known row."""
@@ -197,8 +217,8 @@ class Flow:
 
     def _wrap_line(self, start: int, end: int) -> None:
         """Wrap one line of the text, row by row where rows are plain ASCII, and the rest grapheme by grapheme."""
-        text, width = self.text, self.width
-        while end - start > width:
+        text = self.text
+        while end - start > (width := self._room(start)):
             window = text[start : start + width + 1]
             if not window.isascii() or "\t" in window:
                 break
@@ -221,7 +241,7 @@ class Flow:
         self._wrap_graphemes(start, end)
 
     def _wrap_graphemes(self, start: int, end: int) -> None:
-        text, width = self.text, self.width
+        text, width = self.text, self._room(start)
         cells = list(_graphemes(text, start, end))
         # Indices of graphemes: the one at hand, the row's first, and the one before which the row is best broken.
         index = row = best = 0
@@ -240,7 +260,7 @@ class Flow:
             if column + size > width and index > row:
                 row = index = best if best > row else index
                 self._rows.append(cells[row][0])
-                best, column, inked = row, 0, False
+                best, column, inked, width = row, 0, False, self._room(cells[row][0])
                 continue
             column += size
             index += 1

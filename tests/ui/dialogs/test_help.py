@@ -34,7 +34,7 @@ async def test_typing_finds_a_key_and_enter_does_it(window: Window, size: tuple[
         await wait_until(pilot, lambda: len(lines(app)) == 2)
         assert lines(app)[0] == "chat" and lines(app)[1].split()[0] == "F2"
         await pilot.press("enter")
-        await wait_until(pilot, lambda: not app.screen_stack[0].transcript.show_colours)  # type: ignore[attr-defined]
+        await wait_until(pilot, lambda: app.screen_stack[0].transcript.show_tokens)  # type: ignore[attr-defined]
         assert not isinstance(app.screen, HelpScreen)
 
 
@@ -43,7 +43,7 @@ async def test_enter_does_what_was_typed_however_quickly(window: Window) -> None
         await helped(pilot)
         burst(app, *"colour", "space", *"tok", "enter")
         await wait_until(pilot, lambda: not isinstance(app.screen, HelpScreen))
-        await wait_until(pilot, lambda: not app.screen_stack[0].transcript.show_colours)  # type: ignore[attr-defined]
+        await wait_until(pilot, lambda: app.screen_stack[0].transcript.show_tokens)  # type: ignore[attr-defined]
 
 
 async def test_a_small_window_shows_a_dozen_keys_at_once(window: Window) -> None:

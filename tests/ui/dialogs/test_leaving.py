@@ -35,13 +35,13 @@ from tests.ui.pilot_helpers import Window, answer, ask, wait_until
 LEAVES = int(os.environ.get("TEST_LEAVES", "40"))
 SCREENS = {
     "f1": "HelpScreen", "f12": "ConversationsScreen", "alt+l": "MessagesScreen", "alt+m": "ModelsScreen",
-    "alt+d": "PlacementScreen", "alt+r": "MeasureScreen", "alt+v": "MarkdownScreen", "alt+y": "SystemPromptScreen",
+    "alt+d": "PlacementScreen", "alt+r": "MeasureScreen", "alt+y": "SystemPromptScreen",
     "alt+x": "ExportScreen", "alt+s": "SaveScreen", "ctrl+p": "Palette", "alt+a": "Palette",
 }  # fmt: skip
 """By the key that opens them."""
 FURTHER = {
     "f12": ("f2", "ctrl+d", "a", "enter"), "alt+m": ("enter", "q", "down"), "alt+l": ("up", "enter"), "alt+r": ("tab", "x"),
-    "alt+d": ("-", "x"), "ctrl+p": ("a", "down"), "alt+v": ("t", "c", "left"),
+    "alt+d": ("-", "x"), "ctrl+p": ("a", "down"),
 }  # fmt: skip
 """What may be pressed there: dialogs of dialogs, searches, plans."""
 

@@ -1,18 +1,16 @@
-"""The Markdown view: code, thinking, copying, and going from reply to reply."""
+"""Reading in the window: a reply turns into text when it ends, F2 brings its tokens back, and its code is copied."""
 
 from __future__ import annotations
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Collapsible, Markdown
-from textual.widgets.markdown import MarkdownFence
 
 from spectui.chat.text.prose import Part, code_blocks, parts, said
-from spectui.ui.dialogs.markdown_screen import MarkdownScreen
+from spectui.speculation.records import StopReason
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Make, Window, ask, load, notified, wait_until
-from tests.ui.screen_text import compositor
+from tests.ui.pilot_helpers import Make, Window, ask, load, notified, wait_until, write_reply
+from tests.ui.transcript.test_transcript import rows, style_of
 
 REPLY = """<think>
 Should I
@@ -46,82 +44,116 @@ async def replied(pilot: Pilot[None], engine: FakeEngine, *texts: str) -> None:
         await wait_until(pilot, lambda: not engine.events)
 
 
-async def reading(pilot: Pilot[None]) -> None:
-    await pilot.press("alt+v")
-    await wait_until(pilot, lambda: isinstance(pilot.app.screen, MarkdownScreen) and pilot.app.screen.query(Markdown))
+def transcript_of(pilot: Pilot[None]) -> Transcript:
+    return pilot.app.screen.query_one(Transcript)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (20, 5)])
-async def test_a_reply_is_read_and_left(make_app: Make, engine: FakeEngine, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 50)])
+async def test_a_reply_that_ends_is_text_and_a_key_brings_its_tokens_back(
+    make_app: Make, engine: FakeEngine, size: tuple[int, int]
+) -> None:
     app = make_app()
     async with app.run_test(size=size) as pilot:
-        await replied(pilot, engine, REPLY)
-        await reading(pilot)
-        await wait_until(pilot, lambda: len(app.screen.query(MarkdownFence)) == 2)
-        (section,) = app.screen.query(Collapsible)
-        assert section.collapsed and "thinking" in section.title
-        await pilot.press("t")
-        assert not section.collapsed
-        await pilot.press("alt+v")
-        await wait_until(pilot, lambda: app.screen.query(Transcript))
+        await replied(pilot, engine, REPLY.replace("1", "4711"))
+        transcript = transcript_of(pilot)
+        await wait_until(pilot, lambda: "   ╭ python" in rows(transcript))
+        await pilot.pause()
+        seen = rows(transcript)
+        assert seen[seen.index("   Title") + 2 :][:8] == [
+            "   ╭ python", "   │ first = 4711", "   ╰─", "", "   and then", "", "   ╭─", "   │ second"
+        ]  # fmt: skip
+        assert style_of(transcript, "Title").bold
+        assert style_of(transcript, "4711").color != style_of(transcript, "first").color, "code has its own colours"
+        await pilot.press("f2")
+        await wait_until(pilot, lambda: "   ```python" in rows(transcript))
+        await pilot.press("f2")
+        await wait_until(pilot, lambda: rows(transcript) == seen)
 
 
-async def test_code_is_highlighted(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 40)) as pilot:
-        await replied(pilot, engine, REPLY)
-        await reading(pilot)
+async def test_a_reply_is_tokens_while_it_is_written_and_while_one_looks_at_tokens(
+    window: Window, engine: FakeEngine
+) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        transcript = transcript_of(pilot)
 
-        def colours() -> dict[str, object]:
-            strips = compositor(app).render_strips()
-            return {piece.text.strip(): piece.style.color for strip in strips for piece in strip if piece.style}
+        def coloured() -> bool:
+            return style_of(transcript, "return").underline is True  # the correction
 
-        await wait_until(pilot, lambda: {"first", "1"} <= {*colours()})
-        assert colours()["first"] != colours()["1"]
+        await ask(pilot, "go")
+        write_reply(engine)
+        await wait_until(pilot, lambda: not engine.events)
+        assert coloured()
+        engine.finish()
+        await wait_until(pilot, lambda: not coloured())
+        for key in ("f3", "f4"):
+            await pilot.press(key)
+            await wait_until(pilot, coloured)
+            await pilot.press(key)
+            await wait_until(pilot, lambda: not coloured())
+        first = next(each for block in transcript.blocks for each in block.rounds)
+        app.screen.reading.mark_round(first)
+        await wait_until(pilot, coloured)
+        app.screen.reading.mark_round(None)
+        await wait_until(pilot, lambda: not coloured())
 
 
-async def test_code_is_copied_with_one_key_or_a_click(make_app: Make, engine: FakeEngine) -> None:
+async def test_a_reply_that_goes_on_is_tokens_again(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (_, pilot):
+        transcript = transcript_of(pilot)
+        await ask(pilot, "go")
+        engine.read_prompt(3, 3)
+        engine.emit_round(plain="# One")
+        engine.finish(StopReason.LIMIT)
+        await wait_until(pilot, lambda: "   One" in rows(transcript))
+        await pilot.press("alt+g")
+        await wait_until(pilot, lambda: "   # One█" in rows(transcript))
+        engine.emit_round(plain="\n- two")
+        engine.finish()
+        await wait_until(pilot, lambda: {"   One", "   • two"} <= {*rows(transcript)})
+
+
+async def test_what_is_selected_stays_until_it_is_let_go(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        transcript = transcript_of(pilot)
+        await ask(pilot, "go")
+        engine.read_prompt(3, 3)
+        engine.emit_round(plain="a **bold** word")
+        await wait_until(pilot, lambda: "   a **bold** word█" in rows(transcript))
+        y = rows(transcript).index("   a **bold** word█")
+        await pilot.mouse_down(transcript, offset=(5, y))
+        await pilot.hover(transcript, offset=(12, y))
+        await pilot.mouse_up(transcript, offset=(12, y))
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("ctrl+c")
+        assert app.clipboard == "**bold**" and "   a **bold** word" in rows(transcript)
+        app.screen.clear_selection()
+        await wait_until(pilot, lambda: "   a bold word" in rows(transcript))
+        await pilot.mouse_down(transcript, offset=(5, y))
+        await pilot.hover(transcript, offset=(8, y))
+        await pilot.mouse_up(transcript, offset=(8, y))
+        await pilot.press("ctrl+c")
+        assert app.clipboard == "**bold**", "as it was written"
+
+
+async def test_code_is_copied_with_a_key(make_app: Make, engine: FakeEngine) -> None:
     app = make_app()
     async with app.run_test(size=(80, 40)) as pilot:
         await replied(pilot, engine, REPLY)
         await pilot.press("alt+k")
         assert app.clipboard == "second\nlines"
-        await reading(pilot)
-        await wait_until(pilot, lambda: len(app.screen.query(MarkdownFence)) == 2)
-        await pilot.press("c", "c")
-        assert app.clipboard == "first = 1"
-        await pilot.press("c")
-        assert app.clipboard == "second\nlines", "round again"
-        await pilot.click(MarkdownFence)
-        assert app.clipboard == "first = 1"
 
 
-async def test_an_empty_block_is_not_copied(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 40)) as pilot:
-        await replied(pilot, engine, "so:\n```\n```")
-        await pilot.press("alt+k")
-        await reading(pilot)
-        await pilot.press("c")
-        none, empty = notified(app)
-        assert "no code block" in none and "is empty" in empty
-
-
-async def test_from_reply_to_reply(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test() as pilot:
-        await replied(pilot, engine, "*one*", "two \x1b]0;x\x07[link](javascript:x)")
-        await reading(pilot)
-        page = app.screen
-        assert "\x1b" not in page.query_one(Markdown).source
-        await pilot.press("left")
-        await wait_until(pilot, lambda: page.query(Markdown) and page.query_one(Markdown).source == "*one*")
-
-
-async def test_nothing_to_read(window: Window) -> None:
+async def test_an_empty_block_is_not_copied(window: Window, engine: FakeEngine) -> None:
     async with window() as (app, pilot):
-        await pilot.press("alt+v", "alt+k")
-        assert len(notified(app)) == 2
+        await pilot.press("alt+k")
+        await ask(pilot, "go")
+        engine.read_prompt(3, 3)
+        engine.emit_round(plain="so:\n```\n```")
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("alt+k")
+        assert ["no code block" in each for each in notified(app)] == [True, True]
 
 
 def test_thinking_is_told_from_speech() -> None:

@@ -1,0 +1,190 @@
+"""A reply as text: its blocks, its marks, and that no letter of it is lost, however damaged its Markdown is."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from types import FrameType
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from spectui.ui.transcript.blocks import FOLD, KINDS, TEXT, THOUGHT
+from spectui.ui.transcript.markdown.layout import page_of
+from spectui.ui.transcript.markdown.page import Page
+from spectui.ui.transcript.wrap import Flow
+
+
+def laid(text: str, width: int = 40, *pieces: tuple[str, int]) -> Page:
+    flow = Flow(width)
+    flow.append([(text, TEXT), *pieces])
+    return page_of(flow, width)
+
+
+def drawn(page: Page) -> list[str]:
+    return ["".join(text for text, _ in page.runs(row)).rstrip() for row in range(page.height)]
+
+
+def kinds(page: Page, row: int = 0) -> list[tuple[str, str]]:
+    return [(text, KINDS[kind]) for text, kind in page.runs(row)]
+
+
+def test_inline_marks_become_looks() -> None:
+    page = laid("a **b** *c* ***d*** `e` ~~f~~ \\*g\\* snake_case_name")
+    assert kinds(page) == [
+        ("a ", "text"), ("b", "strong"), (" ", "text"), ("c", "emphasis"), (" ", "text"), ("d", "stressed"), (" ", "text"),
+        ("e", "code"), (" ", "text"), ("f", "struck"), (" *g* snake_case_name", "text"),
+    ]  # fmt: skip
+
+
+def test_addresses_links_and_html_stay_as_they_are_written() -> None:
+    text = "[it](https://a.b/__init__/c) https://d.e/_f_g_ <b>h</b> &amp; ![i](j)"
+    assert kinds(laid(text, 90)) == [(text, "text")]
+
+
+def test_headings_lists_quotes_and_rules() -> None:
+    text = (
+        "# One *two*\n## Three ##\nFour\n====\n\n- a word and more of them, so it is wrapped\n  - inner\n\n"
+        "    more\n10. ten\n\n> said\n>\n> - in it\n\n---"
+    )
+    assert drawn(laid(text, 24)) == [
+        "One two", "Three", "Four", "─" * 24, "",
+        "• a word and more of", "  them, so it is wrapped", "  • inner", "", "    more",
+        "10. ten", "", "▎ said", "▎", "▎ • in it", "", "─" * 24,
+    ]  # fmt: skip
+    assert kinds(laid("# One *two*")) == [("One two", "title")]
+
+
+def test_code_has_a_frame_and_colours_and_keeps_its_blanks() -> None:
+    page = laid("1. so:\n   ```python\n   def f():\n       return 'a'  # why\n   ```\nand\n```\nunclosed\n  end")
+    assert drawn(page) == [
+        "1. so:", "   ╭ python", "   │ def f():", "   │     return 'a'  # why", "   ╰─", "and", "╭─", "│ unclosed", "│   end"
+    ]  # fmt: skip
+    assert ("def", "keyword") in kinds(page, 2)
+    assert {("'a'", "string"), ("# why", "comment")} <= {*kinds(page, 3)}
+
+
+def test_a_line_of_code_is_wrapped_within_its_frame() -> None:
+    assert drawn(laid("```\n" + "word " * 6, 16)) == ["╭─", "│ word word word", "│ word word word"]
+
+
+TABLE = "| Name | What |\n|:--|--:|\n| a **b** | `c\\|d` |\n| e | 1 |"
+
+
+def test_columns_of_a_table_are_as_wide_as_they_need() -> None:
+    page = laid(TABLE)
+    assert drawn(page) == ["Name │ What", "─────┼─────", "a b  │ c\\|d", "e    │    1"]
+    assert ("Name", "subtitle") in kinds(page) and ("b", "strong") in kinds(page, 2)
+
+
+def test_cells_of_a_table_are_wrapped_where_the_window_is_narrower() -> None:
+    text = "|a|b|\n|-|-|\n|" + "one two " * 4 + "|" + "three four " * 4 + "|"
+    assert drawn(laid(text, 24)) == [
+        "a          │ b", "───────────┼───────────", *["one two    │ three four"] * 4
+    ]  # fmt: skip
+
+
+def test_a_table_without_room_and_a_row_with_too_many_cells_are_drawn_as_written() -> None:
+    wide = "|" + "|".join(f"c{number}" for number in range(300)) + "|\n" + "|-" * 300 + "|"
+    assert "".join(drawn(laid(wide))) == wide.replace("\n", "")
+    assert drawn(laid("|a|b|\n|-|-|\n|1|2|3|"))[2] == "|1|2|3|"
+
+
+def test_it_is_laid_out_anew_only_where_the_width_matters() -> None:
+    plain, table = laid("# a\n- b"), laid(TABLE)
+    for page in (plain, table):
+        page.rewrap(30)
+    assert (plain.is_old, table.is_old) == (False, True)
+
+
+def test_thinking_and_the_headings_of_its_sections_stay_as_they_are() -> None:
+    page = laid("", 40, ("▾ thinking\n", FOLD), ("*so* - x\n", KINDS.index("plain") | THOUGHT), ("# Four\n", TEXT))
+    assert drawn(page)[:3] == ["▾ thinking", "*so* - x", "Four"]
+    assert page.runs(1) == [("*so* - x", TEXT | THOUGHT)]
+
+
+HOSTILE = {
+    "quotes": lambda n: ">" * n + " deep", "staircase": lambda n: "\n".join(">" * each + " x" for each in range(n // 9)),
+    "lists": lambda n: "\n".join("  " * each + "- x" for each in range(n // 9)), "stars": lambda n: "*a **a " * n,
+    "star": lambda n: "*" * n + "a", "lines": lambda n: "_" * n + "a", "ticks": lambda n: "`a" * n,
+    "tick": lambda n: "".join("`" * each + "a" for each in range(n // 9)), "tildes": lambda n: "~~a " * n,
+    "brackets": lambda n: "[" * n + "](a" * n, "addresses": lambda n: "a://a." * n, "paragraph": lambda n: "a\n" * n,
+    "fences": lambda n: "~~~\n```\n" * n, "code": lambda n: "```python\n" + "'a\n" * n, "items": lambda n: "- *a*\n" * n,
+    "rows": lambda n: "|a|b|\n|-|-|\n" + "|*c*|d|\n" * n, "columns": lambda n: "|a" * n + "\n" + "|-" * n,
+    "headings": lambda n: "# " * n + "a", "rules": lambda n: "---\n" * n, "long": lambda n: "ab" * n * 9,
+    "wide": lambda n: "漢字**漢字** " * n, "marks": lambda n: "a" + "\u0301" * n + "**b**", "escapes": lambda n: "\\*" * n,
+}  # fmt: skip
+
+
+def lost(text: str, page: Page) -> Counter[str]:
+    rows = "".join("".join(drawn(page)).split())
+    return Counter(filter(str.isalnum, text)) - Counter(filter(str.isalnum, rows))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_is_shown_whole_in_a_time_that_grows_with_its_length(name: str) -> None:
+    def calls(size: int) -> float:
+        """For each character."""
+        text, count = HOSTILE[name](size), 0
+
+        def counted(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal count
+            count += 1
+
+        sys.setprofile(counted)
+        try:
+            page = laid(text, 30)
+        finally:
+            sys.setprofile(None)
+        assert not lost(text, page)
+        return count / len(text)
+
+    calls(50)
+    assert calls(1600) < 1.5 * calls(400) + 10
+
+
+@pytest.mark.parametrize(
+    "text", [">" * 10_000 + " a", "\x1b[31m# a\x00\x9b", "```\n\x07a", "|a|b|\n|-|-|\n|\x1b|\t|", "\n", ""]
+)
+def test_nothing_in_a_text_raises(text: str) -> None:
+    page = laid(text)
+    assert not lost(text.replace("\x1b[31m", "[31m"), page) and all(line.isprintable() for line in drawn(page))
+
+
+FRAGMENTS = st.sampled_from(
+    ["a", "b ", "ein", "漢", "é", "\u0301", "👩\u200d🔬", "\n", "\n\n", "  ", "    ", "\t", "*", "**", "_", "__", "`", "``",
+     "```", "```py\n", "~~", "~~~\n", "# ", "## ", "- ", "* ", "+ ", "1. ", "23) ", "> ", ">", "---\n", "===\n", "|", "| ",
+     " |\n", "|-|-|\n", "|a|b|\n|:-|-:|\n", "\\", "\\|", "[", "](x)", "<b>", "&amp;", "http://a_b_", ".", ":", "!", "42"]
+)  # fmt: skip
+
+
+@given(st.lists(FRAGMENTS, max_size=60).map("".join), st.integers(2, 60))
+@example("|a|b|\n|-|-|\n|1|2|3|", 40)
+@example("1. > 2. `a\n` b", 30)
+def test_every_letter_and_digit_is_shown_at_every_width_within_it(text: str, width: int) -> None:
+    page = laid(text, width)
+    assert not lost(text, page)
+    assert all(cell_len(line) <= page.width for line in drawn(page))
+
+
+@given(st.lists(FRAGMENTS, max_size=40).map("".join), st.integers(8, 60), st.data())
+def test_what_is_between_two_places_of_a_page_is_a_part_of_the_source(
+    text: str, width: int, data: st.DataObject
+) -> None:
+    page = laid(text, width)
+    assert (page.begins(0), page.ends(len(page.text))) == (0, len(text)) or not page.text
+    start = data.draw(st.integers(0, len(page.text)))
+    end = data.draw(st.integers(start, len(page.text)))
+    seen, source = page.text[start:end], text[page.begins(start) : page.ends(end)]
+    assert not Counter(filter(str.isalnum, seen)) - Counter(filter(str.isalnum, source))
+    offset = data.draw(st.integers(0, max(0, len(text) - 1)))
+    back = page.at(page.offset_of(offset))
+    assert abs(back - offset) <= len(text) and 0 <= page.row_of(page.offset_of(offset)) < page.height
+    if (
+        page.at(page.offset_of(offset)) == offset
+        and offset < len(text)
+        and page.text[page.offset_of(offset)] == text[offset]
+    ):
+        assert page.begins(page.offset_of(offset)) <= offset < page.ends(page.offset_of(offset) + 1)

@@ -1,0 +1,174 @@
+"""A reply turns from tokens to text: what is read stays in place, and a long one is laid out beside the window's loop."""
+
+from __future__ import annotations
+
+import threading
+import tracemalloc
+from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
+from textual.geometry import Offset
+from textual.selection import SELECT_ALL, Selection
+
+from spectui.ui.transcript.block_view import BlockView
+from spectui.ui.transcript.inspectable import InspectableTranscript
+from spectui.ui.transcript.markdown import layout
+from spectui.ui.transcript.markdown.page import Page
+from spectui.ui.transcript.transcript import LAID_AT_ONCE, Transcript
+from spectui.ui.transcript.wrap import Flow
+from tests.ui.pilot_helpers import wait_until
+from tests.ui.transcript.test_memory import held
+from tests.ui.transcript.test_transcript import TranscriptApp, a_round, rows
+
+PART = """\
+## Part {0}
+
+- item {0} has **strong** words, and so many of them that they do not fit in one row of it
+- `code{0}`
+
+| a | b |
+|---|---|
+| cell{0} | *b* |
+
+```python
+def function{0}():
+    return {0}
+```
+
+"""
+
+
+class InspectableApp(TranscriptApp):
+    def compose(self):  # type: ignore[no-untyped-def]
+        yield InspectableTranscript()
+
+
+def write(transcript: Transcript, parts: int) -> str:
+    """A reply of so many parts, which goes on. Returns its text."""
+    text = "".join(PART.format(number) for number in range(parts))
+    transcript.start_reply("qwen")
+    cuts = [text[at : at + 5] for at in range(0, len(text), 5)]
+    transcript.append_rounds(
+        replace(a_round(*cuts[at : at + 3], last=("", "bonus")), index=at // 3) for at in range(0, len(cuts), 3)
+    )
+    return text
+
+
+def is_text(transcript: Transcript) -> bool:
+    return all(block.page is not None and block.is_read for block in transcript.blocks if block.is_reply)
+
+
+@pytest.mark.parametrize("parts", [3, 40], ids=["at once", "in a thread"])
+async def test_the_line_that_is_read_stays_in_place(parts: int) -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(50, 12)) as pilot:
+        transcript = app.query_one(Transcript)
+        text = write(transcript, parts)
+        name = f"function{parts - 2}"
+        row = next(at for at in range(transcript.virtual_size.height) if name in transcript_row(transcript, at))
+        transcript.scroll_to(y=row, animate=False)
+        await pilot.pause()
+        transcript.finish_reply()
+        await wait_until(pilot, lambda: is_text(transcript))
+        assert rows(transcript)[0] == f"   │ def {name}():"
+        transcript.show_tokens = True
+        await wait_until(pilot, lambda: rows(transcript)[0] == f"   def {name}():")
+        transcript.show_tokens = False
+        await wait_until(pilot, lambda: rows(transcript)[0] == f"   │ def {name}():")
+        await pilot.resize_terminal(33, 12)
+        await wait_until(pilot, lambda: transcript.size.width <= 33 and is_text(transcript))
+        assert rows(transcript)[0] == f"   │ def {name}():"
+        assert transcript.text == f"qwen\n{text}" and transcript.get_selection(SELECT_ALL) == (transcript.text, "\n")
+
+
+def transcript_row(transcript: Transcript, row: int) -> str:
+    return transcript.render_line(row - transcript.scroll_offset.y).text
+
+
+async def test_a_view_at_the_end_stays_there() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(50, 12)) as pilot:
+        transcript = app.query_one(Transcript)
+        write(transcript, 40)
+        transcript.finish_reply("stopped")
+        await wait_until(pilot, lambda: is_text(transcript))
+        assert transcript.scroll_y == transcript.max_scroll_y and rows(transcript)[-1] == "   stopped"
+
+
+async def test_a_long_reply_is_laid_out_in_a_thread_and_only_what_is_seen_is_drawn() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(50, 12)) as pilot:
+        transcript = app.query_one(Transcript)
+        text = write(transcript, 60)
+        assert len(text) > LAID_AT_ONCE
+        threads, drawn = set[int](), set[int]()
+        page_of, draw = layout.page_of, BlockView._draw
+
+        def laid(flow: Flow, width: int) -> Page:
+            threads.add(threading.get_ident())
+            return page_of(flow, width)
+
+        def counted(self: BlockView, row: int, span: tuple[int, int] | None) -> object:
+            drawn.add(row)
+            return draw(self, row, span)
+
+        with patch.object(layout, "page_of", laid), patch.object(BlockView, "_draw", counted):
+            transcript.finish_reply()
+            await wait_until(pilot, lambda: is_text(transcript))
+            await pilot.pause()
+        assert threads and threading.get_ident() not in threads
+        assert len(drawn) <= 4 * 12
+
+
+async def test_what_is_selected_in_a_text_is_copied_as_it_was_written() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(50, 24)) as pilot:
+        transcript = app.query_one(Transcript)
+        write(transcript, 1)
+        transcript.finish_reply()
+        await wait_until(pilot, lambda: is_text(transcript))
+
+        def copied(first: str, last: str) -> str:
+            seen = rows(transcript)
+            top = next(at for at, row in enumerate(seen) if first in row)
+            bottom = next(at for at, row in enumerate(seen) if last in row)
+            start = Offset(seen[top].index(first), top)
+            end = Offset(seen[bottom].index(last) + len(last), bottom)
+            found = transcript.get_selection(Selection(start, end))
+            assert found is not None
+            return found[0]
+
+        assert copied("strong", "strong") == "**strong**"
+        assert copied("trong wor", "trong wor") == "trong** wor"
+        assert copied("• item", "code0") == PART.format(0)[11:].partition("\n\n|")[0]
+        assert copied("╭ python", "╰─") == "```python\ndef function0():\n    return 0\n```"
+        assert copied("a     │ b", "cell0 │ b") == "| a | b |\n|---|---|\n| cell0 | *b* |"
+
+
+async def test_a_click_and_the_cursor_find_the_tokens_of_a_text() -> None:
+    app = InspectableApp()
+    async with app.run_test(size=(50, 24)) as pilot:
+        transcript = app.query_one(InspectableTranscript)
+        write(transcript, 1)
+        transcript.finish_reply()
+        await wait_until(pilot, lambda: is_text(transcript))
+        seen = rows(transcript)
+        row = next(at for at, line in enumerate(seen) if "strong" in line)
+        found = transcript.token_at(seen[row].index("strong") + 2, row)
+        assert found is not None and found.text == "*stro"
+        assert transcript.inspect_last()
+        assert any("```" in line for line in rows(transcript)), "the cursor is on tokens"
+        transcript.end_inspection()
+        assert not any("```" in line for line in rows(transcript))
+
+
+def test_a_page_takes_less_than_40_bytes_a_token() -> None:
+    """Beside the tokens, which stay: a key shows them at once."""
+    text = "".join(PART.format(number) for number in range(400))
+    flow = Flow(80)
+    flow.append((text[at : at + 4], 1) for at in range(0, len(text), 4))
+    layout.page_of(flow, 80)
+    tracemalloc.start()
+    page = layout.page_of(flow, 80)
+    assert held() / flow.pieces < 40 and page.height
