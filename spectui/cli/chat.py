@@ -103,6 +103,7 @@ def command(
         from spectui.telemetry.monitor import Monitor
         from spectui.ui.app import SpectuiApp
         from spectui.ui.keymap import keymap
+        from spectui.ui.remembered import Remembered
         from spectui.ui.terminal_watchdog import terminal_restored
     catalogue = (
         served_models(server)
@@ -141,6 +142,7 @@ def command(
             profiles=profiles,
             catalogue=catalogue,
             plan=plan_in_words if server is None else None,
+            remembered=Remembered(paths.state_directory() / "window.json"),
         )
         with terminal_restored("spectui died: spectui chat --continue goes on with what is saved."):
             app.run()

@@ -31,6 +31,7 @@ from spectui.store.records import StoredConversation
 from spectui.store.recovery.crash import Crash
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.keys import binding
+from spectui.ui.remembered import Remembered, note, restore
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.textual_patches.app import TerminalApp
 from spectui.ui.textual_patches.text_area import SteadyTextArea
@@ -88,8 +89,10 @@ class SpectuiApp(TerminalApp):
         catalogue: ModelCatalogue | None = None,
         make_screen: Callable[..., ChatScreen] = ChatScreen,
         plan: PlanInWords | None = None,
+        remembered: Remembered | None = None,
     ) -> None:
-        """`make_screen` makes the first screen, with the parameters of `ChatScreen`."""
+        """`make_screen` makes the first screen, with the parameters of `ChatScreen`. `remembered`: what was chosen of its look;
+        a `theme` comes before that."""
         super().__init__()
         engine.knobs = knobs
         self._engine = engine
@@ -104,19 +107,22 @@ class SpectuiApp(TerminalApp):
         self._profiles = profiles
         self._catalogue = catalogue or ModelCatalogue()
         self._plan = plan
+        self.remembered = remembered or Remembered()
+        self._chat: ChatScreen | None = None
         self._theme_files = ThemeFiles(theme_directories)
         self._renewing = False  # a look at the files goes on
         themes, problems = self._theme_files.news()
         for each in themes:
             self.register_theme(each)
         self._notices += problems
+        theme = theme or self.remembered.get("theme", "") or None
         if theme is not None and theme not in self.available_themes:
             self._notices.append(f"There is no theme {theme!r}; the command palette lists them.")
             theme = None
         theme = theme or DEFAULT_THEME
         if theme in self.available_themes:  # spectui's own are files too, and files get lost
             self.theme = theme
-        self._rules_theme = self.theme
+        self._rules_theme = self._first_theme = self.theme
         self.stylesheet.set_variables(self.get_css_variables())
         if keymap:
             self.set_keymap(dict(keymap))
@@ -143,6 +149,8 @@ class SpectuiApp(TerminalApp):
         # Textual sets these classes after the first frame: everything would be styled twice, and a narrow window would flash.
         for size, breakpoints in zip(self.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True):
             screen.add_class(next(name for least, name in reversed(breakpoints or ()) if least <= size), update=False)
+        screen.call_later(restore, screen, self.remembered)  # before its first frame
+        self._chat = screen
         return screen
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -240,10 +248,15 @@ class SpectuiApp(TerminalApp):
             self.notify(problem, severity="warning", markup=False)
 
     def on_unmount(self) -> None:
-        """Close the engine and stop the monitor."""
+        """Close the engine, stop the monitor, and write down what was chosen of the window's look."""
         self._engine.close()
         if self._monitor is not None:
             self._monitor.stop()
+        if self._chat is not None:
+            note(self._chat, self.remembered)
+        if self.theme != self._first_theme:
+            self.remembered.set("theme", self.theme)
+        self.remembered.save()
 
     def action_help(self) -> None:
         """Show the list of keys, or close it."""

@@ -1,4 +1,4 @@
-"""The end of the window: its exit code is the one that it was closed with."""
+"""The end of the window: its exit code is the one that it was closed with, and its look is there at the next start."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 from textual.pilot import Pilot
 
 from spectui.store.journal import Journal
+from spectui.ui.remembered import Remembered
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.loading import LoadingLine
-from tests.ui.pilot_helpers import Make, wait_until
+from tests.ui.pilot_helpers import Make, Window, wait_until
 
 
 async def test_it_may_close_before_it_has_widgets(make_app: Make) -> None:
@@ -45,3 +46,42 @@ async def test_its_first_refresh_may_come_while_it_closes(
 
 async def _close(pilot: Pilot[object]) -> None:
     pilot.app.exit(None, 129)
+
+
+async def test_tokens_panel_page_and_theme_are_as_they_were_left(window: Window, tmp_path: Path) -> None:
+    file = tmp_path / "window.json"
+    async with window(size=(120, 40), remembered=Remembered(file)) as (app, pilot):
+        assert (app.screen.transcript.show_tokens, app.screen.pages.is_open) == (False, True)
+        await pilot.press("f2", "alt+2", "f6")
+        app.theme = "spectui-light"
+        await wait_until(pilot, lambda: not app.screen.pages.is_open)
+    async with window(size=(120, 40), remembered=Remembered(file)) as (app, pilot):
+        assert (app.screen.transcript.show_tokens, app.screen.pages.is_open) == (True, False)
+        assert (app.screen.panel.page, app.theme) == ("rounds", "spectui-light")
+        await pilot.press("f2")
+    async with window(size=(120, 40), remembered=Remembered(file), theme="spectui-dark") as (app, _):
+        assert (app.screen.transcript.show_tokens, app.theme) == (False, "spectui-dark"), "a theme that is asked for"
+    assert Remembered(file).get("theme", "") == "spectui-light"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[", b"[1]", b'{"tokens": 3, "page": "moon", "panel": "no"}', b"\xff", b"[" * 9_000]
+)
+async def test_a_damaged_file_is_as_none(make_app: Make, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "window.json"
+    file.write_bytes(content)
+    app = make_app(remembered=Remembered(file))
+    async with app.run_test(size=(120, 40)):
+        assert (app.screen.transcript.show_tokens, app.screen.pages.is_open, app.screen.panel.page) == (
+            False,
+            True,
+            "now",
+        )
+
+
+async def test_a_directory_that_takes_no_file_ends_nothing(make_app: Make, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    app = make_app(remembered=Remembered(tmp_path / "file" / "window.json"))
+    async with app.run_test():
+        pass
+    assert not app.return_code

@@ -1,0 +1,65 @@
+"""What a person has chosen of the window's look, for its next start."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from spectui.atomic import write_atomic
+
+if TYPE_CHECKING:
+    from spectui.ui.screen.chat import ChatScreen
+
+LONGEST = 10_000
+"""Bytes of the file that are read."""
+
+Value = TypeVar("Value", str, bool)
+
+
+class Remembered:
+    """Values by name, in a file that can be lost: what is damaged in it is as if it had not been chosen."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        """`file` need not exist. None: nothing is read or written."""
+        self._file = file
+        self._values: dict[str, object] = {}
+        if file is not None and file.is_file():  # a pipe would be waited for
+            with suppress(OSError, ValueError, RecursionError), file.open("rb") as opened:
+                read = json.loads(opened.read(LONGEST))
+                self._values = read if isinstance(read, dict) else {}
+
+    def get(self, name: str, default: Value) -> Value:
+        """What was chosen last."""
+        value = self._values.get(name)
+        return value if isinstance(value, type(default)) else default
+
+    def set(self, name: str, value: str | bool) -> None:
+        """Remember this choice, until `save` only here."""
+        self._values = {**self._values, name: value}
+
+    def save(self) -> None:
+        """Write the choices to the disk. Any thread may call it. Where that fails they are lost."""
+        if self._file is not None:
+            with suppress(OSError):
+                write_atomic(self._file, json.dumps(self._values).encode())
+
+
+def restore(screen: ChatScreen, chosen: Remembered) -> None:
+    """Give a screen that opens the look that was chosen last, unless it closes before it has widgets."""
+    if not hasattr(screen, "panel"):
+        return
+    screen.transcript.show_tokens = chosen.get("tokens", False)
+    screen.set_class(not chosen.get("panel", True), "-no-panel")
+    if (page := chosen.get("page", "")) in screen.panel.names:
+        screen.panel.show_page(page)
+
+
+def note(screen: ChatScreen, chosen: Remembered) -> None:
+    """Remember the look of a screen that closes, if it ever was open."""
+    if not hasattr(screen, "panel"):
+        return
+    chosen.set("tokens", screen.transcript.show_tokens)
+    chosen.set("panel", not screen.has_class("-no-panel"))
+    chosen.set("page", screen.panel.page)
