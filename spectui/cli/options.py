@@ -47,6 +47,8 @@ _USUAL_HEADING = "Models and settings"
 
 _OPTIONS = "Options"
 
+_NONE: Mapping[str, object] = {}
+
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
@@ -98,14 +100,15 @@ class SettingOption(Option):
             several = {"multiple": True, "callback": lambda ctx, option, given: ",".join(given) or None}
         few = 0 < len(spec.choices) <= 3
         what = "|".join(spec.choices) if few else "TYPE" if spec.choices else "N"
+        help = spec.help if few else explanation(row)
+        if row.default not in (None, "", ()):
+            help += f" (default {row.default})"
         super().__init__(
             [*spec.flags, row.key],
             type=click.Path() if spec.metavar in ("FILE", "DIRS") else click.STRING,
             metavar=spec.metavar or (f"[{what}]" if spec.bare else what),
-            help=(spec.help if few else explanation(row))
-            + (f" (default {row.default})" if row.default not in (None, "", ()) else ""),
             heading=HEADINGS[spec.section],
-            **{"rare": row.key not in _USUAL, **bare, **several, **place},
+            **{"help": help, "rare": row.key not in _USUAL, **bare, **several, **place},
         )
         self.bare = spec.bare
 
@@ -201,18 +204,27 @@ def _worded(option: click.Option | None) -> click.Option | None:
 
 
 def setting_options(
-    *sections: str, without: Collection[str] = (), profile: bool = True, lists: Collection[str] = ()
+    *sections: str,
+    without: Collection[str] = (),
+    profile: bool = True,
+    lists: Collection[str] = (),
+    defaults: Mapping[str, object] = _NONE,
 ) -> Callable[[Decorated], Decorated]:
     """Give a command `-P` (if `profile`), `--config`, and the flags of the settings in these sections `without` some.
 
     Those in `lists` take a list or a range of values: the command reads them, not `configuration`. The other sections of
-    `ENGINE` are accepted, as a line is pasted whole, and `configuration` says that they are not used.
+    `ENGINE` are accepted, as a line is pasted whole, and `configuration` says that they are not used. `defaults`: what the
+    command takes in place of a setting's own default of -1, for the help.
     """
 
     def flag(row: Setting) -> Option:
         if row.spec.section not in sections:
             return SettingOption(row, hidden=True, expose_value=False, callback=_useless)
-        return ListOption(row) if row.key in lists else SettingOption(row)
+        if row.key in lists:
+            return ListOption(row)
+        if row.key in defaults:  # what -1 means is left out, because here it means the same
+            return SettingOption(row, help=f"{row.spec.help.partition(' (')[0]} (default {defaults[row.key]})")
+        return SettingOption(row)
 
     def decorate(function: Decorated) -> Decorated:
         options = [

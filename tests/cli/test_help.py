@@ -63,6 +63,16 @@ def test_the_help_of_the_chat_has_ten_flags_and_the_whole_one_all() -> None:
     assert {flag for row in settings() for flag in row.spec.flags} <= spelled
 
 
+@pytest.mark.parametrize(("command", "length"), [("bench", 80), ("tune", 96), ("compare", 64)])
+def test_a_measurement_says_its_own_length_of_replies(command: str, length: int) -> None:
+    text = " ".join(invoke(command, "--help-all").stdout.split())
+    assert f"most tokens in a reply (default {length}) " in text
+    assert "until the model ends it" not in text and "a new one for each reply" not in text
+    assert "most tokens in a reply (-1: until the model ends it) (default -1)" in " ".join(
+        invoke("run", "-h").stdout.split()
+    )
+
+
 @pytest.mark.parametrize("words", [words for words in WORDS if "--help-all" in invoke(*words, "--help").stdout])
 def test_the_short_help_is_short(words: tuple[str, ...]) -> None:
     assert len(invoke(*words, "--help").stdout.splitlines()) < 70

@@ -58,7 +58,7 @@ _PREDICT, _SEED = 80, 1
 )
 @live_option
 @hub_options
-@setting_options(*ENGINE, lists=SWEPT)
+@setting_options(*ENGINE, lists=SWEPT, defaults={"predict": _PREDICT, "seed": _SEED})
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -45,7 +45,7 @@ _PREDICT, _SEED = 64, 0
 @json_option
 @live_option
 @hub_options
-@setting_options(*ENGINE, without=SERVER)
+@setting_options(*ENGINE, without=SERVER, defaults={"predict": _PREDICT, "seed": _SEED})
 @click.pass_context
 def command(
     ctx: click.Context,

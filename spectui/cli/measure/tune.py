@@ -51,7 +51,7 @@ _OF_THE_MEASUREMENT = ("seed", "predict")
 @json_option
 @live_option
 @hub_options
-@setting_options(*ENGINE, without=SERVER)
+@setting_options(*ENGINE, without=SERVER, defaults={"predict": _PREDICT, "seed": _SEED})
 @click.pass_context
 def command(
     ctx: click.Context,
