@@ -61,14 +61,8 @@ class Draft:
         chance = ratio(sum(self.drafting.kept), sum(self.drafting.reached))
         if chance is None or self.costs is None or not self.costs.known:
             return None
-        return max(expected_speed_ups(self.costs, chance))
-
-
-def expected_speed_ups(costs: CostModel, chance: float) -> list[float]:
-    """By length, 0 to 16, if each drafted token is accepted with this probability, provided those before it were. Estimates,
-    for an empty context; that of length 0 is 1."""
-    rounds = Rounds.of(costs, 0, _LONGEST)
-    return [rounds.speed_up(chance, length) for length in range(_LONGEST + 1)]
+        rounds = Rounds.of(self.costs, 0, _LONGEST)
+        return max(rounds.speed_up(chance, length) for length in range(_LONGEST + 1))
 
 
 @dataclass

@@ -25,10 +25,11 @@ from spectui.measure.bench.results import Run
 from spectui.measure.bench.runner import EngineModels, measure
 from spectui.measure.bench.settings import NO_DRAFT, Setting
 from spectui.measure.bench.summary import Summary, summarise, winner
-from spectui.measure.compare import ACCEPTANCE, Comparison, Draft, expected_speed_ups
+from spectui.measure.compare import ACCEPTANCE, Comparison, Draft
 from spectui.measure.divergence import divergence, kl
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.statistics import Statistics
 from tests.helpers import smollm2
 from tests.llama.ggufs import WORDS, byte_names, write_model
 from tests.llama.heads.headed import write_headed
@@ -131,9 +132,9 @@ def compare(
 
 def test_the_expected_speed_up_is_that_of_the_best_length() -> None:
     model = CostModel({n: 1.0 if n <= 4 else 3.0 for n in range(1, 18)}, first=0.1, next=0.1)
-    assert max(expected_speed_ups(model, 1.0)) == pytest.approx(17 / 4.6)
-    assert max(expected_speed_ups(model, 0.5)) == pytest.approx((1 + 0.5 + 0.25) / 1.2)
-    assert max(expected_speed_ups(model, 0.0)) == 1.0
+    for kept, speed_up in ((10, 17 / 4.6), (5, (1 + 0.5 + 0.25) / 1.2), (0, 1.0)):
+        draft = Draft("a draft", costs=model, drafting=Statistics(reached=[10], kept=[kept]))
+        assert draft.expected == pytest.approx(speed_up)
 
 
 @pytest.mark.xdist_group("demo pair")

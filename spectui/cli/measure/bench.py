@@ -95,7 +95,7 @@ def command(
         _print(stored.read(file), form, report)
         return
     from spectui.gguf_files.compatibility import drafting_heads
-    from spectui.measure.bench.conditions import check_same, conditions
+    from spectui.measure.bench.conditions import conditions
     from spectui.measure.bench.runner import plan
 
     lists = {key: values.pop(key) for key in SWEPT}
@@ -111,7 +111,7 @@ def command(
     alone = [] if no_baselines or setup.server else list(baselines(chosen, drafts and not heads))
     cells = plan(alone, chosen, prompts, runs)
     done = stored.read(file) if resume else []
-    check_same(file, done, conditions(setup, knobs), prompts)
+    stored.check_same(file, done, conditions(setup, knobs), prompts)
     made = _measure(setup, knobs, cells, done, file, yes, progress_line(live))
     _print(made.runs, form, report)
     click.echo(f"spectui: The runs are in {file}; --resume goes on with them, --show prints them.", err=True)

@@ -4,17 +4,15 @@ not comparable."""
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import spectui
-from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, specs, title
 from spectui.llama.build import cpu_name, fingerprint
 from spectui.llama.cpu.cores import allowed_cpus
-from spectui.measure.bench.prompt_files import Prompt
 from spectui.measure.bench.settings import SWEPT
 
 _ELSEWHERE = ("model", "draft", "system", "seed", "predict", "server", "server_model", "server_key_file", *SWEPT)
@@ -71,37 +69,7 @@ def conditions(setup: Setup, knobs: Knobs) -> Conditions:
     )
 
 
-class Made(Protocol):
-    """What is compared of a run that was made before: `results.Run`."""
-
-    @property
-    def settings(self) -> Mapping[str, Any] | None: ...
-
-    @property
-    def machine(self) -> Mapping[str, str] | None: ...
-
-    @property
-    def prompt(self) -> str: ...
-
-    @property
-    def prompt_text(self) -> str: ...
-
-    @property
-    def conditions(self) -> Conditions: ...
-
-
-def check_same(file: Path, done: Sequence[Made], now: Conditions, prompts: Sequence[Prompt]) -> None:
-    """Raise UsageError if a run that was made before cannot stand in a table with those to be made."""
-    texts = {prompt.name: prompt.digest for prompt in prompts}
-    for run in done:
-        different = _difference(run.conditions, now)
-        if not different and texts.get(run.prompt, run.prompt_text) != run.prompt_text:
-            different = f"another text of the prompt {run.prompt!r}"
-        if different:
-            raise UsageError(f"The runs in {file} were made with {different}: repeat that, or leave out --resume.")
-
-
-def _difference(then: Conditions, now: Conditions) -> str:
+def difference(then: Conditions, now: Conditions) -> str:
     """The first difference; "" if there is none."""
     for name in ("target", "draft", "seed", "predict"):
         if getattr(then, name) != getattr(now, name):

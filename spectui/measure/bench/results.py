@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
@@ -14,7 +14,8 @@ from typing import Any
 from spectui import paths
 from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError, UsageError
-from spectui.measure.bench.conditions import Conditions
+from spectui.measure.bench.conditions import Conditions, difference
+from spectui.measure.bench.prompt_files import Prompt
 from spectui.measure.bench.settings import Setting
 from spectui.speculation.statistics import Statistics
 
@@ -126,6 +127,17 @@ def read(path: Path) -> list[Run]:
                 break
             raise UsageError(f"{path}, line {number}: this is no line of spectui bench: take another file.") from None
     return runs
+
+
+def check_same(file: Path, done: Sequence[Run], now: Conditions, prompts: Sequence[Prompt]) -> None:
+    """Raise UsageError if a run that was made before cannot stand in a table with those to be made."""
+    texts = {prompt.name: prompt.digest for prompt in prompts}
+    for run in done:
+        different = difference(run.conditions, now)
+        if not different and texts.get(run.prompt, run.prompt_text) != run.prompt_text:
+            different = f"another text of the prompt {run.prompt!r}"
+        if different:
+            raise UsageError(f"The runs in {file} were made with {different}: repeat that, or leave out --resume.")
 
 
 class ResultsFile:

@@ -125,7 +125,7 @@ class EngineModels:
 def _in_words(model: ModelInfo) -> str:
     """ "qwen2 1.5B Q8_0 (1.8 GB) on CUDA0"."""
     weights = f" ({size(model.bytes)})" if model.bytes else ""
-    return f"{model.description}{weights} on {', '.join(model.devices) or 'the CPU'}"
+    return f"{model.description}{weights}{' on ' if model.devices else ''}{', '.join(model.devices)}"
 
 
 def _load(session: Session, setup: Setup) -> Loaded:

@@ -10,9 +10,9 @@ import pytest
 
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup
-from spectui.measure.bench.conditions import check_same, conditions, machine
+from spectui.measure.bench.conditions import conditions, machine
 from spectui.measure.bench.prompt_files import built_in
-from spectui.measure.bench.results import Run, read
+from spectui.measure.bench.results import Run, check_same, read
 from spectui.measure.bench.runner import fixed, measure, plan
 from tests.measure.bench.runs import FAST, ToyModels
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from spectui.engine.events import Finished, Message
+from spectui.engine.events import Device, Finished, Loaded, Message, ModelInfo
 from spectui.knobs import Knobs, Setup
+from spectui.llama.devices.records import MemoryUse
 from spectui.measure.bench.runner import EngineModels
 from spectui.speculation.records import StopReason
 from tests.measure.bench.runs import DRAFT, FAST, TARGET, a_run
@@ -33,16 +34,15 @@ class Told:
         done.set_result(function(self, *arguments))
         return done
 
-    def load(self, setup: Setup) -> Any:
+    def load(self, setup: Setup) -> Loaded:
         self._model = setup.model
         self.told.append(f"load {setup.model}")
-        draft = (
-            type("Info", (), {"path": "/cache/draft-Q4_0.gguf", "kernels_in_words": "llama.cpp"})
-            if setup.draft
-            else None
+        target = ModelInfo(
+            setup.model or "", "qwen2 1.5B Q8_0", 1, 1_900_000_000, 1, 1, 1, memory=(MemoryUse("CUDA0", 1, 1),)
         )
-        target = type("Info", (), {"kernels_in_words": "llama.cpp"})
-        return type("Loaded", (), {"target": target, "draft": draft})
+        heads = ModelInfo("/cache/draft-Q4_0.gguf", "1 head of the target", 0, 0, 1, 1, 1)
+        devices = (Device("CUDA0", "NVIDIA H100", "gpu", 1, 80_000_000_000),)
+        return Loaded(setup, target, heads if setup.draft else None, devices)
 
     def begin_cold(self) -> None:
         self.told.append(f"cold {self._model}")
@@ -95,3 +95,11 @@ def test_a_stop_in_the_reply_that_does_not_count_is_a_stop(engine: Told, models:
     engine.reason = StopReason.CANCELLED
     assert models.answer(TARGET, TARGET.on(Knobs()), HI).reason is StopReason.CANCELLED
     assert len(engine.told) == 2
+
+
+def test_a_run_keeps_what_was_loaded_and_what_the_machine_has(models: EngineModels) -> None:
+    assert models.facts == {
+        "kernels": "Kernels: llama.cpp.",
+        "models": "qwen2 1.5B Q8_0 (1.9 GB) on CUDA0, drafted by 1 head of the target",
+        "devices": "CUDA0 NVIDIA H100 (80.0 GB)",
+    }
