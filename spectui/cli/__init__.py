@@ -136,9 +136,17 @@ def silence() -> int:
 def root(ctx: click.Context) -> None:
     """Chat with a local model at the speed of speculative decoding, see why it is fast, and steer it while it runs.
 
-    Flags have llama.cpp's names: a line for llama-server can be pasted after `spectui chat` or `spectui run`.
+    Alone, it opens the chat. Flags have llama.cpp's names: a line for llama-server can be pasted after `spectui chat` or
+    `spectui run`.
     """
-    if ctx.invoked_subcommand is None:
+    if ctx.invoked_subcommand is not None:
+        return
+    if all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
+        chat = root.get_command(ctx, "chat")
+        assert chat is not None
+        with chat.make_context("chat", [], parent=ctx) as begun:
+            chat.invoke(begun)
+    else:
         click.echo(ctx.get_help())
 
 

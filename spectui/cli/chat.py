@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from spectui import paths
-from spectui.cli.models.hub import fetched, hub_options
+from spectui.cli.models.hub import fetch_pair, fetched, hub_options
 from spectui.cli.models.server import served_models, server_engine, server_setup
 from spectui.cli.options import (
     ENGINE,
@@ -76,8 +76,9 @@ def command(
     from spectui.store.recovery.crash import Run, take_crash
 
     server = server_setup(settings, hub_target, hub_draft)
-    # In the window a model can be chosen.
-    setup = server or demo.default_setup(fetched(settings, hub_target, hub_draft), required=plain)
+    setup = server or fetched(settings, hub_target, hub_draft)
+    if plain:  # in the window a model can be chosen
+        setup = demo.default_setup(setup)
     knobs = settings.knobs
     if demo.is_demo(setup):
         knobs = demo.demo_knobs(knobs, [key for key, origin in settings.origins.items() if origin != "default"])
@@ -143,6 +144,7 @@ def command(
             catalogue=catalogue,
             plan=plan_in_words if server is None else None,
             remembered=Remembered(paths.state_directory() / "window.json"),
+            fetch=fetch_pair,
         )
         with terminal_restored("spectui died: spectui chat --continue goes on with what is saved."):
             app.run()

@@ -26,19 +26,19 @@ _DEMO_KNOBS: dict[str, Any] = {"policy": "fixed", "drafter": "model", "draft_max
 """Knobs that always draft."""
 
 
-def default_setup(setup: Setup, *, required: bool = True) -> Setup:
-    """The set-up itself if it names a model, else with the demo pair.
-
-    Without either: raises SpectuiError if a model is `required`, else the set-up itself.
-    """
+def default_setup(setup: Setup) -> Setup:
+    """The set-up itself if it names a model, else with the demo pair. Raises SpectuiError without either."""
     if setup.model is not None:
         return setup
+    if (demo := pair(setup)) is None:
+        raise SpectuiError(NO_MODEL)
+    return demo
+
+
+def pair(setup: Setup) -> Setup | None:
+    """The set-up with the demo pair; None if its package is not installed."""
     target = _packaged()
-    if target is None:
-        if required:
-            raise SpectuiError(NO_MODEL)
-        return setup
-    return replace(setup, model=str(target), draft=setup.draft or str(demo_draft()))
+    return replace(setup, model=str(target), draft=setup.draft or str(demo_draft())) if target is not None else None
 
 
 def demo_draft() -> Path:

@@ -33,6 +33,7 @@ from spectui.telemetry.monitor import Monitor
 from spectui.ui.keys import binding
 from spectui.ui.remembered import Remembered, note, restore
 from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.screen.welcome import Fetch
 from spectui.ui.textual_patches.app import TerminalApp
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
@@ -90,6 +91,7 @@ class SpectuiApp(TerminalApp):
         make_screen: Callable[..., ChatScreen] = ChatScreen,
         plan: PlanInWords | None = None,
         remembered: Remembered | None = None,
+        fetch: Fetch | None = None,
     ) -> None:
         """`make_screen` makes the first screen, with the parameters of `ChatScreen`. `remembered`: what was chosen of its look;
         a `theme` comes before that."""
@@ -109,6 +111,7 @@ class SpectuiApp(TerminalApp):
         self._plan = plan
         self.remembered = remembered or Remembered()
         self._chat: ChatScreen | None = None
+        self._fetch = fetch
         self._theme_files = ThemeFiles(theme_directories)
         self._renewing = False  # a look at the files goes on
         themes, problems = self._theme_files.news()
@@ -145,6 +148,7 @@ class SpectuiApp(TerminalApp):
             profiles=self._profiles,
             catalogue=self._catalogue,
             plan=self._plan,
+            fetch=self._fetch,
         )
         # Textual sets these classes after the first frame: everything would be styled twice, and a narrow window would flash.
         for size, breakpoints in zip(self.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True):

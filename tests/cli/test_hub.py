@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -308,3 +309,35 @@ def test_a_download_shows_how_far_it_is_and_goes_on_after_a_kill(tmp_path: Path,
         assert file.read_bytes() == hub.data
         assert len(list(cache.glob("blobs/*"))) == 1
         hub.shutdown()
+
+
+def test_the_pair_for_the_window_tells_how_far_it_is_and_goes_on_where_it_was_stopped(
+    tmp_path: Path,
+):
+    """With the client itself, in a process of its own, which reads at its start where the hub is."""
+    code = """
+from spectui.cli.models.hub import fetch_pair
+from spectui.errors import SpectuiError
+told = []
+def stop(there):
+    raise SpectuiError("stopped")
+try:
+    fetch_pair("user/big-GGUF", "user/big-GGUF", stop)
+except SpectuiError as error:
+    print(error)
+print(*fetch_pair("user/big-GGUF", "user/big-GGUF", told.append))
+print(told == sorted(told), told[-1])
+"""
+    with Hub() as hub:
+        Thread(target=hub.serve_forever, daemon=True).start()
+        ours = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_HOME": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | ours, capture_output=True, text=True, timeout=120
+        )
+        size, (first, then) = len(hub.data), hub.asked
+        hub.shutdown()
+    said, files, told = done.stdout.splitlines()
+    assert said == "stopped" and first == 0 < then, "it went on"
+    assert [Path(file).name for file in files.split()] == ["big-Q4_K_M.gguf"] * 2
+    assert told == f"True {size}"
+    assert not done.stderr

@@ -14,6 +14,9 @@ import pexpect
 import psutil
 import pyte
 
+from spectui.engine import demo
+from spectui.knobs import Setup
+
 Style = tuple[str, bool, bool]
 """Colour, bold, underscore."""
 
@@ -21,6 +24,13 @@ _MODES = re.compile(rb"\x1b\[\?([\d;]+)([hl])")
 KEYS = {"enter": "\r", "escape": "\x1b", "ctrl+q": "\x11", "tab": "\t", "left": "\x1b[D", "right": "\x1b[C",
         "ctrl+o": "\x0f", "ctrl+s": "\x13", "ctrl+z": "\x1a", "alt+5": "\x1b5",
         "f4": "\x1bOS", "f5": "\x1b[15~", "f6": "\x1b[17~", "f8": "\x1b[19~", "f9": "\x1b[20~"}  # fmt: skip
+
+
+def demo_flags() -> tuple[str, ...]:
+    """Flags that name the demo pair."""
+    pair = demo.pair(Setup())
+    assert pair is not None
+    return "-m", pair.model or "", "-md", pair.draft or ""
 
 
 class Terminal:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from spectui.ui.themes import ORIGIN_DEFAULTS
-from tests.helpers.terminal import Terminal
+from tests.helpers.terminal import Terminal, demo_flags
 
 CHAT = (
-    "chat", "-t", "1", "--temp", "0", "-c", "1024", "--drafter", "model", "--policy", "fixed", "--draft-max", "16",
+    "chat", *demo_flags(),
+    "-t", "1", "--temp", "0", "-c", "1024", "--drafter", "model", "--policy", "fixed", "--draft-max", "16",
     "--p-min", "0.4",
 )  # fmt: skip
 SNAKE = "write snake game in python"
@@ -37,6 +39,18 @@ def transcript(terminal: Terminal) -> str:
 
 def open_window(terminal: Terminal) -> None:
     terminal.wait("the window", lambda: "Ask something" in terminal.text)
+
+
+@pytest.mark.xdist_group("demo pair")
+def test_alone_it_opens_the_chat_where_enter_takes_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # with no other models
+    with Terminal(columns=80, rows=24) as terminal:
+        terminal.wait("the ways to a model", lambda: re.search(r"2  fetch the pair .* GB", terminal.text))
+        terminal.wait("that there are no files", lambda: "none where other programs keep theirs" in terminal.text)
+        assert "t/s" not in terminal.text, "there is no panel yet"
+        terminal.press("enter")
+        terminal.wait("the demo pair", lambda: re.search(r"SmolLM2\S* +⟵", terminal.text) and "t/s" in terminal.text)
+        leave(terminal)
 
 
 def ask(terminal: Terminal, text: str) -> None:

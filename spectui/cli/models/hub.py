@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import click
 
@@ -95,8 +95,22 @@ def named(value: str, flag: str) -> HubModel:
     return HubModel(found[1], found[2] or "")
 
 
-def fetch(model: HubModel, flag: str, heads: bool = False) -> Path:
-    """The model's file, or its first part, downloaded into the hub's cache if needed. `heads`: with a file of its heads."""
+def fetch_pair(target: str, draft: str, progress: Callable[[int], None]) -> tuple[str, str]:
+    """The files of what -hf and -hfd name so. `progress` is told how many bytes are there, in this thread; what it raises ends
+    the download, which goes on from there at the next call. Raises SpectuiError with a sentence."""
+    before = 0
+
+    def told(there: int) -> None:
+        progress(before + there)
+
+    first = fetch(named(target, "-hf"), "-hf", progress=told)
+    before = first.stat().st_size
+    return str(first), str(fetch(named(draft, "-hfd"), "-hfd", progress=told))
+
+
+def fetch(model: HubModel, flag: str, heads: bool = False, progress: Callable[[int], None] | None = None) -> Path:
+    """The model's file, or its first part, downloaded into the hub's cache if needed. `heads`: with a file of its heads. With
+    `progress`, which is told how many bytes of a file are there, the client shows nothing."""
     try:
         import huggingface_hub as hub
     except ImportError:
@@ -107,8 +121,10 @@ def fetch(model: HubModel, flag: str, heads: bool = False) -> Path:
         chosen += _heads(files, chosen[0])
     # The client's errors come from whichever HTTP library it was built on, so they have no base of their own.
     try:
-        first, *_ = [_download(hub, model.repository, file) for file in chosen]
+        first, *_ = [_download(hub, model.repository, file, progress) for file in chosen]
         return first
+    except SpectuiError:
+        raise
     except KeyboardInterrupt:
         raise DownloadStopped(f"The download of {chosen[0]} was stopped; the same command continues it.") from None
     except Exception as error:
@@ -117,7 +133,7 @@ def fetch(model: HubModel, flag: str, heads: bool = False) -> Path:
         ) from error
 
 
-def _download(hub: Any, repository: str, file: str) -> Path:
+def _download(hub: Any, repository: str, file: str, progress: Callable[[int], None] | None) -> Path:
     """The file in the hub's cache, continued from where an earlier attempt stopped. Raises what the client raises.
 
     Since its version 2.0, and with Xet, the client drops a partial file when it is interrupted. So the blob is downloaded
@@ -129,15 +145,34 @@ def _download(hub: Any, repository: str, file: str) -> Path:
     except Exception:
         known = None
     if known is not None and known.etag and 0 < (known.size or 0) <= LARGEST_PLAIN:
-        _fetch_blob(repository, file, url, known.etag, known.size)
+        _fetch_blob(repository, file, url, known.etag, known.size, progress)
     return Path(hub.hf_hub_download(repository, file))
 
 
-def _fetch_blob(repository: str, file: str, url: str, etag: str, size: int) -> None:
+class _Watched:
+    """A file that says after each write how long it is."""
+
+    def __init__(self, file: BinaryIO, progress: Callable[[int], None]) -> None:
+        self._file, self._progress = file, progress
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._progress(self._file.tell())
+
+
+def _fetch_blob(
+    repository: str, file: str, url: str, etag: str, size: int, progress: Callable[[int], None] | None
+) -> None:
     """Download the blob to where the client looks for it, unless it is there."""
     from huggingface_hub import constants
     from huggingface_hub.file_download import http_get
-    from huggingface_hub.utils import WeakFileLock, build_hf_headers
+    from huggingface_hub.utils import WeakFileLock, build_hf_headers, disable_progress_bars
+
+    if progress is not None:
+        disable_progress_bars()
 
     folder = f"models--{repository.replace('/', '--')}"
     blob = Path(constants.HF_HUB_CACHE, folder, "blobs", etag)
@@ -151,8 +186,8 @@ def _fetch_blob(repository: str, file: str, url: str, etag: str, size: int) -> N
         if part.exists() and part.stat().st_size > size:
             part.unlink()
         with part.open("ab") as out:
-            at = out.tell()
-            http_get(url, out, resume_size=at, headers=build_hf_headers(), expected_size=size, displayed_filename=file)
+            at, into = out.tell(), _Watched(out, progress) if progress is not None else out
+            http_get(url, into, resume_size=at, headers=build_hf_headers(), expected_size=size, displayed_filename=file)
         part.replace(blob)
 
 

@@ -74,7 +74,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
 
     @dataclass
     class Submitted(Message):
-        """A person sends a prompt: `remove_sent` takes it, `keep_sent` puts it back."""
+        """A person sends a prompt: `remove_sent` takes it, `keep_sent` puts it back. "": Enter in an empty box."""
 
         prompt_input: PromptInput
         text: str
@@ -178,6 +178,8 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
     async def _submit(self) -> None:
         typed = self.text
         if not typed.strip():
+            if not typed:
+                self.post_message(self.Submitted(self, ""))
             return
         self._suggest()  # the last letters may not have been seen yet
         chosen = self._suggestions.chosen

@@ -19,7 +19,6 @@ from spectui.chat.comparison import OfComparison
 from spectui.chat.dropping import Dropped
 from spectui.chat.sentences import dropped_mark, dropped_note, failed_advice, load_advice, stop_note
 from spectui.chat.session import ChatSession
-from spectui.engine import demo
 from spectui.engine.events import (
     Devices,
     Event,
@@ -55,7 +54,7 @@ from spectui.ui.screen.messages import Messages
 from spectui.ui.screen.pages import PanelPages
 from spectui.ui.screen.reading import Reading
 from spectui.ui.screen.replies import Replies
-from spectui.ui.screen.welcome import offer_models
+from spectui.ui.screen.welcome import Fetch, Welcome
 from spectui.ui.textual_patches.key_line import KeyLine
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
 from spectui.ui.textual_patches.screen import DirectScreen
@@ -102,14 +101,16 @@ class ChatScreen(DirectScreen):
         profiles: ProfileFile | None = None,
         catalogue: ModelCatalogue | None = None,
         plan: PlanInWords | None = None,
+        fetch: Fetch | None = None,
     ) -> None:
-        """`conversation` is the one to resume, and `notices` are shown below it. `catalogue` has the models to choose from,
-        and `plan` says what they would take on the devices."""
+        """`conversation` is the one to resume, with `notices` below it. `catalogue` has the models to choose from, `plan`
+        says what they would take on the devices, and `fetch` downloads a first pair."""
         super().__init__()
         self.session = session
         self.profiles = profiles
         self.catalogue = catalogue or ModelCatalogue()
         self.plan = plan
+        self._fetch = fetch
         self._conversation = conversation
         self._monitor = monitor
         self._notices = notices
@@ -130,6 +131,7 @@ class ChatScreen(DirectScreen):
         with Horizontal(id="body"):
             with Vertical(id="main"):
                 yield InspectableTranscript(id="transcript")
+                yield Welcome(self._fetch, id="welcome")
                 yield LoadingLine(id="loading")
                 yield LoadingLine(id="opening")
                 yield Inspector(id="inspector")
@@ -168,11 +170,10 @@ class ChatScreen(DirectScreen):
         self.conversations.show_crash()
         for notice in self._notices:
             self.transcript.add_notice(printable(notice))
-        setup = self.session.setup
-        if setup.model and not self.session.models.requested:  # not if a person has chosen others meanwhile
-            self.controls.load(setup)
-        if not setup.model or demo.is_demo(setup):
-            await offer_models(self)
+        if (
+            self.session.setup.model and not self.session.models.requested
+        ):  # not if a person has chosen others meanwhile
+            self.controls.load(self.session.setup)
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         """Come to the front. At start the styles are fresh, and applying them again took a twentieth of the start."""
@@ -221,8 +222,7 @@ class ChatScreen(DirectScreen):
                 self._show(shown)
         self.transcript.grow()
         self._figures_stale = True
-        # After all events of this drain: a notice belongs above the next prompt.
-        self.replies.send_waiting()
+        self.replies.send_waiting()  # after all events of this drain: a notice belongs above the next prompt
 
     def _show(self, event: Event | Dropped) -> None:
         session, transcript = self.session, self.transcript
@@ -308,6 +308,7 @@ class ChatScreen(DirectScreen):
         """Show the models' names."""
         self.query_one(TitleLine).update_models(self.session.name, self.session.models.drafter)
         self.set_class(not self.session.models.drafter, "-alone")
+        self.set_class(not self.session.setup.model and self._conversation is None, "-empty")
 
     def say(self, sentence: str, severity: Literal["information", "warning", "error"] = "warning") -> None:
         """Notify a person, with keys in place of the {ids} of actions."""
@@ -328,9 +329,7 @@ class ChatScreen(DirectScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key is active, and taken from the text area, only while its action is possible."""
-        if action != "run":
-            return True
-        enabled = ENABLED.get(str(parameters[0]))
+        enabled = ENABLED.get(str(parameters[0])) if action == "run" else None
         return enabled is None or enabled(self)
 
     async def action_run(self, identity: str) -> None:

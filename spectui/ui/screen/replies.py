@@ -9,6 +9,7 @@ from spectui.chat.comparison import Comparison
 from spectui.chat.sentences import BROUGHT_BACK, NO_TEXT
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.ui.dashboard.panel import MEASURED
+from spectui.ui.screen.welcome import Choices, Welcome
 from spectui.ui.widgets.slider import Slider
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ class Replies:
     def submit(self, text: str) -> None:
         """Send a prompt as soon as the engine is free."""
         screen = self._screen
-        if screen.session.state in ("no model", "failed"):
+        if not text:
+            if screen.has_class("-empty"):
+                screen.query_one(Welcome).take()
+        elif screen.session.state in ("no model", "failed"):
             if screen.prompt.keep_sent():
                 screen.say(NO_MODEL)
         elif screen.prompt.remove_sent(text):
@@ -122,7 +126,7 @@ class Replies:
         picked devices, leave an edit, take waiting prompts back into the text area, stop the reply or the loading, remove the
         token cursor, close the overlay. No text is lost by it."""
         screen, session = self._screen, self._screen.session
-        if screen.prompt.decline():
+        if screen.prompt.decline() or screen.query_one(Welcome).stop():
             return
         slider = screen.focused if isinstance(screen.focused, Slider) else None
         if slider is not None and slider.forget():
@@ -145,7 +149,7 @@ class Replies:
             screen.reading.end_inspection()
         else:
             screen.remove_class("-overlay")
-        screen.prompt.focus()
+        (screen.query_one(Choices) if screen.has_class("-empty") else screen.prompt).focus()
 
     # Comparison
 

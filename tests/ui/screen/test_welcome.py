@@ -1,9 +1,10 @@
-"""The first window: a person who named no model is told how many there are and how to choose, and can."""
+"""The first window: a person who named no model has three ways to one, and a panel when there is one."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import pytest
 from textual.pilot import Pilot
@@ -14,15 +15,19 @@ from spectui.errors import SpectuiError
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup
 from spectui.ui.app import SpectuiApp
+from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dialogs.models import ModelsScreen
+from spectui.ui.screen.welcome import PAIRS, Choices, fitting
 from tests.fake_engine import FakeEngine
 from tests.llama.ggufs import write_model
 from tests.ui.pilot_helpers import PAIR, THEMES, Window, load, notified, wait_until
-from tests.ui.screen_text import shown
+from tests.ui.screen_text import one_line
 
 
-def window(engine: FakeEngine, setup: Setup, place: Path, knobs: Knobs | None = None) -> SpectuiApp:
-    return SpectuiApp(engine, setup, knobs or Knobs(), theme_directories=(THEMES,), catalogue=ModelCatalogue([place]))
+def window(engine: FakeEngine, place: Path, **arguments: object) -> SpectuiApp:
+    return SpectuiApp(
+        engine, Setup(), Knobs(temperature=0.1), theme_directories=(THEMES,), catalogue=ModelCatalogue([place]), **arguments  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -35,13 +40,20 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def one(pilot: Pilot[None]) -> str:
-    return " ".join(shown(pilot.app).split())
+@pytest.fixture(params=[False, True], ids=["without-demo", "with-demo"])
+def installed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    monkeypatch.setattr(demo, "_packaged", lambda: Path("/demo/SmolLM2.gguf") if request.param else None)
+    return bool(request.param)
 
 
-async def chosen(pilot: Pilot[None], key: str) -> None:
-    """Choose the first target and no draft."""
-    await pilot.press(key)
+async def listed(pilot: Pilot[None], files: str) -> Choices:
+    """Wait until it is known how many files there are."""
+    await wait_until(pilot, lambda: files in one_line(pilot.app))
+    return pilot.app.screen.query_one(Choices)
+
+
+async def chosen(pilot: Pilot[None]) -> None:
+    """Choose the first target and no draft in the list of models."""
     await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
     await wait_until(pilot, lambda: len(pilot.app.screen.query_one(OptionList).options) == 2)
     await pilot.press("home", "enter")
@@ -49,51 +61,127 @@ async def chosen(pilot: Pilot[None], key: str) -> None:
     await pilot.press("pageup", "enter")
 
 
-@pytest.mark.parametrize("key", ["ctrl+l", "alt+m"])
-@pytest.mark.parametrize("size", [(80, 24), (20, 5)])
-async def test_models_are_offered_where_there_is_none_yet(
-    engine: FakeEngine, models: Path, key: str, size: tuple[int, int]
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (50, 12)])
+async def test_enter_chooses_among_the_files_and_the_panel_comes_with_the_model(
+    engine: FakeEngine, models: Path, size: tuple[int, int]
 ) -> None:
-    app = window(engine, Setup(), models)
+    app = window(engine, models)
     async with app.run_test(size=size) as pilot:
-        await wait_until(pilot, lambda: "2 models found on this machine: press Alt+M" in one(pilot))
+        choices = await listed(pilot, "1 choose a file 2 on this machine")
+        assert choices.has_focus and choices.highlighted == 0
+        assert not app.screen.query_one(SidePanel).region
         assert not engine.loads
-        await chosen(pilot, key)
+        await pilot.press("enter")
+        await chosen(pilot)
         await wait_until(pilot, lambda: engine.loads)
-    assert Path(engine.loads[0].model or "").parent == models
-    assert engine.loads[0].draft is None
+        assert Path(engine.loads[0].model or "").parent == models
+        assert engine.loads[0].draft is None
+        await wait_until(pilot, lambda: app.screen.prompt.has_focus and not choices.region)
+        assert bool(app.screen.query_one(SidePanel).region) == (size[0] == 120)
+        assert engine.knobs == Knobs(temperature=0.1)
 
 
-async def test_where_there_are_none_it_says_where_to_get_some(engine: FakeEngine, tmp_path: Path) -> None:
-    app = window(engine, Setup(), tmp_path)
+async def test_text_goes_to_the_prompt_is_kept_and_esc_leads_back(engine: FakeEngine, tmp_path: Path) -> None:
+    app = window(engine, tmp_path)
     async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: "`-hf USER/REPO` fetches one" in one(pilot))
+        choices = await listed(pilot, "none where other programs keep theirs")
         await pilot.press("h", "enter")
         await wait_until(pilot, lambda: notified(app))
-        assert "Alt+M chooses one" in notified(app)[0]
+        assert "chooses one" in notified(app)[0]
         assert app.screen.prompt.text == "h"  # type: ignore[attr-defined]
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: choices.has_focus)
 
 
-async def test_the_demo_runs_meanwhile_and_leaves_no_knob_behind(
+async def test_without_files_the_quickest_way_is_proposed_and_enter_in_an_empty_box_takes_it(
+    engine: FakeEngine, tmp_path: Path, installed: bool
+) -> None:
+    fetched: list[str] = []
+
+    def fetch(target: str, draft: str, progress: Callable[[int], None]) -> tuple[str, str]:
+        fetched.append(target)
+        return "/hub/target.gguf", "/hub/draft.gguf"
+
+    app = window(engine, tmp_path, fetch=fetch)
+    async with app.run_test(size=(100, 30)) as pilot:
+        choices = await listed(pilot, "none where other programs keep theirs")
+        assert choices.highlighted == (2 if installed else 1)
+        app.screen.prompt.focus()  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: engine.loads)
+    if installed:
+        assert demo.is_demo(engine.loads[0])
+        assert engine.knobs == demo.demo_knobs(Knobs(temperature=0.1), ()), "which are the chosen ones otherwise"
+    else:
+        assert (engine.loads[0].model, engine.loads[0].draft) == ("/hub/target.gguf", "/hub/draft.gguf")
+    assert len(fetched) == (0 if installed else 1)
+
+
+async def test_the_demo_leaves_no_knob_behind(
     engine: FakeEngine, models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "_packaged", lambda: Path("/demo/SmolLM2.gguf"))
-    pair = demo.default_setup(Setup())
-    app = window(engine, pair, models, replace(demo.demo_knobs(Knobs(), ()), temperature=0.1))
+    app = window(engine, models)
     async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: "2 models found" in one(pilot))
+        await listed(pilot, "2 on this machine")
+        await pilot.press("3", "enter")
         await load(pilot, engine)
         assert engine.knobs.policy == "fixed"
-        await chosen(pilot, "ctrl+l")
+        await pilot.press("ctrl+l")
+        await chosen(pilot)
         await wait_until(pilot, lambda: len(engine.loads) == 2)
         assert engine.knobs == Knobs(temperature=0.1)
+
+
+async def test_a_download_shows_how_far_it_is_and_can_be_stopped_and_begun_again(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    more = Event()
+
+    def fetch(target: str, draft: str, progress: Callable[[int], None]) -> tuple[str, str]:
+        progress(PAIRS[-1].bytes // 2)
+        assert more.wait(60)
+        more.clear()
+        progress(PAIRS[-1].bytes)
+        return "/hub/target.gguf", "/hub/draft.gguf"
+
+    app = window(engine, tmp_path, fetch=fetch)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await listed(pilot, "none where")
+        for stopped in (True, False):
+            await pilot.press("2", "enter")
+            await wait_until(pilot, lambda: "50 % of 2.3 GB" in one_line(app))
+            if stopped:
+                await pilot.press("escape")
+            more.set()
+            await wait_until(pilot, lambda stopped=stopped: notified(app) if stopped else engine.loads)
+            assert [each.model for each in engine.loads] == ([] if stopped else ["/hub/target.gguf"])
+    assert "The download was stopped" in notified(app)[0]
+
+
+async def test_why_nothing_can_be_fetched_is_said(engine: FakeEngine, tmp_path: Path) -> None:
+    def fetch(target: str, draft: str, progress: Callable[[int], None]) -> tuple[str, str]:
+        raise SpectuiError("The hub cannot be asked.")
+
+    app = window(engine, tmp_path, fetch=fetch)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await listed(pilot, "none where")
+        await pilot.press("2", "enter")
+        await wait_until(pilot, lambda: "The hub cannot be asked." in notified(app))
+        assert not engine.loads
+
+
+def test_the_pair_fits_the_machine() -> None:
+    assert [fitting(gigabytes * 10**9).name for gigabytes in (0, 6, 8, 12, 24, 80)] == [
+        f"Qwen2.5-Coder {size} and 0.5B" for size in ("1.5B", "1.5B", "7B", "7B", "14B", "14B")
+    ]
 
 
 async def test_who_has_chosen_is_offered_nothing(window: Window, models: Path) -> None:
     async with window(PAIR, catalogue=ModelCatalogue([models])) as (app, pilot):
         await pilot.pause()
         assert len(app.screen.workers) == 0
-        assert "found" not in one(pilot)
+        assert not app.screen.query_one(Choices).region
 
 
 def test_counting_opens_nothing(models: Path) -> None:
@@ -104,6 +192,6 @@ def test_counting_opens_nothing(models: Path) -> None:
 
 def test_without_the_demo_pair_only_the_window_can_do_without_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "_packaged", lambda: None)
-    assert demo.default_setup(Setup(), required=False) == Setup()
+    assert demo.pair(Setup()) is None
     with pytest.raises(SpectuiError, match="No model is given"):
         demo.default_setup(Setup())
