@@ -28,7 +28,7 @@ class InspectableTranscript(Transcript):
     HELP = """\
 ## Transcript
 
-A click on a token, or **{inspect}**, puts the cursor on it: the lines below say where it came from, and how probable target
+A double click on a token, or **{inspect}**, puts the cursor on it: the lines below say where it came from, and how probable target
 and draft found it. **{token.before}**, **{token.after}**, **{token.above}** and **{token.below}** move it,
 **{round.before}** and **{round.after}** go from round to round, **{stop}** leaves. A click on a message's heading lists the
 messages, to edit one or branch from it; on a heading “thinking” it unfolds what the model thought, as **{thinking}** does
@@ -142,14 +142,19 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
         self._pressed = event.screen_x, event.screen_y
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the token under the mouse. A click beside the text removes it."""
-        if self._pressed != (event.screen_x, event.screen_y) or event.button != 1 or event.chain > 1:
+        """Put the cursor on the token under the mouse at a double click, or at any while there is a cursor: the five lines that
+        tell of it take room from the text. A click beside the text removes it."""
+        if self._pressed != (event.screen_x, event.screen_y) or event.button != 1 or event.chain > 2:
             return
         row = event.y + self.scroll_offset.y
-        if self.fold_at(event.x, row):
+        if event.chain == 2:
+            event.prevent_default()  # Textual would select the whole transcript
+        elif self.fold_at(event.x, row):
             return
-        drawn = self._drawn_at(event.x, row)
-        if drawn is None or not self._move(lambda: self._cursor.put(*drawn)):
+        drawn = self._drawn_at(event.x, row) if event.chain == 2 or self.inspected is not None else None
+        if drawn is not None and self._move(lambda: self._cursor.put(*drawn)):
+            return
+        if event.chain == 1:
             self._lose_cursor()
             if (index := self.message_at(row)) is not None:
                 self.post_message(self.HeadingClicked(self, index))

@@ -113,7 +113,7 @@ def test_what_was_not_drafted_says_what_was() -> None:
     assert story(engine.emit_round(plain="a", ignored=["x", "y"])) == "plain       2 drafted, ignored"
 
 
-async def test_a_click_inspects_and_a_selection_does_not(make_app: Make, engine: FakeEngine) -> None:
+async def test_a_double_click_inspects_and_a_click_or_a_selection_does_not(make_app: Make, engine: FakeEngine) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         transcript = await reply(pilot, engine)
@@ -125,8 +125,13 @@ async def test_a_click_inspects_and_a_selection_does_not(make_app: Make, engine:
         assert transcript.inspected is None
         assert app.screen.get_selected_text() == "def add"
         await pilot.click(transcript, offset=(8, row))
+        assert transcript.inspected is None, "five lines are much for a click"
+        await pilot.click(transcript, offset=(8, row), times=2)
         assert transcript.inspected is not None and transcript.inspected.text == " add"
         assert app.screen.query_one(Inspector).display
+        assert not app.screen.get_selected_text()
+        await pilot.click(transcript, offset=(11, row))
+        assert transcript.inspected.text == "(a", "the cursor is there already"
         await pilot.click(transcript, offset=(60, row))
         assert transcript.inspected is None
         assert not app.screen.query_one(Inspector).display
