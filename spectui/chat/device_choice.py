@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from spectui.engine.events import Device, ModelInfo
-from spectui.engine.loading.shares import percentages, shares
 from spectui.knobs import Setup
 
 Role = Literal["device", "device_draft"]
@@ -86,19 +85,6 @@ def sharing(setup: Setup, role: Role, devices: Sequence[Device]) -> list[str]:
     if role == "device" and not flag:
         names = [device.name for device in devices if device.kind == "gpu"]
     return names if len(names) > 1 else []
-
-
-def shares_now(setup: Setup, role: Role, names: Sequence[str], model: ModelInfo | None) -> list[int]:
-    """The percentage of a role's model that each of these GPUs has: as the set-up says, else as it is loaded, else equal
-    ones.
-
-    Loaded layers are counted by their cells, because the weights include the output, which only the last GPU has.
-    """
-    given = shares(getattr(setup, SPLITS[role]))
-    if len(given) == len(names):
-        return percentages(given)
-    cells = {use.device: use.cells for use in model.memory} if model is not None else {}
-    return percentages([cells.get(name, 0) for name in names])
 
 
 def flag_names(flag: str) -> list[str]:

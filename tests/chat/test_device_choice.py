@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.chat.device_choice import chosen, pick, shares_now, sharing
+from spectui.chat.device_choice import chosen, pick, sharing
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
@@ -80,16 +80,6 @@ def test_a_target_is_divided_among_several_gpus(setup: Setup, devices: tuple[Dev
     assert sharing(setup, "device", devices) == names
 
 
-def test_shares_are_those_of_the_flag_or_as_it_is_loaded() -> None:
-    target = ModelInfo(
-        "m", "", 1, 1, 1, 1, 1, memory=(MemoryUse("CPU", 9), MemoryUse("CUDA1", 9, 3), MemoryUse("CUDA0", 1, 1))
-    )
-    both = ["CUDA0", "CUDA1"]
-    assert shares_now(Setup(), "device", both, target) == [25, 75]
-    assert shares_now(Setup(tensor_split="2,1"), "device", both, target) == [67, 33]
-    assert shares_now(Setup(), "device", both, None) == [50, 50]
-
-
 def test_shares_of_other_gpus_go_with_them() -> None:
     assert pick(Setup(tensor_split="3,1"), "device", "CUDA1", ALL).tensor_split == ""
     both = Setup(draft="d", tensor_split="3,1", device_draft="CUDA0,CUDA1", tensor_split_draft="1,2")
@@ -100,6 +90,5 @@ def test_shares_of_other_gpus_go_with_them() -> None:
 def test_a_draft_is_divided_among_the_gpus_that_are_named() -> None:
     both = Setup(draft="d", device_draft="CUDA1,CUDA0", tensor_split_draft="3,1")
     assert sharing(both, "device_draft", ALL) == ["CUDA1", "CUDA0"]
-    assert shares_now(both, "device_draft", ["CUDA1", "CUDA0"], None) == [75, 25]
     for one in ({"device_draft": ""}, {"draft": None}, {"split_mode_draft": "none"}, {"gpu_layers_draft": 0}):
         assert sharing(replace(both, **one), "device_draft", ALL) == []  # type: ignore[arg-type]

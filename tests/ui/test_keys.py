@@ -27,7 +27,6 @@ from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.rounds import RoundsPage
-from spectui.ui.dashboard.shares import Share
 from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.export_name import ExportScreen
 from spectui.ui.dialogs.help import HelpScreen
@@ -46,7 +45,7 @@ from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
-from tests.fake_engine import CPU, GPU, FakeEngine
+from tests.fake_engine import FakeEngine
 from tests.helpers.terminal import Terminal
 from tests.ui.pilot_helpers import Make, Window, answer, ask, click_key, load, wait_until
 from tests.ui.screen_text import one_line
@@ -218,14 +217,9 @@ async def failed(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: not engine.events)
 
 
-async def at_a_share(pilot: Pilot[None], engine: FakeEngine) -> None:
-    engine.devices = (CPU, GPU, GPU._replace(name="CUDA1"))
-    await at("Share", "alt+5")(pilot, engine)
-
-
 PLACES: dict[type[DOMNode], Way] = {
     ChatScreen: failed, PromptInput: replied, InspectableTranscript: at("#transcript"), Slider: at("#slider-draft-max"),
-    ChoiceRow: at("#choice-policy"), DevicePane: at("#devices"), Share: at_a_share, RoundsPage: at("#rounds", "alt+2"),
+    ChoiceRow: at("#choice-policy"), DevicePane: at("#devices"), RoundsPage: at("#rounds", "alt+2"),
     ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
     LineScreen: over("alt+c", "f2"), ConfirmScreen: over("alt+c", "ctrl+d"), ExportScreen: over("alt+x"),
     SaveScreen: over("alt+s"), SystemPromptScreen: over("alt+y"), HelpScreen: over("f1"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import ClassVar
 
 from rich.cells import set_cell_size
@@ -32,7 +33,7 @@ NAME, BAR, MEMORY, USE = 12, 5, 9, 6
 """Width of the other columns, in cells. In a wide panel the first two are wider."""
 
 
-NOT_LOADED = "not loaded yet: {placement} shows the plan and loads, {stop} leaves it"
+NOT_LOADED = "Not loaded yet: {placement} loads it, with other numbers too; {stop} leaves it."
 
 
 class DevicePane(Widget, can_focus=True):
@@ -42,8 +43,8 @@ class DevicePane(Widget, can_focus=True):
 ## Devices
 
 Arrows choose a device and a role, **Enter** or a click puts the target or the draft there or takes it away. When all is
-chosen, **{placement}** shows what the models would take and loads them anew; the conversation stays. Several GPUs may share a
-model (**{page.settings}** has the share of each); the CPU takes it alone.
+chosen, the lines below say what the models would take, and **{placement}** loads them anew: there the numbers stand too, such
+as layers, context and the share of each GPU. The conversation stays. Several GPUs may share a model; the CPU takes it alone.
 """
 
     BINDING_GROUP_TITLE = "devices"
@@ -77,6 +78,7 @@ model (**{page.settings}** has the share of each); the CPU takes it alone.
         super().__init__(id=id)
         self._setup = setup
         self._picked = False  # the set-up is not the loaded one
+        self._plan = ""
         self._devices: tuple[Device, ...] = ()
         self._models: dict[str, ModelInfo] = {}
         self._telemetry: Telemetry | None = None
@@ -86,10 +88,15 @@ model (**{page.settings}** has the share of each); the CPU takes it alone.
     def update_devices(self, devices: tuple[Device, ...], setup: Setup, *, picked: bool = False) -> None:
         """Show these devices and this set-up; `picked`: the one that a person has picked, which is not loaded. Does a layout
         only if the number of rows changed."""
-        grown = (len(devices), picked) != (len(self._devices), self._picked)
-        self._devices, self._setup, self._picked = devices, setup, picked
+        grown = (len(devices), picked) != (len(self._devices), self._picked) or bool(self._plan)
+        self._devices, self._setup, self._picked, self._plan = devices, setup, picked, ""
         self._row = min(self._row, max(0, len(devices) - 1))
         self.refresh(layout=grown)
+
+    def show_plan(self, plan: str) -> None:
+        """Say what the models would take on the picked devices."""
+        self._plan = plan
+        self.refresh(layout=True)
 
     def update_models(self, models: Iterable[ModelInfo]) -> None:
         """Mark where these models are: the target, and the draft if there is one."""
@@ -103,8 +110,12 @@ model (**{page.settings}** has the share of each); the CPU takes it alone.
             self.refresh()
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """A heading, a row for each device, and one that says that others than the loaded ones are picked."""
-        return 1 + max(1, len(self._devices)) + self._picked
+        """A heading, a row for each device, and some about devices that are picked and not loaded."""
+        return 1 + max(1, len(self._devices)) + len(self._about_picked(width))
+
+    def _about_picked(self, width: int) -> list[str]:
+        said = f"{self._plan} {with_keys(self.app, NOT_LOADED)}" if self._picked else ""
+        return wrap(printable(said).strip(), max(8, width))
 
     def action_move(self, rows: int, roles: int) -> None:
         """Move the cursor."""
@@ -149,8 +160,7 @@ model (**{page.settings}** has the share of each); the CPU takes it alone.
         if not self._devices:
             return Content("\n").join([heading, Content.styled(UNKNOWN, MUTED)])
         rows = [heading, *(self._line(row) for row in range(len(self._devices)))]
-        if self._picked:
-            rows.append(Content.styled(with_keys(self.app, NOT_LOADED), "$warning").truncate(self.size.width))
+        rows += [Content.styled(line, "$warning") for line in self._about_picked(self.size.width)]
         return Content("\n").join(rows)
 
     def _widths(self) -> tuple[int, int]:

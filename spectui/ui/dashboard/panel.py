@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widget import Widget
 
-from spectui.chat.device_choice import ROLES, SPLITS, shares_now, sharing
 from spectui.chat.figures.records import Figures
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
@@ -23,7 +22,6 @@ from spectui.ui.dashboard.pages.details import DetailsPage
 from spectui.ui.dashboard.pages.machine import MachinePage
 from spectui.ui.dashboard.pages.now import NowPage
 from spectui.ui.dashboard.pages.rounds import RoundsPage
-from spectui.ui.dashboard.shares import Shares
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow
@@ -49,7 +47,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "rounds": ("rounds",),
     "details": ("details",),
     "machine": ("machine", "devices"),
-    "settings": ("choices", "sliders", "choice-context-full", "profile", "actions", "shares-target", "shares-draft"),
+    "settings": ("choices", "sliders", "choice-context-full", "profile", "actions"),
     "a/b": ("compare", "plain"),
 }
 """The ids of each page's parts."""
@@ -67,13 +65,11 @@ class SidePanel(VerticalScroll, can_focus=False):
         super().__init__(id=id)
         self._page = FIGURES
         self._double = False
-        self._models: dict[str, ModelInfo] = {}
         self._fixed: frozenset[str] = frozenset()
         self._idle: frozenset[str] = frozenset()
         self.rounds = RoundsPage(id="rounds")
         self.machine = MachinePage(id="machine")
         self.devices = DevicePane(setup, id="devices")
-        self.shares = {name: Shares(name, id=f"shares-{name}") for name in ROLES}
         self.compare = ComparePage(id="compare")
         self.plain = Transcript(id="plain")
         self.profile = ChoiceRow(
@@ -113,7 +109,6 @@ class SidePanel(VerticalScroll, can_focus=False):
                 (("save", "run('save-profile')"), ("next profile", "run('profile')"), ("reset all", "run('reset')")),
                 id="actions",
             ),
-            *self.shares.values(),
             self.devices,
             self.plain,
         )
@@ -203,15 +198,10 @@ class SidePanel(VerticalScroll, can_focus=False):
         """Show these devices and which model runs where."""
         self.devices.update_devices(devices, setup)
         self.machine.update_devices(devices)
-        for name, role in ROLES.items():
-            gpus = sharing(setup, role, devices)
-            now = shares_now(setup, role, gpus, self._models.get(name)) if gpus else []
-            self.shares[name].update_shares(gpus, now, automatic=not getattr(setup, SPLITS[role]))
 
     def update_models(self, models: Iterable[ModelInfo]) -> None:
         """Show the target, and the draft if there is one."""
         models = tuple(models)
-        self._models = dict(zip(ROLES, models, strict=False))
         self.devices.update_models(models)
         self.machine.update_models(models)
 

@@ -1,4 +1,4 @@
-"""The question for flags with which the models are loaded anew: devices, layers, cells, context, threads."""
+"""The numbers behind the choice of devices, as flags: layers, cells, context, shares, threads. The models are loaded anew."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PlacementScreen(LineScreen):
         super().__init__(
             f"Flags of the models: {now or 'none'}. Load them with:",
             flags_of(proposed, setup) if proposed is not None else "",
-            placeholder="-ngl 20 -c 8192 -ctk q8_0 -ctv q8_0", max_length=400,
+            placeholder="-ngl 20 -c 8192 -ctk q8_0 -ctv q8_0 -ts 3,1", max_length=400,
         )  # fmt: skip
         self._setup = setup
         self._plan, self._loaded = plan, loaded

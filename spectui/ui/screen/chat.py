@@ -42,7 +42,6 @@ from spectui.text import printable
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.dashboard.panel import SidePanel
-from spectui.ui.dashboard.shares import Shares
 from spectui.ui.dashboard.status import StatusLine
 from spectui.ui.keys import with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
@@ -308,6 +307,8 @@ class ChatScreen(DirectScreen):
         """Show the models' names."""
         self.query_one(TitleLine).update_models(self.session.name, self.session.models.drafter)
         self.set_class(not self.session.models.drafter, "-alone")
+        if self.has_class("-empty") and self.session.setup.model:
+            self.prompt.focus()  # the list has had the keys
         self.set_class(not self.session.setup.model and self._conversation is None, "-empty")
 
     def say(self, sentence: str, severity: Literal["information", "warning", "error"] = "warning") -> None:
@@ -393,7 +394,3 @@ class ChatScreen(DirectScreen):
     @on(DevicePane.Picked)
     def _pick(self, event: DevicePane.Picked) -> None:
         self.controls.pick_device(event.role, event.device)
-
-    @on(Shares.Chosen)
-    def _split(self, event: Shares.Chosen) -> None:
-        self.controls.split(event.role, event.shares)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from spectui.chat.device_choice import SPLITS, Role, pick
+from spectui.chat.device_choice import Role, pick
 from spectui.chat.models import LoadedModels
 from spectui.chat.sentences import saved_profile, thinking_switched
 from spectui.engine import demo
@@ -165,6 +166,7 @@ class Controls:
         panel.update_devices(models.devices, models.setup)
         if self._picked is not None:
             panel.devices.update_devices(models.devices, self._picked, picked=True)
+            self._screen.run_worker(self._plan(self._picked), group="plan", exclusive=True)
 
     def pick_device(self, role: Role, device: str) -> None:
         """Pick this device for one of the models, or take it away. `change_placement` loads what was picked."""
@@ -173,20 +175,18 @@ class Controls:
         self._picked = picked if picked != models.setup else None
         self.show_devices()
 
+    async def _plan(self, picked: Setup) -> None:
+        """Show below the devices what the models would take on those that are picked."""
+        if self._screen.plan is not None:
+            plan = await asyncio.to_thread(self._screen.plan, picked, self._models.memory)
+            if picked == self._picked:
+                self._screen.panel.devices.show_plan(plan)
+
     def leave_picked(self) -> bool:
         """Forget the devices that were picked and not loaded. False if there are none."""
         picked, self._picked = self._picked, None
         self.show_devices()
         return picked is not None
-
-    def split(self, role: Role, shares: str) -> None:
-        """Show what the models would take with these shares of one of them, to load them so."""
-        change: dict[str, Any] = {SPLITS[role]: shares}
-        picked = replace(self._picked or self._models.setup, **change)
-        if picked != self._models.setup:
-            self._picked = picked
-            self.show_devices()
-            self.change_placement()
 
     def choose_models(self) -> None:
         """Choose other models among those on this machine."""
@@ -203,7 +203,7 @@ class Controls:
         self._screen.app.push_screen(screen, chosen)
 
     def change_placement(self) -> None:
-        """Ask for flags, those of the picked devices first, and load the models anew with them."""
+        """Show the numbers behind the devices, with those that were picked, and load the models anew with what is entered."""
         from spectui.ui.dialogs.placement import PlacementScreen
 
         def chosen(line: str | None) -> None:

@@ -158,9 +158,6 @@ class _FixedControls(Controls):
     def pick_device(self, role: Any, device: str) -> None:
         self._screen.say(NO_MODEL)
 
-    def split(self, role: Any, shares: str) -> None:
-        self._screen.say(NO_MODEL)
-
 
 class _RecordedReplies(Replies):
     def submit(self, text: str) -> None:

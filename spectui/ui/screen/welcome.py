@@ -129,11 +129,6 @@ class Welcome(Vertical):
             self.query_one(Choices).focus()
         self.run_worker(self._look())
 
-    def on_hide(self) -> None:
-        """There is a model: give the keys to the prompt."""
-        if self.screen.focused is self.query_one(Choices):
-            self._chat.prompt.focus()
-
     def _hint(self, way: int, hint: str) -> None:
         words = ("choose a file", "fetch the pair that fits this machine", "the demo")[way]
         said = Content.assemble((f"{1 + way}  ", MUTED), words, (f"   {hint}", MUTED))

@@ -28,8 +28,8 @@ class InspectableTranscript(Transcript):
     HELP = """\
 ## Transcript
 
-A double click on a token, or **{inspect}**, puts the cursor on it: the lines below say where it came from, and how probable target
-and draft found it. **{token.before}**, **{token.after}**, **{token.above}** and **{token.below}** move it,
+A double click on a token, or **{inspect}**, puts the cursor on it: the lines below say where it came from, and how probable
+target and draft found it. **{token.before}**, **{token.after}**, **{token.above}** and **{token.below}** move it,
 **{round.before}** and **{round.after}** go from round to round, **{stop}** leaves. A click on a message's heading lists the
 messages, to edit one or branch from it; on a heading “thinking” it unfolds what the model thought, as **{thinking}** does
 for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is seen; rejected drafts are never in it.

@@ -32,7 +32,7 @@ COMMAND_OF = {
     "drafter": "set", "policy": "set", "slider.default": "set", "choice.default": "set", "profile": "profile", "think": "think",
     "save-profile": "save", "reset": "reset", "models": "models", "models.choose": "load", "load": "load",
     "without-draft": "nodraft", "safe-way": "safe", "devices": "devices", "pick-device": "devices",
-    "load-shares": "devices", "placement": "placement",
+    "placement": "placement",
     "page.now": "stats", "page.settings": "set", "compare": "compare", "inspect": "token",
 }  # fmt: skip
 """What an action of the window is called here."""

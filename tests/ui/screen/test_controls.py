@@ -11,7 +11,6 @@ from spectui.speculation.records import Reason
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.now import NowPage, two_lines
 from spectui.ui.dashboard.panel import without_effect
-from spectui.ui.dashboard.shares import Share
 from spectui.ui.dialogs.placement import PlacementScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
@@ -175,61 +174,37 @@ async def test_keys_that_come_in_one_burst_keep_their_order(window: Window, engi
         assert engine.generates[0][0].content == "one\ntwo"
 
 
-async def test_shares_of_the_gpus_are_turned_and_loaded(make_app: Make, engine: FakeEngine) -> None:
-    """What one gives the others take; nothing is loaded before Enter, and the shares of before are none of a person's."""
+async def test_picked_devices_show_their_plan_and_are_loaded_with_other_numbers_too(
+    make_app: Make, engine: FakeEngine
+) -> None:
+    """Nothing is loaded before that, and Esc leaves what was picked."""
     second = GPU._replace(name="CUDA1", id="0000:c2:00.0")
     engine.devices = (CPU, GPU, second)
-    app = make_app()
+    planned: list[Setup] = []
+
+    def plan(setup: Setup, loaded: object) -> str:
+        planned.append(setup)
+        return f"CUDA0 {len(planned)}.5 of 22.8 GB. It fits."
+
+    app = make_app(plan=plan)
     async with app.run_test(size=(120, 40)) as pilot:
         await load(pilot, engine)
-        await pilot.press("alt+5")
-        await wait_until(pilot, lambda: len(app.screen.query(Share)) == 2)
-        first, other = app.screen.query(Share)
-        assert [each.value for each in (first, other)] == [50, 50]
-        assert "% of the target; Enter loads it so" in screen_text(app)
-        first.focus()
-        await pilot.press("right", "right", "right")
-        await wait_until(pilot, lambda: (first.value, other.value) == (65, 35))
-        assert len(engine.loads) == 1
-        await pilot.press("enter")
+        pane = app.screen.query_one(DevicePane)
+
+        def told() -> str:
+            return " ".join(str(pane.render()).split())
+
+        await pilot.press("f7", "down", "down", "enter")  # CUDA1 leaves
+        await wait_until(pilot, lambda: "CUDA0 1.5 of 22.8 GB. It fits. Not loaded yet: Alt+D loads it" in told())
+        assert planned[0].device == "CUDA0"
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: "Not loaded yet" not in told())
+        await pilot.press("f7", "enter", "alt+d")
         await wait_until(pilot, lambda: isinstance(app.screen, PlacementScreen))
-        assert app.screen.line == "-ts 65,35" and len(engine.loads) == 1, "what they would take is seen first"
-        await pilot.press("enter")
+        assert app.screen.line == "-dev CUDA0" and len(engine.loads) == 1
+        await pilot.press("home", "ctrl+k", *"-ts 3,1", "enter")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
-        assert engine.loads[1].tensor_split == "65,35"
-        engine.finish_loading()
-        await wait_until(pilot, lambda: not engine.events)
-        assert app.focused is first and (first.value, other.value) == (65, 35)
-        await pilot.press("delete", "enter", "enter")
-        await wait_until(pilot, lambda: len(engine.loads) == 3)
-        assert engine.loads[2].tensor_split == ""
-        engine.finish_loading()
-        await wait_until(pilot, lambda: not engine.events)
-        await pilot.press("7", "0", "enter", "enter", "enter")
-        await wait_until(pilot, lambda: len(engine.loads) == 4)
-        assert engine.loads[3].tensor_split == "70,30"
-        engine.finish_loading()
-        await wait_until(pilot, lambda: not engine.events)
-        await pilot.press(
-            "f7", "down", "down", "enter", "alt+d", "enter"
-        )  # the second GPU leaves, and with it the shares
-        await wait_until(pilot, lambda: len(engine.loads) == 5)
-        assert (engine.loads[4].device, engine.loads[4].tensor_split) == ("CUDA0", "")
-        await wait_until(pilot, lambda: not app.screen.query(Share))
-
-
-async def test_a_draft_on_several_gpus_has_shares_of_its_own(make_app: Make, engine: FakeEngine) -> None:
-    engine.devices = (CPU, GPU, GPU._replace(name="CUDA1", id="0000:c2:00.0"))
-    app = make_app(setup=replace(PAIR, device="CUDA0", device_draft="CUDA0,CUDA1"))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
-        await pilot.press("alt+5")
-        await wait_until(pilot, lambda: len(app.screen.query(Share)) == 2)
-        assert "% of the draft; Enter loads it so" in screen_text(app)
-        app.screen.query(Share).first().focus()
-        await pilot.press("right", "right", "enter", "enter")
-        await wait_until(pilot, lambda: len(engine.loads) == 2)
-        assert (engine.loads[1].tensor_split, engine.loads[1].tensor_split_draft) == ("", "60,40")
+        assert (engine.loads[1].device, engine.loads[1].tensor_split) == ("", "3,1")
 
 
 async def test_models_are_loaded_with_other_flags(window: Window, engine: FakeEngine) -> None:
