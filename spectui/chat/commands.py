@@ -78,7 +78,7 @@ CHAT = (
     # Alt+M comes first, because Ctrl+L loads again after a failed load.
     Command("models", "Models", "Choose target and draft out of the files on this machine", "alt+m,ctrl+l", "models", "[WORDS]",
             "list the models of this machine, and which can draft for which", shown=True),
-    Command("measure", "Measure", "Measure the pair: bench, costs, tune and compare", "alt+r"),
+    Command("measure", "Best settings", "Find the best settings for the loaded models", "alt+r"),
     Command("go-on", "Go on", "Go on with the last conversation", "ctrl+o", shown=True),
     Command("safe-way", "Safe way", "Load the models in the way that asks least of llama.cpp", "ctrl+s", "safe", shown=True),
     Command("conversations", "Chats", "List, search, rename and delete conversations", "f12,alt+c", "chats", "[WORDS]",

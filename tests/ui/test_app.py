@@ -210,7 +210,7 @@ async def test_a_target_that_does_not_load_is_said_and_can_be_tried_again(make_a
 async def test_without_a_model_it_says_how_to_get_one(make_app: Make, engine: FakeEngine) -> None:
     app = make_app(Setup())
     async with app.run_test() as pilot:
-        await wait_until(pilot, lambda: "spectui chat -m target.gguf -md draft.gguf" in one_line(app))
+        await wait_until(pilot, lambda: "No model is loaded yet. 1 choose a file" in one_line(app))
         await ask(pilot, "hello")
         assert app.screen.query_one(PromptInput).text == "hello"
         assert engine.loads == []

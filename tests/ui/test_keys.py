@@ -41,6 +41,7 @@ from spectui.ui.measuring.screen import MeasureScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.screen.replay import ReplayScreen
+from spectui.ui.screen.welcome import Choices
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow
@@ -165,7 +166,7 @@ SENT = {
     **{f"f{number}": f"\x1b[{code}~" for number, code in enumerate((15, 17, 18, 19, 20, 21, 23, 24), 5)},
     **{f"ctrl+{letter}": chr(ord(letter) & 31) for letter in ascii_lowercase},
     **{f"alt+{sign}": f"\x1b{sign}" for sign in ascii_lowercase + digits},
-    **{sign: sign for sign in ascii_lowercase}, "plus": "+", "minus": "-", "equals_sign": "=", "full_stop": ".",
+    **{sign: sign for sign in ascii_lowercase + digits}, "plus": "+", "minus": "-", "equals_sign": "=", "full_stop": ".",
     "ctrl+underscore": "\x1f",
 }  # fmt: skip
 """What xterm sends, and tmux and all who follow them: kitty's protocol is nobody's duty."""
@@ -217,8 +218,17 @@ async def failed(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: not engine.events)
 
 
+async def without_a_model(pilot: Pilot[None], engine: FakeEngine) -> None:
+    await load(pilot, engine)
+    pilot.app.screen.add_class("-empty")
+    choices = pilot.app.screen.query_one(Choices)
+    await wait_until(pilot, lambda: choices.is_on_screen)
+    choices.focus()
+
+
 PLACES: dict[type[DOMNode], Way] = {
-    ChatScreen: failed, PromptInput: replied, InspectableTranscript: at("#transcript"), Slider: at("#slider-draft-max"),
+    ChatScreen: failed, Choices: without_a_model,
+    PromptInput: replied, InspectableTranscript: at("#transcript"), Slider: at("#slider-draft-max"),
     ChoiceRow: at("#choice-policy"), DevicePane: at("#devices"), RoundsPage: at("#rounds", "alt+2"),
     ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
     LineScreen: over("alt+c", "f2"), ConfirmScreen: over("alt+c", "ctrl+d"), ExportScreen: over("alt+x"),

@@ -1,4 +1,4 @@
-"""Measures from the window. The chat's models are freed during a measurement, because another process loads them."""
+"""Finds the best settings for the loaded pair. The chat's models are freed meanwhile, because another process loads them."""
 
 from __future__ import annotations
 
@@ -7,32 +7,28 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Label
-from textual.worker import get_current_worker
 
 from spectui.chat.models import LoadedModels
 from spectui.chat.sentences import saved_profile
 from spectui.errors import SpectuiError, UsageError
-from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs
-from spectui.measure.live.chat import ChatMeasurements, drafts_to_compare, failed
-from spectui.measure.live.command import MEASUREMENTS, in_short
+from spectui.measure.live.chat import ChatMeasurement, failed
+from spectui.measure.live.command import OPTIONS, in_short
 from spectui.measure.live.process import View
 from spectui.measure.progress import duration
 from spectui.profiles.file import ProfileFile
 from spectui.text import printable
-from spectui.ui.dashboard.page_bar import PageBar
 from spectui.ui.figures import MUTED
 from spectui.ui.keys import with_keys
 from spectui.ui.measuring.result import ResultPane
 from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.widgets.actions import ActionLine
-from spectui.ui.widgets.choice_row import next_choice
 from spectui.ui.widgets.line_widget import gauge
 
 POLL_S = 0.2
@@ -41,16 +37,18 @@ POLL_S = 0.2
 _BAR = 20
 
 
-class MeasureScreen(Dialog[str | None]):
-    """Runs one measurement at a time, and shows its table as it grows. Answers with a draft to load, or None."""
+PURPOSE = "The fastest settings for these models, and whether they beat auto, which stays if they do not."
 
-    BINDING_GROUP_TITLE = "measuring"
+
+class MeasureScreen(Dialog[None]):
+    """Runs the measurement, and shows its table as it grows."""
+
+    BINDING_GROUP_TITLE = "best settings"
     # Priority, because the box of the options has the focus.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "begin", "Begin", id="measure.begin", priority=True, tooltip="Begin this measurement"),
+        Binding("enter", "begin", "Begin", id="measure.begin", priority=True, tooltip="Begin to measure"),
         Binding("escape", "stop", "Stop, back", id="measure.stop", priority=True,
                 tooltip="Stop and keep what was measured; again: end it at once; then back to the chat"),
-        Binding("tab", "choose", "Next", id="measure.next", priority=True, tooltip="Another measurement"),
         Binding("alt+u", "use", "Use", id="measure.use", priority=True, tooltip="Use what is best in the chat"),
         Binding("alt+s", "save", "Save", id="measure.save", priority=True, tooltip="Save what is best as a profile"),
         Binding("up", "scroll(-1)", "Up", id="measure.up", priority=True, show=False),
@@ -62,7 +60,7 @@ class MeasureScreen(Dialog[str | None]):
     DEFAULT_CSS = """
     MeasureScreen {
         background: $background;
-        #kinds { margin: 0 1; }
+        #title { margin: 0 1; text-style: bold; }
         #purpose, #state { margin: 0 1; width: 1fr; }
         #purpose { height: 1; color: $foreground 70%; }
         #state { height: auto; max-height: 3; }
@@ -79,96 +77,43 @@ class MeasureScreen(Dialog[str | None]):
         models: LoadedModels,
         knobs: Callable[[], Knobs],
         use: Callable[[Knobs], None],
-        catalogue: ModelCatalogue,
         profiles: ProfileFile | None,
-        results: dict[str, View],
+        view: View | None = None,
     ) -> None:
-        """`knobs`: those of the chat now. `use` turns them. `results`: what was measured last, by the
-        measurement's name; it outlives the page.
-        """
+        """`knobs`: those of the chat now. `use` turns them. `view`: what was found the last time."""
         super().__init__()
-        self.measurements = ChatMeasurements(models, results)
-        self._knobs, self._use, self._catalogue, self._profiles = knobs, use, catalogue, profiles
-        self._draft: str | None = None  # to be loaded on the way back
+        self.measurement = ChatMeasurement(models, view)
+        self._knobs, self._use, self._profiles = knobs, use, profiles
 
     def compose(self) -> ComposeResult:
-        """The measurements, the chosen one's command, its progress and its results."""
-        yield PageBar([each.name for each in MEASUREMENTS], id="kinds")
-        yield Label("", id="purpose", markup=False)
+        """The command, its progress and its results."""
+        yield Label("Find the best settings", id="title")
+        yield Label(PURPOSE, id="purpose")
         with Horizontal(id="command"):
-            yield Label("", id="typed", markup=False)
-            yield Input()
+            yield Label(printable(in_short(self.measurement.models.setup)), id="typed", markup=False)
+            yield Input(OPTIONS)
         yield Label("", id="state", markup=False)
         with VerticalScroll(can_focus=False):
             yield ResultPane()
-        yield ActionLine(
-            [("begin", "begin"), ("stop, back", "stop"), ("next", "choose"), ("use", "use"), ("save", "save")]
-        )
+        yield ActionLine([("begin", "begin"), ("stop, back", "stop"), ("use", "use"), ("save", "save")])
 
     def on_mount(self) -> None:
-        """Look for drafts to compare, and show the last results."""
-        self._find_drafts()
-        self._show_measurement()
+        """Show the last results."""
+        self.show_result()
         self.set_interval(POLL_S, self._poll)
 
     def on_unmount(self) -> None:
         """A measurement ends with the page, however that is closed."""
-        self.measurements.close()
-
-    # Choosing
-
-    @on(PageBar.Chosen)
-    def _click(self, event: PageBar.Chosen) -> None:
-        self._choose(event.page)
-
-    def action_choose(self) -> None:
-        """Choose the next measurement."""
-        self._choose(next_choice([each.name for each in MEASUREMENTS], self.measurements.chosen.name))
-
-    def _choose(self, name: str) -> None:
-        if self.measurements.running:
-            self.notify(
-                with_keys(self.app, "{measure.stop} stops this measurement first."), severity="warning", markup=False
-            )
-            return
-        self.measurements.options[self.measurements.chosen.name] = self.query_one(Input).value
-        self.measurements.choose(name)
-        self._show_measurement()
-
-    def _show_measurement(self) -> None:
-        measurement = self.measurements.chosen
-        self.query_one("#kinds", PageBar).show_pages((measurement.name,))
-        self.query_one("#purpose", Label).update(measurement.purpose)
-        self.query_one("#typed", Label).update(printable(in_short(measurement, self.measurements.models.setup)))
-        box = self.query_one(Input)
-        box.value = self.measurements.options[measurement.name]
-        box.cursor_position = len(box.value)
-        self.show_result()
-
-    @work(thread=True)
-    def _find_drafts(self) -> None:
-        """The loaded draft, and smaller models of the target's vocabulary, for `compare`."""
-        worker = get_current_worker()
-        options = drafts_to_compare(self.measurements.models, self._catalogue, lambda: worker.is_cancelled)
-        if options and not worker.is_cancelled:
-            self.app.call_from_thread(self._propose, options)
-
-    def _propose(self, options: str) -> None:
-        measurements, box = self.measurements, self.query_one(Input)
-        chosen = measurements.chosen.name
-        measurements.options[chosen] = box.value
-        measurements.propose(options)
-        if box.value != measurements.options[chosen]:
-            box.value = measurements.options[chosen]
+        self.measurement.close()
 
     # Measuring
 
     def action_begin(self) -> None:
         """Free the chat's models, and begin."""
-        if self.measurements.running:
+        if self.measurement.running:
             return
         try:
-            self.measurements.begin(self.query_one(Input).value, self._knobs(), self.query_one(ResultPane).size.width)
+            self.measurement.begin(self.query_one(Input).value, self._knobs(), self.query_one(ResultPane).size.width)
         except UsageError as error:
             self._complain(error)
             return
@@ -176,22 +121,22 @@ class MeasureScreen(Dialog[str | None]):
 
     def action_stop(self) -> None:
         """Stop the measurement and keep its results; if none is running, go back to the chat."""
-        if self.measurements.stop():
+        if self.measurement.stop():
             self.show_result()
         else:
-            self.dismiss(self._draft)
+            self.dismiss(None)
 
     def _poll(self) -> None:
         """Begin as soon as the models are freed; show what is new."""
-        if self.measurements.poll():
+        if self.measurement.poll():
             self.show_result()
 
     def show_result(self) -> None:
         """Show what was measured so far."""
-        process = self.measurements.process
+        process = self.measurement.process
         state = self.query_one("#state", Label)
         state.update(self._state())
-        view = self.measurements.view or View()
+        view = self.measurement.view
         notices = () if process is None or failed(process) else process.notices
         self.query_one(ResultPane).show(view.lines, notices)
         self.refresh_bindings()
@@ -199,8 +144,8 @@ class MeasureScreen(Dialog[str | None]):
 
     def _state(self) -> Content:
         """The progress of the measurement, and the actions on its results."""
-        process = self.measurements.process
-        if self.measurements.waiting:
+        process = self.measurement.process
+        if self.measurement.waiting:
             return Content("Freeing the models of the chat.")
         if process is not None and process.running:
             progress = process.progress
@@ -218,7 +163,7 @@ class MeasureScreen(Dialog[str | None]):
         if process is None:
             first = (
                 ""
-                if self.measurements.winner
+                if self.measurement.winner
                 else "{measure.begin} begins. The chat's models are freed meanwhile, and loaded again."
             )
         elif failed(process):
@@ -229,9 +174,8 @@ class MeasureScreen(Dialog[str | None]):
             )
             return Content.styled(words, "$error")
         elif process.stopped:
-            resume = " spectui bench --resume goes on with it." if self.measurements.can_resume else ""
-            kept = f"Stopped: what was measured is kept.{resume}"
-            first = kept if (self.measurements.view or View()).lines else "Stopped before anything was measured."
+            found = bool(self.measurement.view.lines)
+            first = "Stopped: what was measured is kept." if found else "Stopped before anything was measured."
         else:
             first = "Done."
         return Content(with_keys(self.app, f"{first} {self._advice()}".strip()))
@@ -239,38 +183,30 @@ class MeasureScreen(Dialog[str | None]):
     # Results
 
     def _advice(self) -> str:
-        winner = self.measurements.winner
+        winner = self.measurement.winner
         if winner is None:
             return ""
         name = printable(winner.label).replace("{", "(")
-        if winner.draft is not None:
-            return f"Best draft: {name}. {{measure.use}} loads it."
         return f"To use: {name}. {{measure.use}} uses it, {{measure.save}} saves it as a profile."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys are active only while their actions are possible."""
         match action:
-            case "begin" | "choose":
-                return not self.measurements.running
+            case "begin":
+                return not self.measurement.running
             case "use":
-                return self.measurements.winner is not None
+                return self.measurement.winner is not None
             case "save":
                 return (
-                    self.measurements.winner is not None
-                    and bool(self.measurements.winner.knobs)
+                    self.measurement.winner is not None
+                    and bool(self.measurement.winner.knobs)
                     and self._profiles is not None
                 )
         return True
 
     def action_use(self) -> None:
-        """Turn the chat's knobs to what is best, or load the best draft on the way back."""
-        winner = self.measurements.winner
-        if winner is None:
-            return
-        if winner.draft is not None:
-            self._draft = winner.draft
-            self.notify(f"{winner.label} drafts as soon as you are back in the chat.", markup=False)
-        else:
+        """Turn the chat's knobs to what is best."""
+        if (winner := self.measurement.winner) is not None:
             self._use(replace(self._knobs(), **winner.knobs))
             self.notify(f"The chat goes on with this: {winner.label}.", markup=False)
 
@@ -279,14 +215,14 @@ class MeasureScreen(Dialog[str | None]):
         """Ask for a name, and save the pair with the chat's knobs and what is best under it."""
         from spectui.ui.dialogs.profile_name import SaveScreen
 
-        winner, profiles = self.measurements.winner, self._profiles
+        winner, profiles = self.measurement.winner, self._profiles
         if winner is None or profiles is None:
             return
         try:
             name = await self.app.push_screen_wait(SaveScreen("", await asyncio.to_thread(profiles.names)))
             if name:
                 knobs = replace(self._knobs(), **winner.knobs)
-                await asyncio.to_thread(profiles.save, name, knobs, self.measurements.models.setup)
+                await asyncio.to_thread(profiles.save, name, knobs, self.measurement.models.setup)
                 self.notify(saved_profile(name), markup=False)
         except SpectuiError as error:
             self._complain(error)

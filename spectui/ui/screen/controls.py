@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spectui.chat.device_choice import Role, pick
@@ -26,7 +25,7 @@ class Controls:
 
     def __init__(self, screen: ChatScreen) -> None:
         self._screen = screen
-        self._measured: dict[str, View] = {}  # by the name of the measurement
+        self._measured: View | None = None  # what was found the last time
         self._profile_knobs: Knobs | None = None  # as the shown profile has set them
         self._picked: Setup | None = None  # with the devices that a person has picked, until it is loaded
 
@@ -217,27 +216,22 @@ class Controls:
         self._screen.app.push_screen(screen, chosen)
 
     def measure(self) -> None:
-        """Measure the loaded pair. Its models are freed during a measurement."""
+        """Find the best settings for the loaded pair. Its models are freed during a measurement."""
         from spectui.ui.measuring.screen import MeasureScreen
-
-        def back(draft: str | None) -> None:
-            if draft is not None:
-                self.use_models(replace(session.setup, draft=draft))
-            elif session.state == "measuring":
-                self.load_again()
 
         session = self._screen.session
         if (fixed := session.models.fixed.get("draft_max")) is not None:
             self._screen.say(f"Only models of this machine are measured here. {fixed.sentence}")
         elif self._screen.replies.is_free():
             page = MeasureScreen(
-                session.models,
-                lambda: self.knobs,
-                self._use_knobs,
-                self._screen.catalogue,
-                self._screen.profiles,
-                self._measured,
+                session.models, lambda: self.knobs, self._use_knobs, self._screen.profiles, self._measured
             )
+
+            def back(_: None) -> None:
+                self._measured = page.measurement.view
+                if session.state == "measuring":
+                    self.load_again()
+
             self._screen.app.push_screen(page, back)
 
     def _use_knobs(self, knobs: Knobs) -> None:

@@ -100,6 +100,9 @@ class Welcome(Vertical):
             text-wrap: nowrap; text-overflow: ellipsis;
         }
         & > OptionList:focus { background-tint: $foreground 0%; }
+        & > OptionList:focus > .option-list--option-highlighted {
+            color: $foreground; background: $foreground 15%; text-style: bold;
+        }
     }
     """
 

@@ -40,8 +40,8 @@ COMMAND_OF = {
 WITHOUT = {
     "it is a line, and how lines are typed": {"send", "newline"},
     "it is the terminal's, as Ctrl+C and Ctrl+Z": {"stop", "interrupt", "suspend"},
-    "it is a program of its own: spectui bench, costs, tune and compare": {
-        "measure", "measure.begin", "measure.stop", "measure.next", "measure.use", "measure.save",
+    "it is a program of its own: spectui tune": {
+        "measure", "measure.begin", "measure.stop", "measure.use", "measure.save",
     },
     "it steers a replay, which is a window": {"pause", "faster", "slower", "step"},
     "it is drawing": {

@@ -10,9 +10,8 @@ import pytest
 from spectui.config import load
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup
-from spectui.measure.live.command import MEASUREMENTS, arguments, compared, flags, in_short, results_of
+from spectui.measure.live.command import arguments, flags, in_short, results_of
 
-BENCH, COMPARE = MEASUREMENTS[0], MEASUREMENTS[-1]
 PAIR = Setup(
     model="/m/big one.gguf", draft="/m/small.gguf", ctx_size=512, gpu_layers=-2, flash_attn="on", system="Be terse."
 )
@@ -28,23 +27,15 @@ def test_the_models_their_settings_and_the_sampling_of_the_chat_are_flags_and_it
 
 
 def test_a_command_reads_no_configuration_and_ends_with_the_options_of_a_person():
-    command = arguments(BENCH, PAIR, KNOBS, "--draft-max 2,4 -f 'my prompts.txt'")
-    assert command[:6] == ("bench", "--live", "--config", os.devnull, "--yes", "--results")
-    assert results_of(command) == Path(command[6])
-    assert results_of(arguments(BENCH, PAIR, KNOBS, "--results mine.jsonl")) == Path("mine.jsonl"), "a person's counts"
-    assert results_of(arguments(MEASUREMENTS[1], PAIR, KNOBS, "")) is None
-    assert command[-4:] == ("--draft-max", "2,4", "-f", "my prompts.txt")
+    command = arguments(PAIR, KNOBS, "--minutes 2 -f 'my prompts.txt'")
+    assert command[:5] == ("tune", "--live", "--config", os.devnull, "--results")
+    assert results_of(command) == Path(command[5])
+    assert results_of(arguments(PAIR, KNOBS, "--results mine.jsonl")) == Path("mine.jsonl"), "a person's counts"
+    assert command[-4:] == ("--minutes", "2", "-f", "my prompts.txt")
     assert load(path=Path(os.devnull), environ={}).setup == Setup()
     with pytest.raises(UsageError, match=r"The options cannot be read: No closing quotation\."):
-        arguments(BENCH, PAIR, KNOBS, "'")
-
-
-def test_the_drafts_of_a_comparison_are_named_once():
-    command = arguments(COMPARE, PAIR, Knobs(), compared(["/m/small.gguf", "/m/other one.gguf"]))
-    assert command.count("/m/small.gguf") == 1 and "-md" not in command
-    assert command[-4:] == ("/m/small.gguf", "/m/other one.gguf", "--minutes", "10")
+        arguments(PAIR, KNOBS, "'")
 
 
 def test_in_short_it_has_the_names_of_the_models():
-    assert in_short(BENCH, PAIR) == "spectui bench -m 'big one.gguf' -md small.gguf"
-    assert in_short(COMPARE, PAIR) == "spectui compare -m 'big one.gguf'"
+    assert in_short(PAIR) == "spectui tune -m 'big one.gguf' -md small.gguf"
