@@ -31,7 +31,7 @@ def dropped(messages: Sequence[ChatMessage]) -> int:
 
 def prompt_messages(system: str, messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
     """The messages of the next prompt: the system prompt if there is one, and of these messages those that are not dropped."""
-    before = (Message("system", system),) if system else ()
+    before = (Message("system", system),) if system.strip() else ()
     return (*before, *(message.for_engine() for message in messages[dropped(messages) :]))
 
 

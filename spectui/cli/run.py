@@ -93,7 +93,7 @@ def command(
         worker = engine_for(setup, settings.knobs)
     colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
-    messages = [Message("system", setup.system)] if setup.system else []
+    messages = [Message("system", setup.system)] if setup.system.strip() else []
     verdict = None
     stopped: list[int] = []
     try:

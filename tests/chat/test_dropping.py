@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.chat.dropping import Dropped
+from spectui.chat.dropping import Dropped, prompt_messages
 from spectui.chat.history.message_list import listed_messages
 from spectui.chat.history.snapshot import snapshot
 from spectui.chat.messages import OpenedConversation
@@ -249,3 +249,8 @@ def test_a_reply_that_a_full_context_has_ended_goes_on_in_a_larger_one(engine: F
     reply(engine, "b")
     drained(session)
     assert session.messages[-1].content == "ab" and not session.no_comparison
+
+
+def test_a_system_prompt_of_blanks_is_none() -> None:
+    assert prompt_messages(" \n\t", []) == ()
+    assert prompt_messages(" be brief\n", []) == (Message("system", " be brief\n"),)

@@ -88,9 +88,7 @@ class ChatTemplate:
 
     def _prompt(self, messages: Sequence[tuple[str, ...]]) -> tuple[str, Mapping[str, str]]:
         """The prompt with stand-ins, and what they stand for: see `SpecialTokens.hidden`."""
-        hidden, stand_ins = self._special.hidden(messages)
-        begun = hidden.pop()[1] if hidden and hidden[-1][0] == "assistant" else ""
-        text = self._rendered(hidden)
+        text, stand_ins = self._rendered_hidden(messages, in_replies=False)
         if self._renderer.ways.loses:
             raise SpectuiError(
                 "The model's chat template leaves out what you write: choose another model, or another file of this one."
@@ -98,7 +96,19 @@ class ChatTemplate:
         if self._renderer.ways.folds and messages[0][0] == "system":
             self._notice(FOLDED)
             self._notice = lambda text: None
-        return text + begun, stand_ins
+        return text, stand_ins
+
+    def _rendered_hidden(self, messages: Sequence[tuple[str, ...]], in_replies: bool) -> tuple[str, Mapping[str, str]]:
+        hidden, stand_ins = self._special.hidden(messages, in_replies)
+        continues = bool(hidden) and hidden[-1][0] == "assistant"
+        begun = hidden[-1][1] if continues else ""
+        try:
+            return self._rendered(hidden[:-1] if continues else hidden) + begun, stand_ins
+        except SpectuiError:
+            # A template may refuse its own marks in a reply, which then are words about them, or another model's.
+            if in_replies or self._special.hidden(messages, in_replies=True)[0] == hidden:
+                raise
+            return self._rendered_hidden(messages, in_replies=True)
 
     def _rendered(self, messages: Sequence[tuple[str, ...]]) -> str:
         try:

@@ -37,6 +37,8 @@ class Ways:
     """The roles whose content is a list of parts, as many templates of models that see pictures want it."""
     folds: bool = False
     """The system prompt becomes the beginning of the first message, as in llama.cpp."""
+    blank: str = ""
+    """What stands for the answer of a reply that has none: some templates refuse an empty text."""
     loses: bool = False
     """What a person writes is in the prompt in no way."""
 
@@ -76,6 +78,10 @@ class Renderer:
         if ways.folds and len(talk) > 1 and talk[0][0] == "system":
             (_, system), (role, content, *thinking), *rest = talk
             talk = [(role, f"{system}\n{content}", *thinking), *rest]
+        talk = [
+            (role, content or ways.blank, *rest) if role == "assistant" else (role, content, *rest)
+            for role, content, *rest in talk
+        ]
         rows = [_row(role in ways.parts, role, *texts) for role, *texts in talk]
         names: dict[str, Any] = dict.fromkeys(_TOOLS) if ways.none_for_tools else {}
         return self._environment.rendered(self._template, **{**names, **self._names, **self.values, "messages": rows})
@@ -85,12 +91,19 @@ class Renderer:
         for talk, (none, roles) in product((_TALK, _TALK[:1]), product((False, True), _PARTS)):
             ways = Ways(none, frozenset(roles))
             if self._keeps(ways, talk):
+                ways = replace(ways, blank=self._blank(ways, talk))
                 for found in (ways, replace(ways, parts=ways.parts | {"system"})):
                     if all(self._keeps(found, (_SYSTEM, *talk[:length])) for length in (1, len(talk))):
                         return found
                 return replace(ways, folds=True)
         texts = [self._try(Ways(), [("user", word)]) for word in ("spectuiasks", "others")]
         return Ways(loses=texts[0] is not None and texts[0] == texts[1])
+
+    def _blank(self, ways: Ways, talk: Talk) -> str:
+        """What stands for an answer that is empty."""
+        silent = [(role, "" if role == "assistant" else content) for role, content in talk]
+        taken = (blank for blank in ("", " ") if self._try(replace(ways, blank=blank), silent) is not None)
+        return next(taken, "")
 
     def _keeps(self, ways: Ways, talk: Talk) -> bool:
         """Are all words of the conversation in the prompt?"""

@@ -71,12 +71,15 @@ class SpecialTokens:
         self._marks = tuple(marks)
         self._characters = set(template).union(*self._by_name)
 
-    def hidden(self, messages: Sequence[tuple[str, ...]]) -> tuple[list[tuple[str, ...]], dict[str, str]]:
+    def hidden(
+        self, messages: Sequence[tuple[str, ...]], in_replies: bool = False
+    ) -> tuple[list[tuple[str, ...]], dict[str, str]]:
         """The messages, each a role and texts, with stand-ins in the names of special tokens; and what each stands for.
 
-        In replies, user-defined tokens stay what the model wrote.
+        In replies, user-defined tokens stay what the model wrote, unless `in_replies`.
         """
-        texts = [(role == "assistant", text) for role, *each in messages for text in each]
+        written = () if in_replies else ("assistant",)
+        texts = [(role in written, text) for role, *each in messages for text in each]
         firsts = sorted({text[at] for written, text in texts for at in self._names(written, text)})
         if not firsts:
             return list(messages), {}
@@ -85,7 +88,7 @@ class SpecialTokens:
 
         def hide(role: str, text: str) -> str:
             characters = list(text)
-            for at in self._names(role == "assistant", text):
+            for at in self._names(role in written, text):
                 characters[at] = stand_ins[text[at]]
             return "".join(characters)
 

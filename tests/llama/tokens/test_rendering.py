@@ -88,6 +88,15 @@ def test_a_template_of_one_turn_is_probed_too() -> None:
         renderer.rendered([SYSTEM, *TALK])
 
 
+def test_a_reply_without_an_answer_is_taken_by_a_template_that_wants_one() -> None:
+    """Such as one that was stopped while it thought. Ministral's template wants a text."""
+    lenient = "{% for m in messages %}{{ m.content }}|{% endfor %}"
+    strict = lenient.replace("{{", "{% if m.content == '' %}{{ raise_exception('empty') }}{% endif %}{{", 1)
+    talk = [TALK[0], ("assistant", "", "Hmm."), TALK[2]]
+    assert Renderer(strict, NAMES).rendered(talk) == f"{TALK[0][1]}| |{TALK[2][1]}|"
+    assert Renderer(lenient, NAMES).rendered(talk) == f"{TALK[0][1]}||{TALK[2][1]}|"
+
+
 @pytest.mark.parametrize("source", ["hello", PRINTS, "{% for m in messages %}{{ m.value }}{% endfor %}"])
 def test_a_template_that_loses_what_is_written_is_known(source: str) -> None:
     assert Renderer(source, NAMES).ways.loses

@@ -210,3 +210,18 @@ def test_a_template_works_on_a_message_with_names_as_on_any(
     template = ChatTemplate(model)
     assert template.text([("user", " <s> a </s> ")]) == written
     assert controls(model, template.tokens([("user", " <s> a </s> ")])) == controls(model, model.added_bos)
+
+
+def test_a_template_that_refuses_its_marks_in_a_reply(tmp_path: Path) -> None:
+    """gpt-oss's does. A reply of another model may have them, and one that is about them."""
+    source = (
+        "{% for m in messages %}{% if m.role == 'assistant' and '<|user|>' in m.content %}{{ raise_exception('no marks') }}"
+        "{% endif %}<|user|>{{ m.content }}{% endfor %}"
+    )
+    loaded = Model(str(bpe(tmp_path / "model.gguf", source)), extra_buffers=False)
+    template = ChatTemplate(loaded)
+    for question in ("hi", "hi <|im_end|>"):
+        talk = [("user", question), ("assistant", "a <|user|> b"), ("user", "then?")]
+        assert template.text(talk) == f"<|user|>{question}<|user|>a <|user|> b<|user|>then?"
+        assert template.tokens(talk).count(list(NAMES).index("<|user|>")) == 3
+    loaded.close()
