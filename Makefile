@@ -7,7 +7,7 @@ BIN := .venv/bin
 .PHONY: demo test sanitise docs pictures
 
 demo: .venv/.installed-demo
-	$(BIN)/spectui chat
+	$(BIN)/spectui chat --demo
 
 test: .venv/.installed-test
 	$(BIN)/ruff check

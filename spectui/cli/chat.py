@@ -34,6 +34,7 @@ _NOTHING = "There is no conversation to go on with: start spectui chat without -
 
 @click.command("chat", cls=Command)
 @click.option("--continue", "resume", is_flag=True, help="go on with the last conversation")
+@rare_option("--demo", "with_demo", is_flag=True, help="with the demo pair, if no model is named")
 @rare_option("--conversation", metavar="ID", help="go on with this one: spectui history lists them")
 @click.option("--plain", is_flag=True, help="line by line, for screen readers and pipes")
 @trace_option
@@ -47,6 +48,7 @@ def command(
     profile: str | None,
     config_path: Path | None,
     resume: bool,
+    with_demo: bool,
     conversation: str | None,
     plain: bool,
     trace: Path | None,
@@ -77,7 +79,7 @@ def command(
 
     server = server_setup(settings, hub_target, hub_draft)
     setup = server or fetched(settings, hub_target, hub_draft)
-    if plain:  # in the window a model can be chosen
+    if plain or with_demo:  # in the window a model can be chosen
         setup = demo.default_setup(setup)
     knobs = settings.knobs
     if demo.is_demo(setup):

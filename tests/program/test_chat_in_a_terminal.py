@@ -53,6 +53,14 @@ def test_alone_it_opens_the_chat_where_enter_takes_the_demo(tmp_path: Path, monk
         leave(terminal)
 
 
+@pytest.mark.xdist_group("demo pair")
+def test_make_demo_opens_the_chat_with_the_demo_pair() -> None:
+    (line,) = re.findall(r"^\t\$\(BIN\)/spectui (chat.*)$", Path("Makefile").read_text(), re.MULTILINE)
+    with Terminal(*line.split()) as terminal:
+        terminal.wait("the demo pair", lambda: re.search(r"SmolLM2\S* +⟵", terminal.text) and "t/s" in terminal.text)
+        leave(terminal)
+
+
 def ask(terminal: Terminal, text: str) -> None:
     terminal.type(text)
     terminal.wait("what was typed", lambda: text in terminal.text)
