@@ -67,6 +67,8 @@ class Section:
 
 
 _SPOKEN = re.compile(r"\S")
+_FENCE = re.compile(r" {0,3}(?:```[^`]*|~~~.*)")
+_NO_FENCE = re.compile(r" {0,3}[^ `~]| {4}|.{200}")
 
 Kind = TypeVar("Kind", bound=Section)
 
@@ -76,16 +78,18 @@ class Thoughts(Generic[Kind]):
 
     An opening mark at the start of a line begins a section, and the next closing mark of its kind ends it. A closing mark at
     the start of a line without an opening one ends a section that began before the text: some templates open it in the
-    prompt. Marks elsewhere are ordinary text about thinking.
+    prompt. Marks elsewhere, and in an answer's code blocks, are ordinary text about thinking.
     """
 
-    __slots__ = ("_kind", "_said", "_tail", "length", "sections")
+    __slots__ = ("_fenced", "_kind", "_line", "_said", "_tail", "length", "sections")
 
     def __init__(self, kind: type[Kind]) -> None:
         self.sections: list[Kind] = []
         self.length = 0
         self._kind = kind
         self._tail = ""
+        self._line = ""  # of the answer, the line so far
+        self._fenced = False
         self._said: int | None = None  # where the first character is that is neither thought nor space
 
     @property
@@ -120,7 +124,12 @@ class Thoughts(Generic[Kind]):
         return section if section is not None and (section.end is None or section.end > start) else None
 
     def _hear(self, text: str, start: int) -> None:
-        if self._said is None and self.open is None and (found := _SPOKEN.search(text)):
+        if self.open is not None:
+            return
+        *lines, line = (self._line + text).split("\n")
+        self._line = "-" if _NO_FENCE.match(line) else line
+        self._fenced ^= sum(bool(_FENCE.fullmatch(line)) for line in lines) % 2 == 1
+        if self._said is None and (found := _SPOKEN.search(text)):
             self._said = start + found.start()
 
     def _pass(self, mark: re.Match[str], before: int) -> list[Kind]:
@@ -129,16 +138,23 @@ class Thoughts(Generic[Kind]):
         form, closes = int(group[1:]), group[0] == "c"
         start, end, section = before + mark.start(), before + mark.end(), self.open
         begins_line = not mark.string[: mark.start()].rpartition("\n")[2].strip()
-        unsaid = self._said is None or self._said >= start
+        if self._said is not None and self._said >= start:
+            self._said = None  # it was heard in pieces
+        unsaid = self._said is None
+        if section is None and self._fenced:
+            self._line += mark[0]
+            return []
         if closes and section is None and begins_line and not self.sections and not _FORMS[form].first:
             section = self._kind(0, 0)
             self.sections.append(section)
             self._said = None
         elif not closes and section is None and begins_line and (unsaid or not _FORMS[form].first):
             self.sections.append(self._kind(start, end, form=form))
-            self._said = None if unsaid else self._said
+        if section is None:
+            self._line += mark[0]
         if not closes or section is None or section.form not in (form, None):
             return []
+        self._line = ""
         section.end, section.ends = end, start
         return [section]
 

@@ -52,6 +52,9 @@ def test_a_lone_closing_mark_ends_what_the_prompt_began() -> None:
         "It has\n</reasoning>\nat its end",
         "In short:\nHere is my response: no.",
         "a < b\n[x]",
+        "Use:\n```xml\n<think>\na\n</think>\n```\nThat is all.",
+        "~~~\n</think>\n~~~",
+        "```\n`a`\n[THINK]\n",
     ],
 )
 def test_text_about_marks_is_text(text: str) -> None:
@@ -71,7 +74,21 @@ def test_thinking_between_answers() -> None:
     assert split(text) == ("a\n\nc", "b\n\nd")
 
 
-@given(st.lists(st.sampled_from([*(mark for pair in MARKS for mark in pair), "\n", " ", "a"])), st.data())
+def test_a_code_block_that_is_closed_hides_no_thinking() -> None:
+    assert split("```py\nx\n```\n<think>\na\n</think>\nb") == ("a", "```py\nx\n```\n\nb")
+    assert split("```one``` line\n<think>a</think>b") == ("a", "```one``` line\n\nb")
+    assert split("<think>\n```\n</think>\nb") == ("```", "b"), "thoughts end whatever they have begun"
+
+
+def test_a_mark_that_is_text_is_the_same_in_pieces() -> None:
+    whole, grown = Thoughts(Section), Thoughts(Section)
+    whole.feed("</reasoning>\nHere is my thought process: a")
+    for piece in ("</rea", "soning>\nHere is my thought process: a"):
+        grown.feed(piece)
+    assert [each.start for each in grown.sections] == [each.start for each in whole.sections] == [13]
+
+
+@given(st.lists(st.sampled_from([*(mark for pair in MARKS for mark in pair), "\n", " ", "a", "```"])), st.data())
 def test_sections_do_not_depend_on_how_the_text_is_cut(words: list[str], data: st.DataObject) -> None:
     text = "".join(words)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))) - {0})
