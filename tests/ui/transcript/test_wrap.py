@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
+from rich.cells import cell_len, get_character_cell_size
 
-from spectui.ui.transcript.wrap import Flow
+from spectui.ui.transcript.wrap import NARROW, Flow
 
 ALPHABET = [*"ab c,(  \t\n-é", *"中、「か\u3099\u0301👩\u200d🔬❤\ufe0f\U0001f1e9", *"שלום\u05b0م\u0651"]
 MARKS = "\u0301\u3099\u200d\ufe0f\u05b0\u0651"
@@ -170,3 +170,8 @@ def test_a_token_costs_less_than_200_bytes() -> None:
         flow.append([(" four", 1)])
     parts = (flow.text, *(getattr(flow, name) for name in ("_ends", "_kinds", "_rows")))
     assert sum(sys.getsizeof(part) for part in parts) / 2000 < 200
+
+
+def test_what_is_taken_for_a_cell_each_is_one() -> None:
+    signs = [chr(code) for code in range(0x3000) if NARROW.fullmatch(chr(code))]
+    assert len(signs) > 300 and {get_character_cell_size(sign) for sign in signs} == {1}

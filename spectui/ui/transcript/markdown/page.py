@@ -105,9 +105,11 @@ class Page(Flow):
         return end - begin
 
     def rewrap(self, width: int) -> None:
-        """Wrap everything again, to another width, for which it may have to be laid out anew."""
-        self.is_old = self.is_old or (width != self.width and (self._fitted or self._broad > width // 2))
-        super().rewrap(width)
+        """Wrap everything again, to another width; what has to be laid out anew for it stays as it is until then."""
+        if width != self.width and (self._fitted or self._broad > width // 2):
+            self.is_old = True
+        else:
+            super().rewrap(width)
 
     def stands_for(self, flow: Flow) -> bool:
         """Whether this is a page of all that the flow has now."""
