@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.dashboard.panel import PAGES
+from spectui.ui.textual_patches import screen
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Make, Window, ask, hold_cursor, load, wait_until, write_reply
 from tests.ui.screen_text import compositor
@@ -67,29 +68,40 @@ async def test_what_is_drawn_change_by_change_is_the_window(make_app: Make, engi
         assert painted.partial > 20
 
 
-async def test_a_token_asks_nobody_but_the_transcript(
+async def rendered_for_a_token(pilot: Pilot[None], engine: FakeEngine, patch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows widgets render for a token, widget by widget."""
+    screen = pilot.app.screen
+    hold_cursor(pilot.app)
+    await load(pilot, engine)
+    await ask(pilot, "Write add.")
+    write_reply(engine)
+    await wait_until(pilot, lambda: not engine.events)
+    screen.show_figures()
+    await pilot.pause()
+    patch.setattr(screen, "_figures_due", float("inf"))
+    rendered: list[int] = []
+    for widget in (screen, *screen.walk_children()):
+        before = widget.render_lines
+        patch.setattr(widget, "render_lines", lambda crop, b=before: rendered.append(crop.height) or b(crop))
+    engine.emit_round(" more", bonus=" text")
+    await wait_until(pilot, lambda: rendered)
+    await pilot.pause()
+    return rendered
+
+
+async def test_a_token_has_one_row_rendered(
     make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        hold_cursor(app)
-        await load(pilot, engine)
-        await ask(pilot, "Write add.")
-        write_reply(engine)
-        await wait_until(pilot, lambda: not engine.events)
-        app.screen.show_figures()
-        await pilot.pause()
-        monkeypatch.setattr(app.screen, "_figures_due", float("inf"))
-        asked: list[object] = []
-        for widget in app.screen.walk_children():
-            before = widget.render_lines
-            monkeypatch.setattr(
-                widget, "render_lines", lambda crop, w=widget, b=before: asked.append((w.id, crop.height)) or b(crop)
-            )
-        engine.emit_round(" more", bonus=" text")
-        await wait_until(pilot, lambda: asked)
-        await pilot.pause()
-        assert asked == [("transcript", 1)], "a row of it: the round went into the last one"
+    async with make_app().run_test(size=SIZE) as pilot:
+        assert {*await rendered_for_a_token(pilot, engine, monkeypatch)} == {1}
+
+
+async def test_textual_alone_renders_whole_widgets_for_a_row(
+    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "ChangesCompositor", Compositor)
+    async with make_app().run_test(size=SIZE) as pilot:
+        assert max(await rendered_for_a_token(pilot, engine, monkeypatch)) > 20, "or else the patch can go"
 
 
 async def test_a_row_that_has_not_changed_is_the_same_strip_in_the_next_frame(
