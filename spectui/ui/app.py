@@ -127,8 +127,9 @@ class SpectuiApp(TerminalApp):
             self.theme = theme
         self._rules_theme = self._first_theme = self.theme
         self.stylesheet.set_variables(self.get_css_variables())
-        if keymap:
-            self.set_keymap(dict(keymap))
+        self.key_map = dict(keymap or {})
+        """A person's keys, by the ids of bindings."""
+        self.set_keymap(self.key_map)
 
     def refresh_css(self, animate: bool = True) -> None:
         """Parse the CSS with the theme's colours. Before the first screen `__init__` has done it; Textual would parse twice."""

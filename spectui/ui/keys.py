@@ -6,12 +6,11 @@ import re
 from typing import Any
 
 from textual.app import App
-from textual.binding import Binding
+from textual.binding import Binding, BindingsMap
 from textual.dom import DOMNode
 from textual.keys import format_key as sign_of
 
 from spectui.chat.commands import Command
-from spectui.ui.textual_patches.bindings import bindings_of, mapped_bindings_of
 
 NAMES = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn"}
 
@@ -38,13 +37,20 @@ def key_of(app: App[Any], identity: str) -> str:
     Raises LookupError where nothing in the window has such a binding.
     """
     for node in (*app.screen_stack, app, *app.screen_stack[0].query("*")):
-        binding = next((binding for _, binding in bindings_of(node) if binding.id == identity), None)
+        mapped = _bindings_of(node)
+        binding = next((binding for _, binding in mapped if binding.id == identity), None)
         if binding is not None:
-            mapped = mapped_bindings_of(node, app)
+            mapped.apply_keymap(getattr(app, "key_map", {}))
             keys = [key for key, each in mapped if each.id == identity]
             keys.sort(key=lambda key: mapped.key_to_bindings[key][0].id != identity)  # one that is its own, if any is
             return format_key(keys[0]) if keys else f"“{binding.description}” in the palette"
     raise LookupError(identity)
+
+
+def _bindings_of(node: DOMNode) -> BindingsMap:
+    """The bindings that a node's class and its bases declare. Textual's `active_bindings` has only those that act now."""
+    kinds = reversed(type(node).__mro__)
+    return BindingsMap(each for kind in kinds for each in kind.__dict__.get("BINDINGS", ()))
 
 
 def with_keys(app: App[Any], sentence: str) -> str:
