@@ -1,11 +1,12 @@
-"""A widget that renders its rows itself, without the steps that Textual adds to each row."""
+"""Widgets that render their rows themselves, without the steps that Textual adds to each row, and grow without a new layout."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from textual.geometry import Region
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -39,3 +40,15 @@ class DirectRenderWidget(Widget):
     def rows(self, lines: range) -> Iterable[Strip]:
         """Render these lines of the widget."""
         return map(self.render_line, lines)
+
+
+class GrowingScrollView(ScrollView, DirectRenderWidget):
+    """A `ScrollView` whose content size can change many times a second."""
+
+    def set_content_size(self, size: Size) -> None:
+        """Set `virtual_size`. An assignment would lay the whole screen out again for each new row."""
+        self.set_reactive(ScrollView.virtual_size, size)
+
+    def update_scrollbars(self) -> None:
+        """Show or hide the scrollbars and move them to where the view is."""
+        self._scroll_update(self.virtual_size)

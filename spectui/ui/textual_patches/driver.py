@@ -1,27 +1,22 @@
-"""A terminal driver for terminals that close or take no output, and for hostile pastes.
+"""A terminal driver for terminals that close, take no output, or were used by another program meanwhile.
 
 Textual's driver reads a closed terminal in a busy loop. Its writing thread ends at the first error, and then the event loop
-waits for that thread for ever; it also waits while nobody reads the output (Ctrl+S in tmux, a dead connection). It reads
-pasted text as keys from the first escape on, and Alt with a digit as a sign.
+waits for that thread for ever; it also waits while nobody reads the output (Ctrl+S in tmux, a dead connection).
 """
 
 from __future__ import annotations
 
 import codecs
 import os
-import re
 import select
 import signal
 import termios
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from queue import Empty
 from time import monotonic
 from typing import Any, TextIO, cast
 
 from textual import constants, events
-from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
-from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES
 from textual.drivers.linux_driver import (
     KITTY_DISAMBIGUATE_ESCAPE_CODES,
@@ -32,7 +27,8 @@ from textual.drivers.linux_driver import (
 from textual.geometry import Size
 from textual.message import Message
 
-from spectui.text import LOOKALIKES, printable
+from spectui.ui.textual_patches.output import Output
+from spectui.ui.textual_patches.typed import InputParser, is_key, lines_as_text
 
 HUNG_UP = 128 + signal.SIGHUP
 """The exit code when the terminal was closed."""
@@ -144,7 +140,7 @@ class TerminalDriver(LinuxDriver):
                     self.process_message(message)
                 held = ""
             for message in parser.tick():
-                if _is_key(message, "escape") and getattr(self._app, "escape_acts", False):
+                if is_key(message, "escape") and getattr(self._app, "escape_acts", False):
                     escape = monotonic()
                 else:
                     self.process_message(message)
@@ -196,141 +192,3 @@ class TerminalDriver(LinuxDriver):
                 self.suspend_application_mode()
             self.resume_application_mode()
             self._app.refresh()  # the alternate screen is empty now
-
-
-class Output:
-    """Writes to a terminal, and to the null device once the terminal is closed: no write fails.
-
-    It does not use Python's buffer, since the end of the process would wait for that. `taken` is called when the terminal has
-    taken all output.
-    """
-
-    def __init__(self, terminal: TextIO, taken: Callable[[], None]) -> None:
-        self._terminal = terminal
-        self.encoding = codecs.lookup(terminal.encoding).name
-        """The terminal's encoding."""
-        self._taken = taken
-        self._text = ""
-
-    def fileno(self) -> int:
-        """The terminal's file descriptor."""
-        return self._terminal.fileno()
-
-    def write(self, text: str) -> None:
-        """Write the text, or buffer it for the next write: Textual begins and ends a frame in small writes."""
-        self._text += text
-        if len(self._text) > 8192:
-            self._write()
-
-    def flush(self) -> None:
-        """Write what is buffered."""
-        self._write()
-        self._taken()
-
-    def let_go(self) -> None:
-        """Write to the null device from now on."""
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, self.fileno())
-        os.close(null)
-
-    def _write(self) -> None:
-        data, self._text = self._text.encode(self.encoding, LOOKALIKES), ""
-        while data:
-            try:
-                data = data[os.write(self.fileno(), data) :]
-            except BlockingIOError:  # another process that shares the terminal may have made it non-blocking
-                select.select([], [self.fileno()], [])
-            except OSError:
-                self.let_go()
-
-
-def lines_as_text(messages: Iterable[Message]) -> Iterator[Message]:
-    """What came at once, as events: an Enter with text behind it is a line's end of pasted text, and so is a Tab there.
-
-    Terminals without bracketed pastes type what is pasted. An Enter at the end is a key: so programs send a prompt.
-    """
-    came = list(messages)
-    text = [at for at, each in enumerate(came) if isinstance(each, events.Paste) or _is_text(each)]
-    before: Message | None = None
-    lines: list[events.Key] = []
-    for at, each in enumerate(came):
-        if at <= max(text, default=-1) and isinstance(each, events.Key) and (_is_text(each) or each.key in _BLANKS):
-            lines.append(each)
-        else:
-            yield from _pasted(lines)
-            lines = []
-            crlf = _is_key(before, "enter") and _is_key(each, "ctrl+j")
-            if not crlf:
-                yield each
-        before = each
-    yield from _pasted(lines)
-
-
-_BLANKS = {"enter": "\n", "ctrl+j": "\n", "tab": "\t"}
-
-
-def _is_key(message: Message | None, key: str) -> bool:
-    return isinstance(message, events.Key) and message.key == key
-
-
-def _is_text(message: Message) -> bool:
-    return isinstance(message, events.Key) and message.is_printable and not message.key.startswith(("alt+", "ctrl+"))
-
-
-def _pasted(keys: list[events.Key]) -> Iterable[Message]:
-    """These keys, or one paste if there are several lines of them."""
-    if not any(each.key in ("enter", "ctrl+j") for each in keys):
-        return keys
-    return [events.Paste(printable("".join(each.character or "" for each in keys)))]
-
-
-class InputParser(XTermParser):
-    """Makes one `Paste` of all text between a paste's two markers, however reads cut it. Nothing in it becomes a key.
-
-    An end marker within the pasted text cannot be told from the terminal's own; terminals remove it.
-    """
-
-    def __init__(self, debug: bool = False) -> None:
-        super().__init__(debug)
-        self._before = ""
-        self._pasted: str | None = None
-
-    @property
-    def in_paste(self) -> bool:
-        """The end of a paste has not come yet."""
-        return self._pasted is not None
-
-    def feed(self, data: str) -> Iterator[Message]:
-        """Give the events of these characters."""
-        while data:
-            if self._pasted is None:
-                character, data = data[0], data[1:]
-                try:
-                    yield from super().feed(character)
-                except (ValueError, ArithmeticError):  # an invalid character or size
-                    self._forget()
-                self._before = (self._before + character)[-len(BRACKETED_PASTE_START) :]
-                if self._before == BRACKETED_PASTE_START:
-                    self._pasted = ""
-                    self._forget()
-            else:
-                seen = max(0, len(self._pasted) - len(BRACKETED_PASTE_END) + 1)
-                self._pasted += data
-                data = ""
-                if (end := self._pasted.find(BRACKETED_PASTE_END, seen)) >= 0:
-                    pasted, data = self._pasted[:end], self._pasted[end + len(BRACKETED_PASTE_END) :]
-                    self._pasted, self._before = None, ""
-                    yield events.Paste(printable(pasted))
-
-    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
-        """Read an escape with a digit or letter as Alt with that key. Textual reads digits as the signs of one terminal, and
-        loses the Alt of a letter that repeats fast."""
-        if re.fullmatch("\x1b[0-9a-z]", sequence) and not isinstance(ANSI_SEQUENCES_KEYS.get(sequence), tuple):
-            sequence, alt = sequence[1], True
-        return super()._sequence_to_key_events(sequence, alt)
-
-    def _forget(self) -> None:
-        """Reset the parser, behind a paste's first marker or after an error."""
-        self._gen = self.parse(self._tokens.append)
-        self._awaiting = next(self._gen)
-        self._timeout_time = None

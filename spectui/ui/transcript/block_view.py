@@ -17,7 +17,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from spectui.speculation.records import Token
-from spectui.ui.textual_patches.scroll_view import GrowingScrollView
+from spectui.ui.textual_patches.direct_render import GrowingScrollView
 from spectui.ui.transcript.blocks import CURSOR, ERROR, INDENT, KINDS, TEXT, THOUGHT, Block, index_at
 from spectui.ui.transcript.document import Document
 from spectui.ui.transcript.restyling import dimmed, restyled

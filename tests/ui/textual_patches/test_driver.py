@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from textual import events
 
 from spectui.text import printable
-from spectui.ui.textual_patches.driver import InputParser, lines_as_text
+from spectui.ui.textual_patches.typed import InputParser, lines_as_text
 from tests.helpers.terminal import Terminal
 from tests.program.test_chat_in_a_terminal import leave, open_window
 
@@ -128,7 +128,7 @@ def test_the_size_is_looked_at_where_the_signal_does_not_come() -> None:
         terminal.child.setwinsize(24, 80)
         terminal.screen.resize(24, 80)
         terminal.type("x")
-        terminal.wait("the smaller window", lambda: "Panel" in terminal.screen.display[23])
+        terminal.wait("the smaller window", lambda: "Palette" in terminal.screen.display[23])
         leave(terminal)
 
 
@@ -140,8 +140,8 @@ def test_alt_over_a_slow_line_stops_no_reply_and_escape_does() -> None:
         terminal.wait("a reply", lambda: "9 -" in terminal.text)
         terminal.type("\x1b")
         time.sleep(0.3)  # the line, which is what is tested
-        terminal.type("6")
-        terminal.wait("the page of the knobs", lambda: "top-k" in terminal.text)
+        terminal.type("5")
+        terminal.wait("the page of settings", lambda: "top-k" in terminal.text)
         assert "stopped" not in terminal.text
         terminal.press("escape")
         terminal.wait("the stop", lambda: "stopped" in terminal.text)

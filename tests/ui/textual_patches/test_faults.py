@@ -1,0 +1,102 @@
+"""Textual alone still has the faults that spectui works around: where one of these fails, what works around it can go."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import threading
+
+import pytest
+from textual import events
+from textual._xterm_parser import XTermParser
+from textual.app import App, ComposeResult
+from textual.css.stylesheet import Stylesheet
+from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
+from textual.widgets import Footer, OptionList, TextArea
+
+from tests.ui.pilot_helpers import wait_until
+
+
+def keys(text: str) -> list[str]:
+    return [event.key for event in XTermParser().feed(text) if isinstance(event, events.Key)]
+
+
+def test_a_paste_presses_keys() -> None:
+    assert keys("\x1b[200~a\x1b[Ab\x1b[201~")
+
+
+def test_alt_with_a_digit_is_a_sign() -> None:
+    assert keys("\x1b1") != ["alt+1"]
+
+
+def test_a_terminal_that_takes_nothing_stops_who_writes() -> None:
+    writer = WriterThread(io.StringIO())  # type: ignore[arg-type]
+    for _ in range(MAX_QUEUED_WRITES):
+        writer.write("a")
+    one_more = threading.Thread(target=writer.write, args=("b",))
+    one_more.start()
+    one_more.join(0.1)
+    assert one_more.is_alive()
+    writer.start()
+    one_more.join()
+    writer.stop()
+
+
+def test_texts_take_escapes_to_the_terminal() -> None:
+    """In a process of its own: in this one they are mended."""
+    code = "from textual.content import Content; print('\\x1b' in Content('a\\x1bb').plain)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True\n"
+
+
+def test_a_style_sheet_takes_a_style_that_cannot_be_drawn() -> None:
+    sheet = Stylesheet()
+    sheet.add_source("Label { text-style: not; }")
+    sheet.parse()
+
+
+async def test_the_footer_is_made_anew_although_no_key_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Keys(App[None]):
+        def compose(self) -> ComposeResult:
+            yield Footer()
+
+    app, made = Keys(), list[object]()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        compose = Footer.compose
+        monkeypatch.setattr(Footer, "compose", lambda footer: made.append(1) or compose(footer))
+        app.screen.refresh_bindings()
+        await wait_until(pilot, lambda: made)
+
+
+async def ended_by(app: App[None], *presses: str) -> BaseException | None:
+    """What ends the app when these are pressed."""
+    try:
+        async with app.run_test(size=(20, 6)) as pilot:
+            await pilot.press(*presses)
+    except (LookupError, ValueError) as error:
+        return error
+    return None
+
+
+async def test_page_down_in_a_list_without_lines_ends_the_app() -> None:
+    class Empty(App[None]):
+        CSS = "OptionList { height: 0; border: none; padding: 0; }"
+
+        def compose(self) -> ComposeResult:
+            yield OptionList("a", "b")
+
+    assert isinstance(await ended_by(Empty(), "down", "pagedown"), KeyError)
+
+
+async def test_undo_that_takes_the_scrollbar_away_ends_the_app() -> None:
+    class Box(App[None]):
+        CSS = "TextArea { height: auto; max-height: 4; border: none; }"
+
+        def compose(self) -> ComposeResult:
+            yield TextArea()
+
+        def on_mount(self) -> None:
+            self.query_one(TextArea).insert("\n".join("abcdefgh"))
+
+    assert isinstance(await ended_by(Box(), "ctrl+z"), ValueError)
