@@ -32,7 +32,7 @@ A double click on a token, or **{inspect}**, puts the cursor on it: the lines be
 target and draft found it. **{token.before}**, **{token.after}**, **{token.above}** and **{token.below}** move it,
 **{round.before}** and **{round.after}** go from round to round, **{stop}** leaves. A click on a message's heading lists the
 messages, to edit one or branch from it; on a heading “thinking” it unfolds what the model thought, as **{thinking}** does
-for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is seen; rejected drafts are never in it.
+for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was written; rejected drafts are never in it.
 """
 
     BINDING_GROUP_TITLE = "inspector"
@@ -255,6 +255,8 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it is se
 
     def _moved(self, before: range) -> None:
         """Draw rows whose marks have changed, and scroll to the cursor."""
+        if self.text_selection is not None and self._cursor.block is not None:
+            self.screen.clear_selection()  # it would keep the text in place of the tokens
         self._turn()
         rows = self._cursor.rows()
         for changed in (before, rows):

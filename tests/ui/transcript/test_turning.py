@@ -161,6 +161,26 @@ async def test_a_click_and_the_cursor_find_the_tokens_of_a_text() -> None:
         assert any("```" in line for line in rows(transcript)), "the cursor is on tokens"
         transcript.end_inspection()
         assert not any("```" in line for line in rows(transcript))
+        await pilot.double_click(transcript, offset=(seen[row].index("strong") + 2, row))
+        await wait_until(pilot, lambda: transcript.inspected is found or transcript.inspected == found)
+        assert any("```" in line for line in rows(transcript))
+
+
+async def test_the_cursor_lets_what_is_selected_go() -> None:
+    """It is among tokens, which have other rows than the text that was selected."""
+    app = InspectableApp()
+    async with app.run_test(size=(30, 24)) as pilot:
+        transcript = app.query_one(InspectableTranscript)
+        write(transcript, 3)
+        transcript.finish_reply()
+        await wait_until(pilot, lambda: is_text(transcript))
+        await pilot.mouse_down(transcript, offset=(4, 3))
+        await pilot.hover(transcript, offset=(9, 8))
+        await pilot.mouse_up(transcript, offset=(9, 8))
+        assert app.screen.get_selected_text()
+        assert transcript.inspect_last()
+        await pilot.pause()
+        assert not app.screen.get_selected_text() and any("```" in line for line in rows(transcript))
 
 
 def test_a_page_takes_less_than_40_bytes_a_token() -> None:
