@@ -203,7 +203,7 @@ class Block:
         return shown.row_of(shown.offset_of(offset) if isinstance(shown, Page) else offset)
 
     def _write(self, round: Round, ghosts: bool) -> int:
-        self.has_ghosts = self.has_ghosts or ghosts
+        self.has_ghosts = self.has_ghosts or (ghosts and bool(round.count("rejected")))
         self._starts.append(len(self._indexes))
         drawn: list[tuple[str, int]] = []
         for text, kind, index in _pieces(round, ghosts):

@@ -97,6 +97,21 @@ async def test_a_reply_is_tokens_while_it_is_written_and_while_one_looks_at_toke
         await wait_until(pilot, lambda: not coloured())
 
 
+async def test_a_reply_without_rejected_drafts_is_text_too_after_it_was_written_beside_ghosts(
+    window: Window, engine: FakeEngine
+) -> None:
+    async with window(size=(120, 40)) as (_, pilot):
+        await pilot.press("f3")
+        await ask(pilot, "go")
+        engine.read_prompt(3, 3)
+        engine.emit_round(plain="# One")
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        assert "   # One" in rows(transcript_of(pilot))
+        await pilot.press("f3")
+        await wait_until(pilot, lambda: "   One" in rows(transcript_of(pilot)))
+
+
 async def test_a_reply_that_goes_on_is_tokens_again(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (_, pilot):
         transcript = transcript_of(pilot)
