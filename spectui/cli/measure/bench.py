@@ -16,7 +16,6 @@ from spectui.cli.measure.common import (
     repeatable,
     tell_if_busy,
 )
-from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.measure.runs import columns, make_runs, results_file, results_option, told
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.models.server import server_engine, server_setup
@@ -56,7 +55,6 @@ _PREDICT, _SEED = 80, 1
 @click.option(
     "--report", is_flag=True, help="print Markdown that can be sent to others (with --json, JSON): no texts, no paths"
 )
-@live_option
 @hub_options
 @setting_options(*ENGINE, lists=SWEPT, defaults={"predict": _PREDICT, "seed": _SEED})
 @click.pass_context
@@ -73,7 +71,6 @@ def command(
     yes: bool,
     form: str | None,
     report: bool,
-    live: bool,
     profile: str | None,
     config_path: Path | None,
     hub_target: str | None,
@@ -112,7 +109,9 @@ def command(
     cells = plan(alone, chosen, prompts, runs)
     done = stored.read(file) if resume else []
     stored.check_same(file, done, conditions(setup, knobs), prompts)
-    made = _measure(setup, knobs, cells, done, file, yes, progress_line(live))
+    from spectui.measure.progress import ProgressLine
+
+    made = _measure(setup, knobs, cells, done, file, yes, ProgressLine())
     _print(made.runs, form, report)
     click.echo(f"spectui: The runs are in {file}; --resume goes on with them, --show prints them.", err=True)
     if made.problem is not None:

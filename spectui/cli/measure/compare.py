@@ -17,7 +17,6 @@ from spectui.cli.measure.common import (
     repeatable,
     tell_if_busy,
 )  # fmt: skip
-from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.measure.runs import columns, make_runs, results_file, results_option, told
 from spectui.cli.models.hub import hub_options
 from spectui.cli.models.server import own_setup
@@ -43,7 +42,6 @@ _PREDICT, _SEED = 64, 0
 )
 @results_option
 @json_option
-@live_option
 @hub_options
 @setting_options(*ENGINE, without=SERVER, defaults={"predict": _PREDICT, "seed": _SEED})
 @click.pass_context
@@ -57,7 +55,6 @@ def command(
     minutes: float,
     results: Path | None,
     as_json: bool,
-    live: bool,
     profile: str | None,
     config_path: Path | None,
     hub_target: str | None,
@@ -76,6 +73,7 @@ def command(
     from spectui.measure.bench.settings import NO_DRAFT
     from spectui.measure.bench.summary import summarise
     from spectui.measure.compare import Comparison, Draft
+    from spectui.measure.progress import ProgressLine
     from spectui.measure.report import compare as report
     from spectui.measure.report import tables
 
@@ -91,7 +89,7 @@ def command(
     alone = replace(setup, draft=None, remember="off")
     file = results_file("compare", results)
     found = Comparison([Draft(name) for name in (NO_DRAFT, *named)], knobs, prompts, runs, 60 * minutes)
-    line = progress_line(live, 60 * minutes)
+    line = ProgressLine(60 * minutes)
     tell_if_busy(SLOWER_PASSES)
     worker = engine_for(setup)
     models = EngineModels(worker, alone)

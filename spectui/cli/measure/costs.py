@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from spectui.cli.measure.common import SLOWER_PASSES, json_option, prepare_stdout, tell_if_busy
-from spectui.cli.measure.live import live_option, progress_line
 from spectui.cli.models.hub import hub_options
 from spectui.cli.models.server import own_setup
 from spectui.cli.options import INTERRUPTED, SERVER, Command, configuration, setting_options
@@ -31,7 +30,6 @@ _STOLEN = 0.05
     help="most time to measure (default 3)",
 )
 @json_option
-@live_option
 @hub_options
 @setting_options("models", "devices", "speculation", without=SERVER)
 @click.pass_context
@@ -42,7 +40,6 @@ def command(
     runs: int,
     minutes: float,
     as_json: bool,
-    live: bool,
     profile: str | None,
     config_path: Path | None,
     hub_target: str | None,
@@ -58,6 +55,7 @@ def command(
     from spectui.engine.isolation.process import engine_for
     from spectui.engine.session import Session
     from spectui.measure.costs import Measurement, measure
+    from spectui.measure.progress import ProgressLine
     from spectui.measure.quiet import Stolen
     from spectui.measure.report import costs as report
 
@@ -65,7 +63,7 @@ def command(
     settings = configuration(profile, config_path, values)
     prepare_stdout()
     setup = own_setup(settings, hub_target, hub_draft)
-    printer, line = Printer(text=False, colours=False), progress_line(live, 60 * minutes)
+    printer, line = Printer(text=False, colours=False), ProgressLine(60 * minutes)
     worker = engine_for(setup)
     found, problem = Measurement(), None
     try:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
 from statistics import median
 from typing import Any
 
 from spectui.measure.bench.results import FINALS, Run
-from spectui.measure.bench.settings import NO_DRAFT, SWEPT, Setting
+from spectui.measure.bench.settings import SWEPT, Setting
 from spectui.measure.verdict import Pairs, Verdict, chosen, judge
 from spectui.speculation.statistics import Statistics, ratio, total
 
@@ -290,19 +290,14 @@ def _shared(run: Run) -> str:
 
 @dataclass(frozen=True)
 class Winner:
-    """What is to be used in the chat: knobs, or another draft (a file)."""
+    """What is to be used in the chat: knobs."""
 
     label: str
-    knobs: Mapping[str, Any] = field(default_factory=dict)
-    draft: str | None = None
+    knobs: Mapping[str, Any]
 
 
 def winner(summary: Summary) -> Winner | None:
-    """What these runs say is to be used; None where they say nothing, or no draft is known to be of any use."""
-    best = next((row for row in summary.rows if row.best), None)
-    if any(row.setting.draft for row in summary.rows):
-        useful = best is not None and best.gain is not None and best.gain.faster and best.setting.draft != NO_DRAFT
-        return Winner(best.setting.label, draft=best.setting.draft) if best is not None and useful else None
+    """What these runs say is to be used; None where they say nothing."""
     chosen = summary.chosen
     repeated = all(len(cell.runs) > 1 for row in summary.rows for cell in row.cells.values())
     if chosen is None or (any(run.stage for run in summary.runs) and not repeated):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -38,13 +38,13 @@ def results_of(arguments: Sequence[str]) -> Path | None:
     return Path(named[-1]) if named else None
 
 
-def flags(setup: Setup, knobs: Knobs, sampling: Collection[str] = _SAMPLING) -> list[str]:
-    """The models, the settings that differ from the defaults, and always the temperature; of the knobs those in `sampling`."""
+def flags(setup: Setup, knobs: Knobs) -> list[str]:
+    """The models, the settings that differ from the defaults, and always the temperature."""
     written = []
     for owner in (setup, knobs):
         for key, default, spec in specs(type(owner)):
             value = getattr(owner, key)
-            if (value != default or key == "temperature") and (owner is setup or key in sampling):
+            if (value != default or key == "temperature") and (owner is setup or key in _SAMPLING):
                 for each in map(escaped, value) if isinstance(value, tuple) else [str(value)]:
                     written += [spec.flags[0], each]
     return written
