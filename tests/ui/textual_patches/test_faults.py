@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from textual._xterm_parser import XTermParser
 from textual.app import App, ComposeResult
 from textual.css.stylesheet import Stylesheet
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
+from textual.screen import ModalScreen
 from textual.widgets import Footer, OptionList, TextArea
 
 from tests.ui.pilot_helpers import wait_until
@@ -41,6 +43,35 @@ def test_a_terminal_that_takes_nothing_stops_who_writes() -> None:
     writer.start()
     one_more.join()
     writer.stop()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="another driver")
+def test_a_closed_terminal_is_read_again_and_again() -> None:
+    from textual.drivers.linux_driver import LinuxDriver
+
+    class Looks:
+        """An event that is set after a thousand looks."""
+
+        number = 0
+
+        def is_set(self) -> bool:
+            self.number += 1
+            return self.number > 1000
+
+    class Closed(LinuxDriver):
+        _debug = False
+
+        def __init__(self, terminal: int) -> None:
+            self.fileno, self.exit_event = terminal, looks  # type: ignore[assignment]
+
+    looks = Looks()
+    terminal, other = os.pipe()
+    os.close(other)
+    try:
+        Closed(terminal).run_input_thread()
+    finally:
+        os.close(terminal)
+    assert looks.number > 1000
 
 
 def test_texts_take_escapes_to_the_terminal() -> None:
@@ -100,3 +131,14 @@ async def test_undo_that_takes_the_scrollbar_away_ends_the_app() -> None:
             self.query_one(TextArea).insert("\n".join("abcdefgh"))
 
     assert isinstance(await ended_by(Box(), "ctrl+z"), ValueError)
+
+
+async def test_a_screen_that_is_dismissed_twice_takes_the_one_behind_it_away() -> None:
+    async with App[None]().run_test() as pilot:
+        behind, front = ModalScreen[None](), ModalScreen[None]()
+        await pilot.app.push_screen(behind)
+        await pilot.app.push_screen(front)
+        front.dismiss()
+        front.dismiss()
+        await wait_until(pilot, lambda: front not in pilot.app.screen_stack)
+        await wait_until(pilot, lambda: behind not in pilot.app.screen_stack)
