@@ -83,9 +83,9 @@ class Flow:
         self._wrap(0)
 
     def stretches(self) -> Iterator[tuple[int, int, int]]:
-        """Start, end and kind of each piece."""
+        """Start, end and kind of each piece there is now. Another thread may append meanwhile."""
         start = 0
-        for end, kind in zip(self._ends, self._kinds, strict=True):
+        for end, kind in zip(self._ends[:], bytes(self._kinds), strict=False):
             yield start, end, kind
             start = end
 

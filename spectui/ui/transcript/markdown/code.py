@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
 
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
@@ -27,13 +29,23 @@ LONGEST_LINE = 2_000
 """Characters: what is longer is drawn without colours, because a lexer's patterns can take very long for it."""
 
 
+@lru_cache(64)
+def _lexer(language: str) -> Any:
+    """Pygments' lexer; None if it has none. To look for one that it lacks takes long."""
+    try:
+        return get_lexer_by_name(language) if language else None
+    except ClassNotFound:
+        return None
+
+
 def highlighted(code: str, language: str) -> list[tuple[int, int, int]]:
     """The parts of a code with a kind of their own: start, end, kind. None where the language is unknown."""
-    if not language or len(code) > LONGEST or max(map(len, code.split("\n"))) > LONGEST_LINE:
+    lexer = _lexer(language)
+    if lexer is None or len(code) > LONGEST or max(map(len, code.split("\n"))) > LONGEST_LINE:
         return []
     try:
-        tokens = [*get_lexer_by_name(language).get_tokens_unprocessed(code)]
-    except (ClassNotFound, ValueError, RecursionError):
+        tokens = [*lexer.get_tokens_unprocessed(code)]
+    except Exception:  # it is one of five hundred, and code without colours is code too
         return []
     return [*_parts(code, tokens)]
 

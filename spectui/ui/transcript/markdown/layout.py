@@ -35,15 +35,16 @@ _SPOKEN = {TEXT, *ORIGINS}
 
 def page_of(flow: Flow, width: int) -> Page:
     """A page of a reply's tokens without ghosts. Thinking, and the headings of its sections, stay as they are."""
-    page, fitted = Page(width, len(flow.text)), False
+    text = flow.text  # as it is now: a reply may go on while a thread lays it out
+    page, fitted = Page(width, len(text)), False
     lines: list[Line] = []
-    for start, end, kind in _stretches(flow):
+    for start, end, kind in _stretches(flow, len(text)):
         if kind == TEXT:
-            answer = _Answer(flow.text[start:end], start, page.width)
+            answer = _Answer(text[start:end], start, page.width)
             lines += answer.lines()
             fitted |= answer.fitted
         else:
-            lines.append(Line(Prefix(), [Piece(flow.text[start:end], kind, start, start)]))
+            lines.append(Line(Prefix(), [Piece(text[start:end], kind, start, start)]))
     page.fill(lines, fitted=fitted)
     return page
 
@@ -53,17 +54,17 @@ def pages_of(flows: Iterable[Flow], width: int) -> list[Page]:
     return [page_of(flow, width) for flow in flows]
 
 
-def _stretches(flow: Flow) -> Iterator[tuple[int, int, int]]:
-    """Start, end and kind of what is drawn in one way. `TEXT` is what the model says."""
+def _stretches(flow: Flow, size: int) -> Iterator[tuple[int, int, int]]:
+    """Start, end and kind of what is drawn in one way, up to `size`. `TEXT` is what the model says."""
     begin, last = 0, TEXT
     for start, end, kind in flow.stretches():
         drawn = TEXT if kind in _SPOKEN else FOLD if kind == FOLD else TEXT | THOUGHT
-        if drawn != last and end > start:
+        if drawn != last and start < min(end, size):
             if start > begin:
                 yield begin, start, last
             begin, last = start, drawn
-    if len(flow.text) > begin:
-        yield begin, len(flow.text), last
+    if size > begin:
+        yield begin, size, last
 
 
 @dataclass

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from types import FrameType
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pygments.lexers.python import PythonLexer
 from rich.cells import cell_len
 
 from spectui.ui.transcript.blocks import FOLD, KINDS, TEXT, THOUGHT
@@ -64,6 +66,15 @@ def test_code_has_a_frame_and_colours_and_keeps_its_blanks() -> None:
     ]  # fmt: skip
     assert ("def", "keyword") in kinds(page, 2)
     assert {("'a'", "string"), ("# why", "comment")} <= {*kinds(page, 3)}
+
+
+def test_a_lexer_that_fails_and_an_unknown_language_leave_code_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(lexer: PythonLexer, code: str) -> None:
+        raise AttributeError(code)
+
+    monkeypatch.setattr(PythonLexer, "get_tokens_unprocessed", fails)
+    for language in ("python", "no such language", "\\x"):
+        assert drawn(laid(f"```{language}\n1\n```")) == [f"╭ {language}", "│ 1", "╰─"]
 
 
 def test_a_line_of_code_is_wrapped_within_its_frame() -> None:
@@ -188,3 +199,16 @@ def test_what_is_between_two_places_of_a_page_is_a_part_of_the_source(
         and page.text[page.offset_of(offset)] == text[offset]
     ):
         assert page.begins(page.offset_of(offset)) <= offset < page.ends(page.offset_of(offset) + 1)
+
+
+def test_a_reply_may_go_on_while_it_is_laid_out() -> None:
+    class Grows(Flow):
+        def stretches(self) -> Iterator[tuple[int, int, int]]:
+            for number, each in enumerate(super().stretches()):
+                yield each
+                self.append([(f"\n- {number}", KINDS.index("bonus"))])
+
+    flow = Grows(40)
+    flow.append([("# a", TEXT), ("\nb", FOLD), ("\nc", TEXT)])
+    page = page_of(flow, 40)
+    assert drawn(page) == ["a", "b", "c"] and not page.stands_for(flow)
