@@ -8,8 +8,11 @@ result is stored per build and CPU.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,6 +33,9 @@ FURTHER = ("Q5_K", "Q2_K", "Q3_K", "IQ4_NL", "IQ4_XS")
 BATCHES = (1, 2, 8)
 
 _BOUND_S = 120
+
+_ROOM = 4 << 20
+"""Bytes, more than any file of the self-test has: where a disk has less behind a failure, it was full."""
 
 _KILLED, _TERMINATED = 9, 15
 """Signals of a system that is short of memory, or shuts down."""
@@ -100,7 +106,11 @@ def _find() -> tuple[SelfTest, bool]:
         slow = 0 if fast == 0 else _ends("plain", lines)
         own = 0 if slow or not identity() else _ends("own", lines)
     except OSError as error:
-        raise SpectuiError(f"The self-test of llama.cpp cannot write temporary files: {error.strerror}.") from error
+        place = error.filename or tempfile.gettempdir()
+        raise SpectuiError(
+            f"The self-test of llama.cpp cannot write temporary files ({place}: {error.strerror}): make "
+            "room there, or set TMPDIR."
+        ) from error
     lasts = slow == 0 and all(code == 0 or _crashed(code) for code in (fast, own))
     return SelfTest(extra_buffers=fast == 0, ok=slow == 0, lines=lines, own=own == 0), lasts
 
@@ -122,6 +132,8 @@ def _ends(mode: str, lines: list[str]) -> int | None:
         with suppress(subprocess.TimeoutExpired):
             done = subprocess.run(command, capture_output=True, text=True, timeout=_BOUND_S, stdin=subprocess.DEVNULL)
             code, out = done.returncode, done.stdout
+        if code and shutil.disk_usage(scratch).free < _ROOM:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.path.dirname(scratch))
     tried = ", ".join(out.splitlines()) or "nothing"
     if code == 0:
         end = f"works ({tried})"

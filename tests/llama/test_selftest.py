@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from spectui import paths
+from spectui.errors import SpectuiError
 from spectui.kernels.plugin import Unusable
 from spectui.llama import library, selftest
 from spectui.llama.cpu import plugin
@@ -112,6 +114,18 @@ def test_a_verdict_that_nothing_works_is_not_stored(monkeypatch: pytest.MonkeyPa
     assert not selftest.run().ok
     assert remembered() == []
     assert selftest.run().ok
+
+
+def test_a_full_disk_is_not_blamed_on_the_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    children(monkeypatch, FAILS, FAILS)
+    monkeypatch.setattr(selftest.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(selftest.shutil, "disk_usage", lambda where: SimpleNamespace(free=1 << 12))
+    with pytest.raises(
+        SpectuiError, match=r"cannot write temporary files \(.*: No space left on device\): make room"
+    ) as error:
+        selftest.run()
+    assert str(tmp_path) in str(error.value)
+    assert remembered() == []
 
 
 @pytest.mark.parametrize("program", [KILLED, FAILS])
