@@ -49,8 +49,8 @@ class Knobs:
         "--drafter", choices=("auto", "model", "mtp", "suffix", "off"), section="speculation",
     )  # fmt: skip
     policy: str = setting(
-        "auto", "how long drafts are: what pays (auto), draft-max and p-min (fixed), or expected value (profile)",
-        "--policy", choices=("auto", "fixed", "profile"), section="speculation",
+        "auto", "how long drafts are: what pays (auto), draft-max and p-min (fixed), or expected value (expected)",
+        "--policy", choices=("auto", "fixed", "expected"), section="speculation",
     )  # fmt: skip
     draft_max: int = setting(
         16, "most tokens drafted in a round", "--draft-max", "--spec-draft-n-max", "--draft-n",

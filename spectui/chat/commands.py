@@ -67,10 +67,10 @@ CHAT = (
     Command("stop", "Stop", "Stop the reply, or the loading", "escape", shown=True),
     Command("interrupt", "Stop", "Stop the reply; where text is selected, copy it", "ctrl+c"),
     Command("colours", "Tokens", "See replies as tokens in the colours of their origins, or as text", "f2", shown=True),
-    Command("ghosts", "Ghosts", "Show drafted tokens that were rejected", "f3", shown=True),
+    Command("rejected", "Rejected", "Show drafted tokens that were rejected", "f3", shown=True),
     Command("inspect", "Inspect", "Put a cursor on the tokens: where each came from", "f4", "token", "[NUMBER]",
             "where a token of the last reply came from; alone: the last", shown=True),
-    Command("regenerate", "Again", "Answer the last prompt once more", "ctrl+r", "regenerate", shown=True),
+    Command("regenerate", "Regenerate", "Answer the last prompt once more", "ctrl+r", "regenerate", shown=True),
     Command("new-chat", "New", "Begin a new chat", "ctrl+n", "new", shown=True),
     Command("without-draft", "No draft", "Go on with the target alone", "ctrl+d", "nodraft", shown=True),
     Command("load", "Load again", "Try to load the models once more", "ctrl+l", "load", "[TARGET [DRAFT]]",
@@ -78,15 +78,16 @@ CHAT = (
     # Alt+M comes first, because Ctrl+L loads again after a failed load.
     Command("models", "Models", "Choose target and draft out of the files on this machine", "alt+m,ctrl+l", "models", "[WORDS]",
             "list the models of this machine, and which can draft for which", shown=True),
-    Command("measure", "Best settings", "Find the best settings for the loaded models", "alt+r"),
-    Command("go-on", "Go on", "Go on with the last conversation", "ctrl+o", shown=True),
-    Command("safe-way", "Safe way", "Load the models in the way that asks least of llama.cpp", "ctrl+s", "safe", shown=True),
+    Command("best-settings", "Best settings", "Find the best settings for the loaded models", "alt+r"),
+    Command("last-chat", "Last chat", "Open the last conversation again", "ctrl+o", shown=True),
+    Command("safe-mode", "Safe mode", "Load the models in the way that asks least of llama.cpp", "ctrl+s", "safe", shown=True),
     Command("conversations", "Chats", "List, search, rename and delete conversations", "f12,alt+c", "chats", "[WORDS]",
             "list the conversations, or those that have these words", shown=True),
     Command("open", "Open", "Go on with a conversation of the list", slash="open", arguments="NUMBER"),
     Command("rename", "Rename", "Give a conversation of the list another title", slash="rename", arguments="NUMBER TITLE"),
     Command("delete", "Delete", "Delete a conversation of the list, on disk too", slash="delete", arguments="NUMBER yes"),
-    Command("compare", "A/B", "Decode the last prompt again without drafts, and measure", "f5", "compare", shown=True),
+    Command("measure-reply", "Measure", "Measure this reply: decode the last prompt again without drafts", "f5", "measure",
+            shown=True),
     Command("export", "Export", "Write the conversation to a file: Markdown, or JSON with origins and figures", "alt+x",
             "export", "[NAME]", "write this conversation to a file here: Markdown, or with .json origins and figures"),
 )  # fmt: skip
@@ -142,12 +143,12 @@ COMMANDS: Mapping[str, Command] = {each.id: each for group in GROUPS.values() fo
 SLASH: Mapping[str, Command] = {each.slash: each for each in COMMANDS.values() if each.slash}
 """By the name behind a slash."""
 
-LAST_LINE = ("send", "models", "new-chat", "conversations", "stop", "without-draft", "load", "go-on", "safe-way", "help",
-             "quit", "panel", "page", "compare", "inspect", "regenerate", "ghosts", "colours")  # fmt: skip
+LAST_LINE = ("send", "models", "new-chat", "conversations", "stop", "without-draft", "load", "last-chat", "safe-mode", "help",
+             "quit", "panel", "page", "measure-reply", "inspect", "regenerate", "rejected", "colours")  # fmt: skip
 """The keys on the window's last line, most important first, because a narrow window has room for a few. Others follow."""
 
 
 def in_sentence(identity: str) -> str:
     """What the command of this id is called in a sentence of the plain chat."""
-    otherwise = {"stop": "Ctrl+C", "go-on": "/continue", "models": "/load TARGET DRAFT"}
+    otherwise = {"stop": "Ctrl+C", "last-chat": "/continue", "models": "/load TARGET DRAFT"}
     return otherwise.get(identity) or f"/{COMMANDS[identity].slash}"

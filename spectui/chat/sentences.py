@@ -159,8 +159,8 @@ def crash_advice(setup: Setup, *, offer: bool, held: bool, details: bool) -> str
     """
     safe = f" (weights as they are, no flash attention, f16 cells, context {safe_setup(setup).ctx_size})"
     ways = [
-        "{go-on} goes on with the conversation." if offer else "",
-        f"{{safe-way}} loads the models the safe way{safe if details else ''}." if setup.model else "",
+        "{last-chat} opens the conversation again." if offer else "",
+        f"{{safe-mode}} loads the models in safe mode{safe if details else ''}." if setup.model else "",
         "{load} loads them as before." if held else "",
     ]
     return " ".join(filter(None, ways))

@@ -39,7 +39,7 @@ class StopReason(str, Enum):
 
 ReasonKind = Literal[
     "draft", "measuring", "no room", "draft full", "strict", "budget", "unread", "uncertain", "unlikely", "no match",
-    "p-min", "draft-min", "drafter off", "profile", "server drafts nothing", "server found nothing", "server does not tell",
+    "p-min", "draft-min", "drafter off", "expected", "server drafts nothing", "server found nothing", "server does not tell",
 ]  # fmt: skip
 
 
@@ -47,7 +47,7 @@ class Reason(NamedTuple):
     """Why a policy drafted what it drafted in a round. The window words it.
 
     draft: `kept` of at most `limit` tokens were sent; auto expects `gain` times plain decoding's speed, others leave it None.
-    profile: the same by the profile policy, `gain` in tokens per second.
+    expected: the same by the policy expected, `gain` in tokens per second.
     measuring: what a plain pass costs is not known yet. no room: the context, the reply's limit or draft-max leaves none.
     draft full: the draft model's own context, of `limit` tokens, has no room for this text.
     strict: not even a pass over two rows is bit-equal to plain decoding's. drafter off: the knob says so.

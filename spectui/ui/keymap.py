@@ -16,7 +16,8 @@ _MODIFIERS = {"alt", "ctrl", "hyper", "meta", "shift", "super"}
 _EARLIER = {
     "preset": "profile", "save-preset": "save-profile", "switch.previous": "choice.previous", "switch.next": "choice.next",
     "switch.default": "choice.default", "system.keep": "system.use", "page.positions": "page.rounds",
-    "page.time": "page.details", "page.knobs": "page.settings", "page.ab": "compare",
+    "page.time": "page.details", "page.knobs": "page.settings", "page.ab": "measure-reply",
+    "compare": "measure-reply", "measure": "best-settings", "ghosts": "rejected", "go-on": "last-chat", "safe-way": "safe-mode",
 }  # fmt: skip
 """Earlier names of actions, which a configuration file may still have."""
 _KEYS = {each.value.rpartition("+")[2] for each in Keys} | {*KEY_NAME_REPLACEMENTS.values()}

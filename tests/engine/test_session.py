@@ -68,7 +68,7 @@ def plain_text(plain: Opened) -> str:
 
 
 @pytest.mark.parametrize("drafter", ["auto", "suffix", "model"])
-@pytest.mark.parametrize("policy", ["auto", "profile"])
+@pytest.mark.parametrize("policy", ["auto", "expected"])
 def test_text_is_the_same_for_every_drafter_and_policy(pair: Opened, plain_text: str, drafter: str, policy: str):
     knobs = Knobs(temperature=0.7, seed=11, predict=32, drafter=drafter, policy=policy)
     assert ask(pair[0], knobs, SNAKE).text == plain_text

@@ -74,7 +74,7 @@ def test_what_is_exported_and_imported_again_is_the_same_profile(
         values["draft_min"] = 0
     # The file has settings of its own, which the profile overrides or not.
     path = tmp_path / "config.toml"
-    path.write_text('[models]\nctx-size = 999\nsystem = "mine"\n[speculation]\ndraft-max = 30\npolicy = "profile"\n')
+    path.write_text('[models]\nctx-size = 999\nsystem = "mine"\n[speculation]\ndraft-max = 30\npolicy = "expected"\n')
     before = loaded(path, name, values)
     text = WRITTEN[form]([(name, exported(before, name))])
     (found,) = FORMATS[form].read(text, None).profiles

@@ -79,7 +79,7 @@ def test_a_round_is_seen_while_the_device_computes_the_next_pass():
     assert target.log == ["submitted", "computed", *middle, "seen"]
 
 
-@pytest.mark.parametrize("policy", ["fixed", "auto", "profile"])
+@pytest.mark.parametrize("policy", ["fixed", "auto", "expected"])
 def test_the_rounds_are_those_of_a_target_that_computes_at_once(policy: str):
     """The policy learns from a round before the next one, although it is recorded later."""
     knobs = replace(KNOBS, policy=policy)

@@ -74,7 +74,7 @@ def drafting(request: pytest.FixtureRequest) -> Iterator[Callable[[ToyModel], Dr
         each.close()
 
 
-@pytest.mark.parametrize("policy", ["fixed", "auto", "profile"])
+@pytest.mark.parametrize("policy", ["fixed", "auto", "expected"])
 @pytest.mark.parametrize("drafter", ["model", "auto"])
 @pytest.mark.parametrize("length", range(7))
 def test_a_draft_model_stops_at_the_end(drafting, policy: str, drafter: str, length: int):
@@ -89,7 +89,7 @@ def test_a_draft_model_stops_at_the_end(drafting, policy: str, drafter: str, len
 
 
 @pytest.mark.parametrize("drafter", ["suffix", "auto"])
-@pytest.mark.parametrize("policy", ["fixed", "auto", "profile"])
+@pytest.mark.parametrize("policy", ["fixed", "auto", "expected"])
 def test_a_repetition_stops_at_the_end(drafter: str, policy: str):
     """The reply was given twice before, and each time the next turn followed it."""
     words = list(range(20, 50))

@@ -96,10 +96,10 @@ def test_keys_are_mapped_by_the_configuration(tmp_path: Path) -> None:
 
 
 async def test_a_sentence_names_the_key_that_a_person_has(make_app: Make) -> None:
-    app = make_app(keymap={"compare": "ctrl+b", "load": "f6"})
+    app = make_app(keymap={"measure-reply": "ctrl+b", "load": "f6"})
     async with app.run_test():
         assert (
-            with_keys(app, "{compare}, {newline} and {stop}; {no such thing}")
+            with_keys(app, "{measure-reply}, {newline} and {stop}; {no such thing}")
             == "Ctrl+B, Ctrl+J and Esc; {no such thing}"
         )
         assert key_of(app, "panel") == "“Panel” in the palette", "its key was given to another"
@@ -109,7 +109,7 @@ async def test_a_sentence_names_the_key_that_a_person_has(make_app: Make) -> Non
 
 async def test_what_the_window_says_names_mapped_keys(window: Window, engine: FakeEngine) -> None:
     async with window(
-        keymap={"compare": "f9", "policy": "f5", "new-chat": "alt+n", "stop": "f11", "save-profile": "alt+z"},
+        keymap={"measure-reply": "f9", "policy": "f5", "new-chat": "alt+n", "stop": "f11", "save-profile": "alt+z"},
         size=(120, 40),
         notifications=True,
     ) as (app, pilot):

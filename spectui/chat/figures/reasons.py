@@ -21,7 +21,7 @@ def worded(reason: Reason, knobs: Knobs) -> str:
         if reason.confidence is not None:
             end = f": the next is at {_number(reason.confidence)}, under p-min {knobs.p_min:.2f}"
         return f"drafting {reason.kept} of {reason.limit}{end}"
-    if reason.kind == "profile":
+    if reason.kind == "expected":
         return f"drafting {reason.kept} of {reason.limit}: expected value {_number(reason.gain, 0)} t/s"
     if reason.kind == "measuring":
         return "measuring what a plain pass costs"

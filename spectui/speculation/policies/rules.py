@@ -10,7 +10,7 @@ from spectui.speculation.policies.plan import Draft
 from spectui.speculation.records import Reason, ReasonKind
 
 _LOOKAHEAD = 5
-"""Tokens behind the best length that the profile rule considers."""
+"""Tokens behind the best length that the expected-value rule considers."""
 
 
 class Rule(NamedTuple):
@@ -52,7 +52,7 @@ def _fixed_sends(draft: Draft, knobs: Knobs, asked: bool) -> tuple[int, Reason]:
     return length, Reason(kind, length, draft.limit, confidence=draft.refused)
 
 
-def _profile(draft: Draft) -> tuple[int, float, float, list[float]]:
+def _expected(draft: Draft) -> tuple[int, float, float, list[float]]:
     """The best length, its value, the chance of the whole draft, and the target's tokens per second by draft length.
 
     All or nothing: a draft of k tokens is worth the chance that all are accepted times the target's speed at k + 1 tokens.
@@ -66,24 +66,24 @@ def _profile(draft: Draft) -> tuple[int, float, float, list[float]]:
     return best, value, chance, speeds
 
 
-def _profile_goes_on(draft: Draft, waits: bool) -> bool:
-    best, value, chance, speeds = _profile(draft)
+def _expected_goes_on(draft: Draft, waits: bool) -> bool:
+    best, value, chance, speeds = _expected(draft)
     length, drafting = len(draft.tokens), draft.rounds.drafting
     price = drafting[-1] - drafting[-2]  # the author's: the ratio of the two models' speeds
     longer = range(length + 1, min(draft.limit, best + _LOOKAHEAD) + 1)
     return best == length or any(chance * (speeds[n] - price * (n - length)) > value for n in longer)
 
 
-def _profile_sends(draft: Draft, knobs: Knobs, asked: bool) -> tuple[int, Reason]:
-    best, value, _, _ = _profile(draft)
+def _expected_sends(draft: Draft, knobs: Knobs, asked: bool) -> tuple[int, Reason]:
+    best, value, _, _ = _expected(draft)
     length = min(best + 1, len(draft.tokens))
-    return length, Reason("profile" if length else "no match", length, draft.limit, value)
+    return length, Reason("expected" if length else "no match", length, draft.limit, value)
 
 
 RULES = {
     "auto": Rule(_auto_goes_on, _auto_sends),
     "fixed": Rule(lambda draft, waits: True, _fixed_sends),
-    "profile": Rule(_profile_goes_on, _profile_sends),
+    "expected": Rule(_expected_goes_on, _expected_sends),
 }
-"""auto: the length of the greatest value. fixed: draft-max, draft-min and p-min as llama.cpp means them. profile: the
+"""auto: the length of the greatest value. fixed: draft-max, draft-min and p-min as llama.cpp means them. expected: the
 expected-value rule of llama.cpp's discussion #10466, as its author last stated it."""

@@ -250,7 +250,7 @@ def without_effect(knobs: Knobs) -> frozenset[str]:
         return frozenset(("policy", "draft_max", "draft_min", "p_min"))
     return {
         "auto": frozenset(("p_min",)),
-        "profile": frozenset(("p_min", "draft_min")),
+        "expected": frozenset(("p_min", "draft_min")),
     }.get(knobs.policy, frozenset())
 
 

@@ -25,8 +25,8 @@ from spectui.ui.screen.replies import Replies
 NO_MODEL = "This is a replay: no model is loaded, so nothing can be asked or turned. spectui chat begins a chat."
 
 _NEED_A_MODEL = (
-    "regenerate", "continue", "compare", "edit", "messages", "system", "new-chat", "go-on", "conversations", "models",
-    "measure", "load", "without-draft", "safe-way", "devices", "drafter", "policy", "profile", "save-profile", "reset",
+    "regenerate", "continue", "measure-reply", "edit", "messages", "system", "new-chat", "last-chat", "conversations", "models",
+    "best-settings", "load", "without-draft", "safe-mode", "devices", "drafter", "policy", "profile", "save-profile", "reset",
 )  # fmt: skip
 """Commands of the chat that a replay does not have."""
 

@@ -347,7 +347,7 @@ def test_after_a_crash_a_person_is_offered_the_safe_way_and_the_conversation(tmp
                 interactive=True, journal=Journal(file), crash=died(PAIR), offer=last(file))  # fmt: skip
     assert chat.aside.startswith(
         "spectui died while decoding with target.gguf and draft.gguf. It said: GGML_ASSERT(x) failed. The log is"
-        " /state/died.log. /continue goes on with the conversation. /safe loads the models the safe way. /load loads them"
+        " /state/died.log. /continue opens the conversation again. /safe loads the models in safe mode. /load loads them"
         " as before.\nNo model can answer yet"
     )
     assert "Going on with: first" in chat.aside

@@ -25,15 +25,15 @@ COMMAND_OF = {
     "help": "help", "quit": "quit",
     "drop": "drop", "undo": "undo", "undrop": "undrop",
     "new-chat": "new", "regenerate": "regenerate", "edit": "edit", "editor": "editor", "continue": "continue",
-    "go-on": "continue", "messages": "messages", "messages.choose": "back", "system": "system", "copy-code": "code",
+    "last-chat": "continue", "messages": "messages", "messages.choose": "back", "system": "system", "copy-code": "code",
     "reading.copy": "code",
     "conversations": "chats", "conversations.open": "open", "conversations.rename": "rename",
     "conversations.delete": "delete", "conversations.new": "new", "export": "export",
     "drafter": "set", "policy": "set", "slider.default": "set", "choice.default": "set", "profile": "profile", "think": "think",
     "save-profile": "save", "reset": "reset", "models": "models", "models.choose": "load", "load": "load",
-    "without-draft": "nodraft", "safe-way": "safe", "devices": "devices", "pick-device": "devices",
+    "without-draft": "nodraft", "safe-mode": "safe", "devices": "devices", "pick-device": "devices",
     "placement": "placement",
-    "page.now": "stats", "page.settings": "set", "compare": "compare", "inspect": "token",
+    "page.now": "stats", "page.settings": "set", "measure-reply": "measure", "inspect": "token",
 }  # fmt: skip
 """What an action of the window is called here."""
 
@@ -41,11 +41,11 @@ WITHOUT = {
     "it is a line, and how lines are typed": {"send", "newline"},
     "it is the terminal's, as Ctrl+C and Ctrl+Z": {"stop", "interrupt", "suspend"},
     "it is a program of its own: spectui tune": {
-        "measure", "measure.begin", "measure.stop", "measure.use", "measure.save",
+        "best-settings", "measure.begin", "measure.stop", "measure.use", "measure.save",
     },
     "it steers a replay, which is a window": {"pause", "faster", "slower", "step"},
     "it is drawing": {
-        "colours", "ghosts", "read", "thinking", "theme", "panel", "page", "page.rounds", "page.details", "page.machine",
+        "colours", "rejected", "read", "thinking", "theme", "panel", "page", "page.rounds", "page.details", "page.machine",
         "page-up", "page-down", "reading.close", "reading.thinking", "reading.before", "reading.after",
     },
     "it answers a question that is not asked here": {
@@ -285,7 +285,7 @@ def test_shares_of_gpus_are_chosen():
 
 
 def test_the_reply_is_decoded_again_without_drafts_and_compared():
-    chat = Chat("/compare", "hello", "/compare", "/set", "more")
+    chat = Chat("/measure", "hello", "/measure", "/set", "more")
     plain, after = chat.engine.turned[1:3]
     assert (plain.drafter, plain.predict, after) == ("off", 5, Knobs())
     assert "Measured: 1.00 times as fast, 12.5 tokens a second with drafts and 12.5 without.\n" in chat.out
@@ -295,19 +295,19 @@ def test_the_reply_is_decoded_again_without_drafts_and_compared():
     differs = (
         'The text differs: token 1 is "You" with drafts, "x" without, perhaps a near-tie with this seed\'s noise, .950'
     )
-    assert differs in Chat("plain", "/compare").out
+    assert differs in Chat("plain", "/measure").out
 
 
 def test_what_was_written_otherwise_is_not_compared():
     for change in ("/load /models/z.gguf", "/system Be brief."):
-        chat = Chat("hello", change, "/compare", "/regenerate", "/compare")
+        chat = Chat("hello", change, "/measure", "/regenerate", "/measure")
         assert len(chat.engine.generates) == 3
         assert chat.aside.startswith("The last reply used another model") and chat.aside.count("\n") == 1
         assert "The text is identical" in chat.out
-    assert len(Chat("hello", "/nodraft", "/compare").engine.generates) == 2
+    assert len(Chat("hello", "/nodraft", "/measure").engine.generates) == 2
 
 
-@pytest.mark.parametrize("command", ["/compare", "/continue", "/regenerate"])
+@pytest.mark.parametrize("command", ["/measure", "/continue", "/regenerate"])
 def test_what_needs_a_model_says_that_there_is_none(command: str):
     chat = Chat("stop", "/load missing", command, interactive=True)
     assert chat.aside.splitlines()[-1] == "No model can answer yet: /load TARGET DRAFT chooses one."

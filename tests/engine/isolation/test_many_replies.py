@@ -30,7 +30,7 @@ def asked(numbers: Random) -> Iterator[tuple[Knobs, str]]:
             min_p=numbers.choice((0.0, 0.05)),
             seed=numbers.randrange(2**30),
             predict=numbers.choice((4, 12, 24)),
-            policy=numbers.choice(("fixed", "auto", "profile")),
+            policy=numbers.choice(("fixed", "auto", "expected")),
             drafter=numbers.choice(("model", "auto", "suffix", "off")),
             draft_max=numbers.choice((0, 1, 3, 8, 48)),
             p_min=numbers.choice((0.0, 0.5)),

@@ -81,7 +81,7 @@ def guess_of(drafter: AheadDrafter) -> int:
     return drafter.job.found[0].id
 
 
-@pytest.mark.parametrize("policy", ["fixed", "auto", "profile"])
+@pytest.mark.parametrize("policy", ["fixed", "auto", "expected"])
 @pytest.mark.parametrize("drafter", ["model", "auto"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("seed", [1, 2])
@@ -111,7 +111,7 @@ def test_the_text_does_not_depend_on_knobs_turned_meanwhile(ahead, temperature: 
     for stop in (3, 7, None):
         turned = [
             replace(
-                knobs, policy=numbers.choice(("fixed", "auto", "profile")), drafter=numbers.choice(("model", "auto")),
+                knobs, policy=numbers.choice(("fixed", "auto", "expected")), drafter=numbers.choice(("model", "auto")),
                 draft_max=numbers.choice((0, 1, 4, 16)), p_min=numbers.choice((0.0, 0.5)),
             )
             for _ in range(60)

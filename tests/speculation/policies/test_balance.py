@@ -103,7 +103,7 @@ def test_an_accident_counts_as_little_more_than_what_was_planned(draft_s: float,
     assert learned(outcome(DRAFTED, draft_s, verify_s, 2), strategy) == pytest.approx(0.6, abs=0.2)
 
 
-@pytest.mark.parametrize("policy", ["fixed", "profile"])
+@pytest.mark.parametrize("policy", ["fixed", "expected"])
 def test_what_another_policy_loses_is_a_persons_wish(policy: str):
     found = learned(outcome(DRAFTED, 0.2, 1.2, 2, policy=policy), Strategy(None, COSTS))
     assert found == pytest.approx(0.0)

@@ -85,7 +85,7 @@ def test_a_draft_model_that_nobody_asks_reads_nothing(drafter: str):
     assert not reads(pair()[0], Knobs(drafter=drafter))
 
 
-@pytest.mark.parametrize(("policy", "read"), [("auto", False), ("fixed", True), ("profile", True)])
+@pytest.mark.parametrize(("policy", "read"), [("auto", False), ("fixed", True), ("expected", True)])
 def test_a_prompt_whose_reading_would_not_pay_is_left_unread(policy: str, read: bool):
     """Not where a person asks for drafts of a certain length."""
     found, _ = pair()

@@ -36,7 +36,7 @@ def reply(strategy: Strategy, knobs: Knobs = KNOBS) -> list[Round]:
         reason = round.reason
         assert reason is not None
         sent = len(round.drafted) - sum(token.fate == "ignored" for token in round.drafted)
-        assert (reason.kind in ("draft", "profile")) == bool(sent)
+        assert (reason.kind in ("draft", "expected")) == bool(sent)
         assert reason.kept == sent
         assert worded(reason, knobs).startswith("drafting " if sent else ("not drafting: ", "measuring "))
     return rounds
@@ -67,7 +67,7 @@ def test_measuring_is_the_first_round_of_a_pair_that_was_not_measured_and_no_oth
     assert worded(reasons(rounds)[0], KNOBS) == "measuring what a plain pass costs"
 
 
-@pytest.mark.parametrize("policy", ["auto", "fixed", "profile"])
+@pytest.mark.parametrize("policy", ["auto", "fixed", "expected"])
 def test_no_room_is_a_replys_last_token_and_draft_max_0(policy: str):
     knobs = Knobs(policy=policy, temperature=0.9, predict=1)
     assert kinds(reply(strategy(), knobs)) == {"no room"}
@@ -75,7 +75,7 @@ def test_no_room_is_a_replys_last_token_and_draft_max_0(policy: str):
     assert cause(Reason("no room"), knobs) == "there is no room for a draft"
 
 
-@pytest.mark.parametrize("policy", ["auto", "fixed", "profile"])
+@pytest.mark.parametrize("policy", ["auto", "fixed", "expected"])
 @pytest.mark.parametrize("drafter", ["model", "auto"])
 @pytest.mark.parametrize("short", [1, len(PROMPT) - 4, -4])
 def test_draft_full_is_where_the_draft_models_own_context_is_full(policy: str, drafter: str, short: int):
@@ -92,11 +92,11 @@ def test_draft_full_is_where_the_draft_models_own_context_is_full(policy: str, d
         "draft full",
         "no room",
         "draft",
-        "profile",
+        "expected",
     }
 
 
-@pytest.mark.parametrize("policy", ["auto", "fixed", "profile"])
+@pytest.mark.parametrize("policy", ["auto", "fixed", "expected"])
 @pytest.mark.parametrize(("longest", "strict"), [(0, True), (1, False), (None, False)])
 def test_strict_is_where_no_pass_over_two_rows_is_allowed(policy: str, longest: int | None, strict: bool):
     found = strategy(0.0001, {1: 0.01, 17: 0.012})
@@ -209,7 +209,7 @@ def test_unread_is_where_the_model_does_not_read_the_text():
     )
 
 
-@pytest.mark.parametrize("policy", ["auto", "fixed", "profile"])
+@pytest.mark.parametrize("policy", ["auto", "fixed", "expected"])
 def test_no_match_is_where_only_repetitions_are_drafted_and_there_are_none(policy: str):
     for knobs, draft in (
         (Knobs(drafter="suffix"), True),
@@ -248,7 +248,7 @@ def test_draft_min_names_how_many_were_drafted():
         assert cause(round.reason, knobs) == f"{len(round.drafted)} drafted, under draft-min 3"
 
 
-@pytest.mark.parametrize("policy", ["auto", "fixed", "profile"])
+@pytest.mark.parametrize("policy", ["auto", "fixed", "expected"])
 def test_drafter_off_is_the_knob(policy: str):
     rounds = reply(strategy(), Knobs(drafter="off", policy=policy, predict=5))
     assert kinds(rounds) == {"drafter off"}
@@ -256,8 +256,8 @@ def test_drafter_off_is_the_knob(policy: str):
 
 
 def test_profile_says_the_speed_that_was_expected():
-    knobs = Knobs(policy="profile", drafter="model", temperature=0.9, seed=2, predict=30)
-    said = [each for each in reasons(reply(strategy(noise=0.0), knobs)) if each.kind == "profile"]
+    knobs = Knobs(policy="expected", drafter="model", temperature=0.9, seed=2, predict=30)
+    said = [each for each in reasons(reply(strategy(noise=0.0), knobs)) if each.kind == "expected"]
     assert said and all(each.gain is not None and each.gain >= 100 for each in said)
     assert (
         worded(said[0], knobs) == f"drafting {said[0].kept} of {said[0].limit}: expected value {said[0].gain:.0f} t/s"

@@ -210,7 +210,7 @@ async def test_the_page_of_details_has_four_plots_with_axes_and_only_the_convers
         (Knobs(drafter="model"), {"draft_problem": "The draft has another vocabulary."}, "another vocabulary"),
         (Knobs(policy="fixed"), {"has_draft": True}, "reaches p-min 0.75"),
         (Knobs(policy="fixed", drafter="suffix"), {"has_draft": True}, "nothing here stood"),
-        (Knobs(policy="profile"), {}, "nothing here stood in the conversation before; no draft model"),
+        (Knobs(policy="expected"), {}, "nothing here stood in the conversation before; no draft model"),
         (Knobs(), {"has_draft": True, "n_context": 4095, "n_ctx": 4096}, "context is nearly full"),
         (Knobs(policy="fixed", draft_min=8), {"n_context": 4090, "n_ctx": 4096}, "context is nearly full"),
         (Knobs(), {"has_draft": True, "draft_failed": True}, "draft model failed"),

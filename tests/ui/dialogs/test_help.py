@@ -54,17 +54,17 @@ async def test_a_small_window_shows_a_dozen_keys_at_once(window: Window) -> None
         await paste(pilot, "decode the last")
         await wait_until(pilot, lambda: len(lines(app)) == 2)
         assert lines(app)[1].endswith("…")
-        assert "Decode the last prompt again without drafts, and measure" in screen_text(app), "whole, below"
+        assert "Measure this reply: decode the last prompt again without drafts" in screen_text(app), "whole, below"
 
 
 async def test_keys_are_shown_as_they_are_mapped_with_the_name_to_map(window: Window) -> None:
-    async with window(keymap={"ghosts": "alt+f9", "send": "f11"}, size=(120, 40)) as (app, pilot):
+    async with window(keymap={"rejected": "alt+f9", "send": "f11"}, size=(120, 40)) as (app, pilot):
         await helped(pilot)
-        assert any(line.split()[:2] == ["Alt+F9", "Ghosts"] for line in lines(app))
+        assert any(line.split()[:2] == ["Alt+F9", "Rejected"] for line in lines(app))
         assert not any(line.split()[:1] == ["F3"] for line in lines(app))
         assert any("F11 sends." in line for line in lines(app))
         await paste(pilot, "alt+f9")
-        await wait_until(pilot, lambda: "in [ui.keys]: ghosts" in screen_text(app))
+        await wait_until(pilot, lambda: "in [ui.keys]: rejected" in screen_text(app))
 
 
 async def test_what_stands_on_the_screen_is_explained(window: Window) -> None:

@@ -34,7 +34,7 @@ async def test_choices_act_at_once_by_hand_key_and_palette(window: Window, engin
         commands = {command.title: command for command in app.get_system_commands(app.screen)}
         commands["Policy: profile"].callback()
         commands["Drafter: model"].callback()
-        assert engine.knobs == Knobs(policy="profile", drafter="model")
+        assert engine.knobs == Knobs(policy="expected", drafter="model")
 
 
 async def test_keys_of_the_choices_can_be_mapped_and_are_answered_where_the_panel_is_hidden(
@@ -69,7 +69,7 @@ async def test_what_has_no_effect_is_dimmed_and_can_still_be_moved(window: Windo
     [
         (Knobs(policy="fixed"), set()),
         (Knobs(policy="auto"), {"p_min"}),
-        (Knobs(policy="profile"), {"p_min", "draft_min"}),
+        (Knobs(policy="expected"), {"p_min", "draft_min"}),
         (Knobs(policy="fixed", drafter="off"), {"policy", "draft_max", "draft_min", "p_min"}),
     ],
 )

@@ -97,7 +97,7 @@ async def test_the_safe_way_is_there_until_models_are_loaded(
 ) -> None:
     app = make_app(crash=Crash("loading", PAIR, 0.0, tmp_path / "log", ""))
     async with app.run_test(size=(120, 40)) as pilot:
-        await wait_until(pilot, lambda: "loads the models the safe way" in shown(app))
+        await wait_until(pilot, lambda: "loads the models in safe mode" in shown(app))
         assert "ctrl+s" in app.screen.active_bindings
         await pilot.press("ctrl+l")
         await wait_until(pilot, lambda: engine.loads)

@@ -50,6 +50,6 @@ def _token(chat: Chat, rest: str) -> None:
 
 RUN: dict[str, Run] = {
     "stats": _stats,
-    "compare": _compare,
+    "measure": _compare,
     "token": _token,
 }

@@ -20,8 +20,8 @@ class ComparePage(Page):
     HELP = """\
 ## A/B
 
-**{compare}** decodes the last prompt again without drafts, with the same seed: the speed-up is measured, not estimated, and
-the two texts are compared token by token. The plain text is written below and forgotten; the conversation keeps the first.
+**{measure-reply}** decodes the last prompt again without drafts, with the same seed: the speed-up is measured, not estimated,
+and the two texts are compared token by token. The plain text is written below and forgotten; the conversation keeps the first.
 """
 
     DEFAULT_CSS = """

@@ -25,7 +25,7 @@ class NowPage(Page):
 ## Now
 
 **t/s**: tokens per second, over the last 3 seconds while a reply is written, afterwards over the whole reply. **plain** is
-decoding without drafts: how much faster this is, is estimated from this reply's passes until {compare} has measured it.
+decoding without drafts: how much faster this is, is estimated from this reply's passes until {measure-reply} has measured it.
 
 Each column is one of the latest rounds: as high as it has accepted tokens; **▁** all were rejected, **·** nothing was drafted.
 **a pass**: tokens for each pass of the target; 1 without drafts.
@@ -40,7 +40,7 @@ Below: what is drafted just now, or why nothing is. The other figures are on {pa
     def build_lines(self) -> list[Line]:
         """The lines for the latest figures."""
         figures, width = self.figures, self.size.width
-        first = speed(figures, key_of(self.app, "compare"))
+        first = speed(figures, key_of(self.app, "measure-reply"))
         if figures.state != "ready" or figures.draft_max_flag or cells(first) > width:  # it cannot be measured now
             first = speed(figures)
         return [first, _rounds(figures, width), *why(figures, width)]
