@@ -62,4 +62,4 @@ def note(screen: ChatScreen, chosen: Remembered) -> None:
         return
     chosen.set("tokens", screen.transcript.show_tokens)
     chosen.set("panel", not screen.has_class("-no-panel"))
-    chosen.set("page", screen.panel.page)
+    chosen.set("page", screen.panel.chosen_page)

@@ -31,12 +31,12 @@ from typing import Any
 
 from spectui.cli import main as spectui
 from spectui.measure.quiet import Stolen
-from tests.helpers.terminal import Terminal
+from tests.helpers.terminal import Terminal, demo_flags
 
 AS_CHAT = "--as-chat"
 """This program is the chat: the next argument is the nice value, the others are spectui's."""
 
-CHAT = ("-t", "1", "--temp", "0", "-n", "2000", "--policy", "fixed", "--drafter", "model")
+CHAT = (*demo_flags(), "-t", "1", "--temp", "0", "-n", "2000", "--policy", "fixed", "--drafter", "model")
 
 
 def prompt_row(terminal: Terminal) -> str:

@@ -32,7 +32,7 @@ from spectui.cli.options import Command, configuration, setting_options
 from spectui.engine import demo, worker
 from spectui.engine.events import Event, Finished, Loaded, Message, RoundDone
 from spectui.measure.quiet import Stolen, busy
-from tests.helpers.terminal import Terminal
+from tests.helpers.terminal import Terminal, demo_flags
 
 PROMPT = "Write a long story about a lighthouse keeper and the sea."
 FIXED = ("--temp", "0", "--policy", "fixed", "--drafter", "model", "--draft-max", "8", "--p-min", "0.4")
@@ -115,7 +115,7 @@ def be(side: str, arguments: list[str]) -> None:
     engine.deque = Recorder  # type: ignore[assignment,attr-defined]
     # On waking the driver would set up a terminal that is as it was, and lose what has been typed.
     TerminalDriver._sigcont_application = lambda *_: None  # type: ignore[method-assign]
-    root.main(["chat", *arguments])
+    root.main(["chat", *demo_flags(), *arguments])
 
 
 class Side:

@@ -12,7 +12,7 @@ import time
 from statistics import median
 
 from spectui.measure.quiet import Stolen, busy
-from tests.helpers.terminal import Terminal
+from tests.helpers.terminal import Terminal, demo_flags
 
 SIGN = b"sk something"
 """What stands in the empty box, behind the cursor."""
@@ -21,7 +21,7 @@ SIGN = b"sk something"
 def start(arguments: list[str]) -> float:
     """Seconds of one start."""
     begun = time.perf_counter()
-    with Terminal("chat", "--no-history", *arguments, emulated=False) as terminal:
+    with Terminal("chat", "--no-history", *demo_flags(), *arguments, emulated=False) as terminal:
         terminal.wait("the window", lambda: SIGN in terminal.raw)
         seconds = time.perf_counter() - begun
         terminal.press("ctrl+q")

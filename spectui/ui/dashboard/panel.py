@@ -63,7 +63,8 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def __init__(self, knobs: Knobs, setup: Setup, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._page = FIGURES
+        self.chosen_page = FIGURES
+        """The page that was chosen."""
         self._double = False
         self._fixed: frozenset[str] = frozenset()
         self._idle: frozenset[str] = frozenset()
@@ -134,19 +135,19 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     @property
     def page(self) -> str:
-        """The page that was chosen. A window with room for two has the figures on the left in any case, and then it is the
-        page on the right."""
-        return BESIDE if self._double and self._page == FIGURES else self._page
+        """The page that is seen. A window with room for two has the figures on the left in any case, and then it is the page on
+        the right."""
+        return BESIDE if self._double and self.chosen_page == FIGURES else self.chosen_page
 
     def on_resize(self) -> None:
         """Show one page or two, as the window has room."""
         if self._double != self.screen.has_class("-double"):
             self._double = not self._double
-            self.show_page(self._page)
+            self.show_page(self.chosen_page)
 
     def show_page(self, page: str) -> None:
         """Show this page; in a wide window beside the figures."""
-        self._page = page
+        self.chosen_page = page
         self._show_parts()
         self._keep_focus(self.focus_page)
 
@@ -214,7 +215,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         """Begin a new conversation."""
         self.compare.show(None)
         self.plain.clear()
-        self.show_page(FIGURES if self._page == MEASURED else self._page)
+        self.show_page(FIGURES if self.chosen_page == MEASURED else self.chosen_page)
 
     def show_knobs(self, knobs: Knobs) -> None:
         """Show the knobs' values, and dim knobs without effect."""

@@ -26,8 +26,8 @@ async def test_the_first_page_is_three_lines_with_one_estimate_and_the_knobs_tha
         rest = "·▃█ 80 % accepted, 2.3 a pass model: drafting 3 of 16, expected to pay"
         await wait_until(pilot, lambda: seen_of(page).strip() == f"{first} {rest}")
         engine.finish()
-        measure = "14.0 t/s 1.4x plain (estimated; F5 measures)"
-        await wait_until(pilot, lambda: seen_of(page).strip() == f"{measure} {rest}")
+        first, rest = first.replace("estimated", "estimated; F5 measures"), rest.replace("model:", "last round:")
+        await wait_until(pilot, lambda: seen_of(page).strip() == f"{first} {rest}")
 
         def knobs() -> list[str]:
             controls = app.screen.query("#choices > *, #sliders > *")
@@ -94,3 +94,11 @@ def test_why_is_one_sentence_on_two_lines() -> None:
     rounds = rounds_of(lambda e: e.emit_round(plain="a", reason=dear), knobs=Knobs())
     said = text_of(why(figures_of(rounds, has_draft=True), 46))
     assert said == ["no drafts: draft costs 0.45 of a target pass,", "needs 0.92 accepted, expects 0.61"]
+
+
+def test_at_the_end_of_a_reply_the_reason_is_not_that_its_last_token_has_no_room() -> None:
+    rounds = rounds_of(
+        lambda e: e.emit_round(*"abc", bonus="d", reason=Reason("draft", 3, 16, 1.4)),
+        lambda e: e.emit_round(plain="a", reason=Reason("no room")),
+    )
+    assert text_of(why(figures_of(rounds, has_draft=True), 46)) == ["last round: drafting 3 of 16, expected to pay", ""]

@@ -33,7 +33,7 @@ class MachinePage(Page):
 ## Machine
 
 Memory and use of each GPU (NVML, or what ggml says) and of the host; the columns behind are the last two minutes. Below, the
-devices: **{devices}**, arrows and Space move a model to another one.
+devices: **{devices}**, arrows and Enter pick those for the models.
 """
 
     DEFAULT_CSS = """

@@ -86,17 +86,17 @@ def strip(rounds: Sequence[Round]) -> Line:
 
 
 def why(figures: Figures, width: int) -> list[Line]:
-    """What is drafted, or why nothing is: one sentence on two lines."""
-    rounds = figures.rounds
+    """What is drafted, or was at the end, or why nothing is: one sentence on two lines."""
     if said := why_no_drafts(figures):
-        style = "value"
-    elif rounds and rounds[-1].reason is not None:
-        sources = " + ".join(dict.fromkeys(token.source for token in rounds[-1].drafted))
-        said = f"{sources}: " * bool(sources) + worded(rounds[-1].reason, rounds[-1].knobs)
-        style = "value" if figures.live else "label"
-    else:
+        return [[(line, "value")] for line in two_lines(said, width)]
+    told = [round for round in figures.rounds if round.reason is not None]
+    # A reply's last token always has no room for a draft.
+    last = next((each for each in reversed(told) if each.reason and each.reason.kind != "no room"), None)
+    if last is None or last.reason is None:
         return []
-    return [[(line, style)] for line in two_lines(said, width)]
+    sources = " + ".join(dict.fromkeys(token.source for token in last.drafted)) if figures.live else "last round"
+    said = f"{sources}: " * bool(sources) + worded(last.reason, last.knobs)
+    return [[(line, "value" if figures.live else "label")] for line in two_lines(said, width)]
 
 
 def two_lines(text: str, width: int) -> tuple[str, str]:
