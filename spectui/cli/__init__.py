@@ -141,7 +141,9 @@ def root(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    if all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
+    from spectui.cli.terminal import is_terminal
+
+    if is_terminal():
         chat = root.get_command(ctx, "chat")
         assert chat is not None
         with chat.make_context("chat", [], parent=ctx) as begun:

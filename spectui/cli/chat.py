@@ -23,7 +23,7 @@ from spectui.cli.options import (
     setting_options,
     unused_flags,
 )
-from spectui.cli.terminal import must_move_cursor
+from spectui.cli.terminal import is_terminal, must_draw
 from spectui.cli.tracing import trace_option, tracing
 from spectui.config import unknown_variables
 from spectui.errors import SpectuiError, UsageError
@@ -59,13 +59,10 @@ def command(
 ) -> None:
     """Open the chat in this terminal."""
     settings = configuration(profile, config_path, values)
-    terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     if plain and None in (sys.stdin, sys.stdout, sys.stderr):
         raise UsageError("spectui chat --plain needs standard input, output and error: one of them is closed.")
-    if not plain and not terminal and "TEXTUAL_DRIVER" not in os.environ:  # textual-serve draws in a browser
-        raise UsageError("spectui chat needs a terminal; for pipes and scripts there are --plain and spectui run.")
-    if not plain and terminal:
-        must_move_cursor()
+    if not plain:
+        must_draw("spectui chat", "; for pipes and scripts there are --plain and spectui run")
     if no_color:
         os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
     from spectui.chat.history.conversations import conversation_at_start
@@ -125,7 +122,15 @@ def command(
 
             ctx.exit(
                 chat(
-                    engine, setup, journal, resumed, catalogue, profiles, crash=crash, offer=offer, interactive=terminal
+                    engine,
+                    setup,
+                    journal,
+                    resumed,
+                    catalogue,
+                    profiles,
+                    crash=crash,
+                    offer=offer,
+                    interactive=is_terminal(),
                 )
             )
         keys, unmapped = keymap(settings.ui.keys)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from functools import partial
 from pathlib import Path
 
 import click
 
 from spectui.cli.options import Command, color_option
-from spectui.cli.terminal import must_move_cursor
+from spectui.cli.terminal import must_draw
 from spectui.errors import UsageError
 
 
@@ -29,11 +28,7 @@ def command(ctx: click.Context, /, file: Path, speed: float, no_color: bool) -> 
     if not SLOWEST <= speed <= FASTEST:
         raise UsageError(f"--speed must be between {SLOWEST:g} and {FASTEST:g}, not {speed:g}.")
     trace = Trace(file)
-    terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
-    if not terminal and "TEXTUAL_DRIVER" not in os.environ:  # textual-serve draws in a browser
-        raise UsageError("spectui replay needs a terminal.")
-    if terminal:
-        must_move_cursor()
+    must_draw("spectui replay")
     if no_color:
         os.environ["NO_COLOR"] = "1"
     from spectui import paths

@@ -25,6 +25,23 @@ def confirm(what: str, yes: bool, instead: str = "") -> None:
     click.confirm(f"{what}. Go on?", abort=True, err=True)
 
 
+def is_terminal() -> bool:
+    """Are standard input and output a terminal?"""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def must_draw(command: str, instead: str = "") -> None:
+    """Raise UsageError or Exit where this command's window cannot be drawn. `instead`: what to do there."""
+    if not is_terminal() and "TEXTUAL_DRIVER" in os.environ:  # textual-serve draws in a browser
+        return
+    if not is_terminal():
+        raise UsageError(f"{command} needs a terminal{instead}.")
+    if sys.stderr is None or not sys.stderr.isatty():  # Textual draws there
+        click.echo(f"spectui: {command} draws its window on standard error, which is no terminal here: leave out 2>.")
+        raise click.exceptions.Exit(UsageError.exit_code)
+    must_move_cursor()
+
+
 def must_move_cursor() -> None:
     """Raise UsageError where the terminal cannot move its cursor, so that nothing can be drawn: TERM=dumb, a typewriter."""
     name = os.environ.get("TERM", "")

@@ -35,6 +35,17 @@ def test_a_terminal_without_cursor_movement(name: str) -> None:
     assert child.exitstatus == 2
 
 
+@pytest.mark.parametrize("elsewhere", ["2>/dev/null", "2>&-"])
+def test_a_window_is_drawn_on_standard_error_alone(elsewhere: str) -> None:
+    child = pexpect.spawn("/bin/sh", ["-c", f"exec {sys.executable} -m spectui chat {elsewhere}"], timeout=60)
+    said = child.read().decode()
+    child.close()
+    assert said.strip() == (
+        "spectui: spectui chat draws its window on standard error, which is no terminal here: leave out 2>."
+    )
+    assert child.exitstatus == 2
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437"])
 def test_a_window_in_another_encoding(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable, value in (ASCII | {"PYTHONIOENCODING": encoding}).items():
