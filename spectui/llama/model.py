@@ -210,7 +210,7 @@ class Model:
     def template(self) -> str | None:
         """Its chat template (Jinja); None if it has none."""
         text = llama.llama_model_chat_template(self.handle, None)
-        return text.decode("utf-8", "replace") if text else None
+        return text.decode("utf-8", "replace") if text and text.strip() else None  # blanks are none, too
 
     @property
     def added_bos(self) -> list[int]:

@@ -41,11 +41,12 @@ def refused(directory: Path, template: str) -> str:
     return message
 
 
-def test_a_model_without_a_template_gets_chatml(tmp_path: Path):
+@pytest.mark.parametrize("template", [None, "", " \n"])
+def test_a_model_without_a_template_gets_chatml(tmp_path: Path, template: str | None):
     expected = (
         "".join(f"<|im_start|>{role}\n{content}<|im_end|>\n" for role, content in TALK) + "<|im_start|>assistant\n"
     )
-    assert rendered(tmp_path, None) == expected
+    assert rendered(tmp_path, template) == expected
 
 
 def test_smollm2s_template_is_used_and_names_become_single_tokens():
