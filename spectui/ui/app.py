@@ -282,7 +282,7 @@ class SpectuiApp(TerminalApp):
         from spectui.ui.textual_patches.palette import Palette
 
         if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(id="--command-palette"))
+            self.push_screen(Palette())
 
     def search_themes(self) -> None:
         """List the themes. The chosen one is applied at once."""
