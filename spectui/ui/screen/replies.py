@@ -9,7 +9,7 @@ from spectui.chat.comparison import Comparison
 from spectui.chat.sentences import BROUGHT_BACK, NO_TEXT
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.ui.dashboard.panel import MEASURED
-from spectui.ui.screen.welcome import Choices, Welcome
+from spectui.ui.screen.welcome import NUMBERS, Choices, Welcome
 from spectui.ui.widgets.slider import Slider
 
 if TYPE_CHECKING:
@@ -31,9 +31,12 @@ class Replies:
     def submit(self, text: str) -> None:
         """Send a prompt as soon as the engine is free."""
         screen = self._screen
-        if not text:
-            if screen.has_class("-empty"):
-                screen.query_one(Welcome).take()
+        if screen.has_class("-empty") and text in ("", *NUMBERS):
+            if text:
+                screen.prompt.remove_sent(text)
+            screen.query_one(Welcome).take(NUMBERS.index(text) if text else None)
+        elif not text:
+            return
         elif screen.session.state in ("no model", "failed"):
             if screen.prompt.keep_sent():
                 screen.say(NO_MODEL)

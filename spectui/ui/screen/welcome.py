@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Label, OptionList
@@ -66,26 +65,20 @@ def fitting(room: int) -> FirstPair:
 
 
 FILES, FETCH, DEMO = range(3)
+NUMBERS = ("1", "2", "3")
 STOPPED = "The download was stopped: choosing it again goes on from there."
 
 
 class Choices(OptionList):
-    """The ways to a model. A digit goes to one, Enter or a click takes it."""
+    """The ways to a model. Enter or a click takes one; its number and Enter in the prompt do so too."""
 
     HELP = """\
 ## Without a model
 
-Choose one of the ways with the arrows or its number, and Enter. Other text goes to the prompt, and Esc leads
-back. A model can be named at the start too: `spectui chat -m FILE`.
+Choose one of the ways with the arrows and Enter, or write its number and Enter. Other text goes to the prompt,
+and Esc leads back. A model can be named at the start too: `spectui chat -m FILE`.
 """
     BINDING_GROUP_TITLE = "ways to a model"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(str(1 + way), f"go({way})", "Go there", id=f"welcome.{1 + way}", show=False) for way in range(3)
-    ]
-
-    def action_go(self, way: int) -> None:
-        """Highlight this one."""
-        self.highlighted = way
 
 
 class Welcome(Vertical):
@@ -134,7 +127,7 @@ class Welcome(Vertical):
 
     def _hint(self, way: int, hint: str) -> None:
         words = ("choose a file", "fetch the pair that fits this machine", "the demo")[way]
-        said = Content.assemble((f"{1 + way}  ", MUTED), words, (f"   {hint}", MUTED))
+        said = Content.assemble((f"{NUMBERS[way]}  ", MUTED), words, (f"   {hint}", MUTED))
         self.query_one(Choices).replace_option_prompt_at_index(way, said)
 
     async def _look(self) -> None:

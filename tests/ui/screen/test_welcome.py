@@ -85,10 +85,10 @@ async def test_text_goes_to_the_prompt_is_kept_and_esc_leads_back(engine: FakeEn
     app = window(engine, tmp_path)
     async with app.run_test(size=(100, 30)) as pilot:
         choices = await listed(pilot, "none where other programs keep theirs")
-        await pilot.press("h", "enter")
+        await pilot.press("3", "h", "enter")
         await wait_until(pilot, lambda: notified(app))
         assert "chooses one" in notified(app)[0]
-        assert app.screen.prompt.text == "h"  # type: ignore[attr-defined]
+        assert app.screen.prompt.text == "3h"  # type: ignore[attr-defined]
         await pilot.press("escape")
         await wait_until(pilot, lambda: choices.has_focus)
 
