@@ -223,7 +223,7 @@ def test_llama_cpp_ends_the_process_while_decoding(how: str, number: int, words:
         terminal.press("ctrl+o")
         terminal.wait("the conversation", lambda: counted_to(terminal) and "spectui ended here" in terminal.text)
         terminal.press("ctrl+s")
-        terminal.wait("the models", lambda: "ready" in terminal.text)
+        terminal.wait("the models", lambda: "ctx " in terminal.text)
         ask(terminal, "go on")
         terminal.wait("the next reply", lambda: len(last().messages) == 4 and last().messages[3].text)
         terminal.press("ctrl+q")
@@ -235,7 +235,7 @@ def test_llama_cpp_ends_the_process_while_decoding(how: str, number: int, words:
     assert words in log.read_text()
 
     with scripted() as terminal:
-        terminal.wait("a start like any other", lambda: "ready" in terminal.text)
+        terminal.wait("a start like any other", lambda: "ctx " in terminal.text)
         assert "died" not in terminal.text
 
 
@@ -255,13 +255,13 @@ def test_llama_cpp_ends_the_process_while_loading() -> None:
     with scripted("chat", "-m", "/models/other.gguf") as terminal:
         terminal.wait(
             "other models, loaded, and what happened",
-            lambda: "ready" in terminal.text and "died while loading target with assert.gguf." in one_line(terminal),
+            lambda: "ctx " in terminal.text and "died while loading target with assert.gguf." in one_line(terminal),
         )
 
 
 def test_a_run_that_lives_is_left_alone() -> None:
     with writing(), scripted() as other:
-        other.wait("a start like any other", lambda: "ready" in other.text)
+        other.wait("a start like any other", lambda: "ctx " in other.text)
         assert "died" not in other.text
         assert len(left_behind()) == 2
 

@@ -31,7 +31,7 @@ def test_one_prompt_on_the_real_engine(tmp_path: Path) -> None:
 def test_a_window(tmp_path: Path) -> None:
     model = str(write_model(tmp_path / "model.gguf"))
     with Terminal("chat", "-m", model, "-md", model, *TINY, module=HOOKED) as terminal:
-        terminal.wait("the window", lambda: "Ask something" in terminal.text and "ready" in terminal.text)
+        terminal.wait("the window", lambda: "Ask something" in terminal.text and "ctx " in terminal.text)
         terminal.type("hello\r")
         terminal.wait(
             "a token of the reply", lambda: re.search(r"▌(accepted|bonus|plain) +[1-9]", terminal.text) is not None

@@ -32,7 +32,7 @@ async def test_choices_act_at_once_by_hand_key_and_palette(window: Window, engin
         await wait_until(pilot, lambda: "‹ off ›" in screen_text(app))
         assert "‹ fixed ›" not in screen_text(app), "without a drafter no policy acts"
         commands = {command.title: command for command in app.get_system_commands(app.screen)}
-        commands["Policy: profile"].callback()
+        commands["Policy: expected"].callback()
         commands["Drafter: model"].callback()
         assert engine.knobs == Knobs(policy="expected", drafter="model")
 
