@@ -377,7 +377,7 @@ async def test_keys_can_be_remapped(window: Window, engine: FakeEngine) -> None:
 async def test_the_palette_has_every_action(window: Window) -> None:
     async with window() as (app, _):
         titles = {command.title for command in app.get_system_commands(app.screen)}
-        assert {"Stop", "Tokens", "Ghosts", "Panel", "Devices", "Again", "New", "Theme", "Quit"} <= titles
+        assert {"Stop", "Tokens", "Rejected", "Panel", "Devices", "Regenerate", "New", "Theme", "Quit"} <= titles
         assert "No draft" not in titles
 
 

@@ -82,15 +82,15 @@ async def test_from_one_gpu_to_another_in_one_load_whose_plan_is_seen_first(wind
     setup = replace(PAIR, device="CUDA0", tensor_split="1")
     async with window(setup, size=(120, 40), plan=plan) as (app, pilot):
         await pilot.press("f7", "down", "enter", "down", "enter")
-        await wait_until(pilot, lambda: "not loaded yet: Alt+D" in screen_text(app))
+        await wait_until(pilot, lambda: "Not loaded" in screen_text(app) and "Alt+D" in screen_text(app))
         assert len(engine.loads) == 1
         await pilot.press("alt+d")
         await wait_until(pilot, lambda: "on CUDA1: 3 of 24 GB." in screen_text(app))
         await pilot.press("enter")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
-        assert engine.loads[1] == planned[0] == replace(setup, device="CUDA1", tensor_split="")
+        assert engine.loads[1] == planned[-1] == replace(setup, device="CUDA1", tensor_split="")
         engine.finish_loading()
-        await wait_until(pilot, lambda: "not loaded yet" not in screen_text(app))
+        await wait_until(pilot, lambda: "Not loaded" not in screen_text(app))
 
 
 async def test_picked_devices_are_left_with_escape_and_by_picking_back(make_app: Make, engine: FakeEngine) -> None:
@@ -100,12 +100,12 @@ async def test_picked_devices_are_left_with_escape_and_by_picking_back(make_app:
         await load(pilot, engine)
         for back in ("escape", "enter"):
             await pilot.press("f7", "down", "enter")
-            await wait_until(pilot, lambda: "not loaded yet" in screen_text(app))
+            await wait_until(pilot, lambda: "Not loaded" in screen_text(app))
             engine.report_devices(CPU, GPU)
             await wait_until(pilot, lambda: not engine.events)
-            assert "not loaded yet" in screen_text(app), "the memory's figures do not undo it"
+            assert "Not loaded" in screen_text(app), "the memory's figures do not undo it"
             await pilot.press(back)
-            await wait_until(pilot, lambda: "not loaded yet" not in screen_text(app))
+            await wait_until(pilot, lambda: "Not loaded" not in screen_text(app))
         await pilot.press("alt+d")
         await wait_until(pilot, lambda: isinstance(app.screen, PlacementScreen))
         assert app.screen.line == "" and len(engine.loads) == 1
