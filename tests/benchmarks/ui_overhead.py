@@ -28,7 +28,7 @@ from typing import Any
 import click
 
 from spectui.cli import root
-from spectui.cli.options import Command, configuration, setting_options
+from spectui.cli.options import ENGINE, Command, configuration, setting_options
 from spectui.engine import demo, worker
 from spectui.engine.events import Event, Finished, Loaded, Message, RoundDone
 from spectui.measure.quiet import Stolen, busy
@@ -95,7 +95,7 @@ class RecordingWorker(worker.Worker):
 
 
 @click.command("bare", cls=Command)
-@setting_options("ui")
+@setting_options(*ENGINE, "ui")
 def bare(profile: str | None, config_path: Path | None, **values: Any) -> None:
     """The engine alone: it answers whenever a line comes in."""
     settings = configuration(profile, config_path, values)
