@@ -78,13 +78,16 @@ def heads_beside(target: str) -> str | None:
     """
     file = Path(target).expanduser()
     try:
-        named = [
-            each for each in file.parent.glob("*.gguf") if "mtp" in each.name.casefold() and each.name != file.name
-        ]
+        named = [each for each in file.parent.glob("*.gguf") if lies_beside(file, each)]
         found = smaller_drafts(read_header(file), [read_header(each) for each in sorted(named)]) if named else []
     except OSError:
         return None
     return next((each.path for each in found if each.only_heads), None)
+
+
+def lies_beside(target: Path, heads: Path) -> bool:
+    """Whether a file of heads is in the target's directory, under a name by which it is found unasked."""
+    return heads.parent == target.parent and "mtp" in heads.name.casefold() and heads.name != target.name
 
 
 def drafting_heads(target: str, draft: str | None) -> str | None:

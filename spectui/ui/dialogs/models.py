@@ -22,7 +22,7 @@ from textual.worker import get_current_worker
 from spectui.chat.figures.format import UNKNOWN, count, size
 from spectui.engine.loading.plan import PlanInWords
 from spectui.gguf_files.catalogue import ModelCatalogue
-from spectui.gguf_files.compatibility import Match, drafts_for, match, smaller_drafts
+from spectui.gguf_files.compatibility import Match, drafts_for, lies_beside, match, smaller_drafts
 from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
@@ -225,11 +225,9 @@ class ModelsScreen(ListWindow[Setup]):
             return ("There is no GGUF file where llama.cpp, LM Studio, Hugging Face and Ollama keep theirs; --models-dir names "
                     "more directories.")  # fmt: skip
         if self._chosen_id == NO_DRAFT and self._target is not None:
-            beside = [each for each in drafts_for(self._target, list(self._found.values())) if each.only_heads]
-            own = "goes on alone"
-            if self._target.heads:
-                own = "drafts with its own heads"
-            elif any(Path(each.path).parent == Path(self._target.path).parent for each in beside):
+            target, drafts = self._target, smaller_drafts(self._target, list(self._found.values()))
+            own = "drafts with its own heads" if target.heads else "goes on alone"
+            if any(each.only_heads and lies_beside(Path(target.path), Path(each.path)) for each in drafts):
                 own = "drafts with the heads beside it"
             return f"The target {own}; the conversation's own repetitions are drafted too."
         header = self._found.get(self._chosen_id or "")
