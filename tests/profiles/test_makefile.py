@@ -1,4 +1,4 @@
-"""Makefiles as people write them, and sections and scripts of which nothing can be a profile."""
+"""Makefiles as people write them, and sections and scripts that give no profile."""
 
 from __future__ import annotations
 

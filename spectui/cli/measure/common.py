@@ -28,7 +28,7 @@ UNEVEN_SPEEDS = "The machine is busy ({other}): speeds will be too low, and unev
 
 
 def prompt_options(default: str) -> Callable[[Decorated], Decorated]:
-    """Give a command `--prompts`, of which these are the default, and `-f`."""
+    """Give a command `--prompts`, with these as the default, and `-f`."""
     names = click.option("--prompts", "names", metavar="NAME,...", help=f"built-in prompts (default {default})")
     file = click.option(
         "-f", "--file", "prompt_file", type=click.Path(path_type=Path), metavar="FILE",

@@ -194,7 +194,7 @@ class _Reader(Ways):
         return None
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Variables of which only a run can tell the values from here on."""
+        """These variables are unknown from here on: only a run can tell their values."""
         for name in names:
             self.scope.set(name, unknown(f"${name}"))
 

@@ -19,7 +19,7 @@ from spectui.ui.widgets.line_widget import Line, cells, merged
 
 
 class NowPage(Page):
-    """Three lines, the last of which may take two. An unknown figure is a dash."""
+    """Three lines; the last one may wrap. An unknown figure is a dash."""
 
     HELP = """\
 ## Now
