@@ -157,7 +157,7 @@ def test_the_machine_page_shows_what_the_server_counts_and_a_failed_reply_can_be
         in_window(scenario, server)
 
 
-def test_probabilities_are_asked_for_while_the_ghosts_or_the_inspector_are_on():
+def test_probabilities_are_asked_for_while_rejected_drafts_or_the_inspector_are_shown():
     async def scenario(app: SpectuiApp, pilot: Pilot[None], server: ScriptedServer) -> None:
         def asked() -> list[bool]:
             return ["logprobs" in body for body in server.bodies()]
@@ -167,9 +167,9 @@ def test_probabilities_are_asked_for_while_the_ghosts_or_the_inspector_are_on():
             await wait_until(pilot, lambda: len(asked()) == number and app.screen.session.state == "ready")
 
         await reply(1)
-        app.screen.reading.toggle_ghosts()
+        app.screen.reading.toggle_rejected()
         await reply(2)
-        app.screen.reading.toggle_ghosts()
+        app.screen.reading.toggle_rejected()
         await reply(3)
         app.screen.reading.toggle_inspection()
         await wait_until(pilot, lambda: app.screen.session.engine.looked_at)

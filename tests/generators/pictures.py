@@ -165,7 +165,7 @@ async def finished(pilot: Pilot[None], engine: FakeEngine) -> None:
     await shown(pilot, engine)
 
 
-async def ghosts(pilot: Pilot[None], engine: FakeEngine) -> None:
+async def rejected(pilot: Pilot[None], engine: FakeEngine) -> None:
     """What was rejected."""
     await chat(pilot, engine)
     await pilot.press("f3")
@@ -229,7 +229,7 @@ async def draw(file: Path, scene: Scene, size: tuple[int, int] = (120, 40), them
 
 def main() -> None:
     """Draw the README's, or with a directory all."""
-    scenes: tuple[Scene, ...] = (chat, ghosts, inspect, details, turn, compare, models)
+    scenes: tuple[Scene, ...] = (chat, rejected, inspect, details, turn, compare, models)
     if not sys.argv[1:]:
         DOCS.mkdir(exist_ok=True)
         for scene in scenes:

@@ -354,7 +354,7 @@ async def test_markup_and_control_characters_are_text(window: Window, engine: Fa
         assert not {char for char in seen if (char != "\n" and ord(char) < 32) or 0x7F <= ord(char) < 0xA0}
 
 
-async def test_colours_and_ghosts_have_keys(window: Window, engine: FakeEngine) -> None:
+async def test_tokens_and_rejected_drafts_have_keys(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         write_reply(engine)

@@ -65,7 +65,7 @@ async def streaming(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: not engine.events)
 
 
-async def ghosts(pilot: Pilot[None], engine: FakeEngine) -> None:
+async def rejected(pilot: Pilot[None], engine: FakeEngine) -> None:
     await load(pilot, engine)
     await ask(pilot, "Write add.")
     await answer(pilot, engine)
@@ -114,7 +114,7 @@ async def load_failed(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: not engine.events)
 
 
-SCENES: list[Scene] = [empty, load_failed, streaming, ghosts, inspecting, comparing, choosing, measured]
+SCENES: list[Scene] = [empty, load_failed, streaming, rejected, inspecting, comparing, choosing, measured]
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)

@@ -49,7 +49,7 @@ RUN: Mapping[str, Callable[[ChatScreen], object]] = {
     "stop": lambda screen: screen.replies.stop(),
     "interrupt": _interrupt,
     "colours": lambda screen: screen.reading.toggle_tokens(),
-    "rejected": lambda screen: screen.reading.toggle_ghosts(),
+    "rejected": lambda screen: screen.reading.toggle_rejected(),
     "inspect": lambda screen: screen.reading.toggle_inspection(),
     "regenerate": lambda screen: screen.replies.regenerate(),
     "new-chat": lambda screen: screen.conversations.begin_new(),

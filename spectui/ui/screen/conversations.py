@@ -153,7 +153,7 @@ class Conversations:
         transcript = self._screen.transcript
         return DocumentReader(
             transcript.text_width, lambda note: re.sub("{[a-z-]+}", lambda found: keys[found[0]], note), progress,
-            ghosts=transcript.show_ghosts, show_thinking=transcript.show_thinking,
+            rejected=transcript.show_rejected, show_thinking=transcript.show_thinking,
         )  # fmt: skip
 
     def show_crash(self) -> None:

@@ -33,9 +33,9 @@ class Reading:
         for transcript in self._screen.query(Transcript):
             transcript.show_tokens = shown
 
-    def toggle_ghosts(self) -> None:
+    def toggle_rejected(self) -> None:
         """Show rejected drafts, or not."""
-        self._screen.transcript.show_ghosts = not self._screen.transcript.show_ghosts
+        self._screen.transcript.show_rejected = not self._screen.transcript.show_rejected
         self._look()
 
     def toggle_thinking(self) -> None:
@@ -73,7 +73,7 @@ class Reading:
 
     def _look(self) -> None:
         transcript = self._screen.transcript
-        self._screen.session.engine.looked_at = transcript.show_ghosts or transcript.inspected is not None
+        self._screen.session.engine.looked_at = transcript.show_rejected or transcript.inspected is not None
 
     def mark_round(self, round: Round | None) -> None:
         """Mark the round that was chosen on the panel."""

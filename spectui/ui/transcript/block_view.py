@@ -60,7 +60,7 @@ class BlockView(GrowingScrollView, can_focus=True):
         & > .transcript--correction { color: $origin-correction; text-style: bold underline; }
         & > .transcript--bonus { color: $origin-bonus; text-style: bold; }
         & > .transcript--plain { color: $origin-plain; text-style: italic; }
-        & > .transcript--ghost { color: $origin-rejected; text-style: strike; }
+        & > .transcript--rejected { color: $origin-rejected; text-style: strike; }
         & > .transcript--heading { color: $foreground; text-style: bold; }
         & > .transcript--user { color: $foreground; }
         & > .transcript--notice { color: $text-muted; text-style: italic; }
@@ -109,7 +109,7 @@ class BlockView(GrowingScrollView, can_focus=True):
 
     @property
     def text(self) -> str:
-        """All messages with their headings, without ghosts, notices and wrapping."""
+        """All messages with their headings, without rejected drafts, notices and wrapping."""
         return self._document.text
 
     def token_at(self, x: int, y: int) -> Token | None:
@@ -123,7 +123,7 @@ class BlockView(GrowingScrollView, can_focus=True):
         return (block, piece) if block and piece is not None else None
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text as it was written: rows of one line are joined, ghosts and indentation left out."""
+        """The selected text as it was written: rows of one line are joined, rejected drafts and indentation left out."""
         if not self.blocks:
             return None
         start, end = ((at.x, at.y) if at else None for at in (selection.start, selection.end))

@@ -19,7 +19,7 @@ KINDS = (
     "correction",
     "bonus",
     "plain",
-    "ghost",
+    "rejected",
     "heading",
     "user",
     "notice",
@@ -47,18 +47,19 @@ Those from `title` on are Markdown's: headings, inline marks (`stressed`: strong
 and what code consists of.
 """
 
-TEXT, GHOST, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD, DROPPED = (
-    KINDS.index(kind) for kind in ("text", "ghost", "heading", "user", "notice", "error", "cursor", "fold", "dropped")
+TEXT, REJECTED, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD, DROPPED = (
+    KINDS.index(kind)
+    for kind in ("text", "rejected", "heading", "user", "notice", "error", "cursor", "fold", "dropped")
 )
 THOUGHT = 0x80
 """Flag in a piece's kind: it is part of the model's thinking."""
-ASIDE = frozenset((GHOST, FOLD, DROPPED))
+ASIDE = frozenset((REJECTED, FOLD, DROPPED))
 """Kinds that are drawn within the conversation and are no part of its text."""
 ORIGINS = range(KINDS.index("accepted"), KINDS.index("plain") + 1)
 INDENT = 3
-_GHOST_SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
+_REJECTED_SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
 _NO_TEXT = "∅"
-"""Drawn for a ghost without text: a special token, such as the end of the reply."""
+"""Drawn for a rejected token without text: a special token, such as the end of the reply."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,8 +73,8 @@ class Block:
     is_reply: bool = False
     is_read: bool = False
     """The page is drawn, as soon as there is one."""
-    has_ghosts: bool = False
-    """The flow was written with ghosts."""
+    shows_rejected: bool = False
+    """The flow was written with rejected drafts."""
     indent: int = INDENT
     copied: bool = True
     mark: str = ""
@@ -82,7 +83,7 @@ class Block:
     rounds: PackedRounds = field(default_factory=PackedRounds)
     """The conversation's list of the rounds that made the text; empty for a text that no round made."""
     _indexes: array[int] = field(default_factory=lambda: array("b"))
-    """For each piece of the flow: the index of its token in the round; -1 if it is no token, such as a ghost."""
+    """For each piece of the flow: the index of its token in the round; -1 if it is none of the reply."""
     _starts: array[int] = field(default_factory=lambda: array("I"))
     """For each round: its first piece."""
     _run: tuple[int, int] = (0, 0)
@@ -90,7 +91,7 @@ class Block:
     _next: int = 0
     """The index that the next round has, if it is made without a pause."""
     has_rejected: bool = False
-    """Tokens were drafted and rejected, which can be shown as ghosts."""
+    """Tokens were drafted and rejected, which can be shown."""
     thinking: Thinking = field(default_factory=Thinking)
     folds: dict[int, Section] = field(default_factory=dict)
     """For each piece that is a heading: its section."""
@@ -99,7 +100,7 @@ class Block:
     _needs_newline: bool = False
     """The next text is below a folded heading, so a newline comes before it."""
 
-    def draw(self, round: Round, ghosts: bool) -> tuple[int, list[Section]]:
+    def draw(self, round: Round, rejected: bool) -> tuple[int, list[Section]]:
         """Draw the next of `rounds`. Returns the first changed row of the block, and sections of thinking that have ended."""
         number = len(self._starts)
         if round.index != self._next or not number:
@@ -107,17 +108,17 @@ class Block:
         self._next = round.index + 1
         self.has_rejected = self.has_rejected or bool(round.count("rejected"))
         closed = self.thinking.add(round)
-        return self._write(round, ghosts), closed
+        return self._write(round, rejected), closed
 
-    def rewritten(self, width: int, ghosts: bool) -> Block:
-        """A copy with all rounds written again, with or without ghosts, and thinking folded as now. It decodes all rounds;
-        any thread may call it.
+    def rewritten(self, width: int, rejected: bool) -> Block:
+        """A copy with all rounds written again, with or without rejected drafts, and thinking folded as now. It decodes all
+        rounds; any thread may call it.
         """
         block = replace(
             self,
             flow=Flow(width),
             page=None,
-            has_ghosts=False,
+            shows_rejected=False,
             _indexes=array("b"),
             folds={},
             _starts=array("I"),
@@ -125,17 +126,17 @@ class Block:
             _needs_newline=False,
         )
         for round in self.rounds.between(0, len(self._starts)):
-            block._write(round, ghosts)
+            block._write(round, rejected)
         return block
 
-    def take_text(self, rewritten: Block, ghosts: bool) -> None:
+    def take_text(self, rewritten: Block, rejected: bool) -> None:
         """Take the text of a rewritten copy, and append the rounds that came since it was begun."""
         written = len(self._starts)
-        self.page, self.has_ghosts = rewritten.page, rewritten.has_ghosts
+        self.page, self.shows_rejected = rewritten.page, rewritten.shows_rejected
         self.flow, self.folds, self._indexes = rewritten.flow, rewritten.folds, rewritten._indexes
         self._starts, self._length, self._needs_newline = rewritten._starts, rewritten._length, rewritten._needs_newline
         for number in range(len(self._starts), written):
-            self._write(self.rounds[number], ghosts)
+            self._write(self.rounds[number], rejected)
 
     @property
     def undrawn(self) -> list[Round]:
@@ -202,11 +203,11 @@ class Block:
         shown = self.shown
         return shown.row_of(shown.offset_of(offset) if isinstance(shown, Page) else offset)
 
-    def _write(self, round: Round, ghosts: bool) -> int:
-        self.has_ghosts = self.has_ghosts or (ghosts and bool(round.count("rejected")))
+    def _write(self, round: Round, rejected: bool) -> int:
+        self.shows_rejected = self.shows_rejected or (rejected and bool(round.count("rejected")))
         self._starts.append(len(self._indexes))
         drawn: list[tuple[str, int]] = []
-        for text, kind, index in _pieces(round, ghosts):
+        for text, kind, index in _pieces(round, rejected):
             start = self._length
             self._length += len(text) if index >= 0 else 0
             section = self.thinking.at(start, self._length)
@@ -246,10 +247,10 @@ def index_at(blocks: Sequence[Block], row: int) -> int:
     return bisect_right(blocks, row, key=lambda block: block.top) - 1
 
 
-def _pieces(round: Round, ghosts: bool) -> Iterator[tuple[str, int, int]]:
+def _pieces(round: Round, rejected: bool) -> Iterator[tuple[str, int, int]]:
     """A round's texts, kinds and token indices. The rejected draft (-1) comes before the correction."""
-    rejected = [token.text for token in round.drafted if token.fate == "rejected"] if ghosts else []
-    struck = [(text.translate(_GHOST_SIGNS) or _NO_TEXT, GHOST, -1) for text in rejected]
+    texts = [token.text for token in round.drafted if token.fate == "rejected"] if rejected else []
+    struck = [(text.translate(_REJECTED_SIGNS) or _NO_TEXT, REJECTED, -1) for text in texts]
     for index, token in enumerate(round.tokens):
         if token.origin != "accepted":
             yield from struck

@@ -56,7 +56,7 @@ class Document:
         rounds: Iterable[Round],
         notes: Callable[[str], str],
         *,
-        ghosts: bool,
+        rejected: bool,
         show_thinking: bool,
     ) -> None:
         """Add a finished message of the conversation, its `index`th, with all its `rounds` and the line that says why it
@@ -64,24 +64,24 @@ class Document:
         before = len(self.blocks), len(self.messages)
         if message.role == "assistant":
             self.begin(message.model or message.role, is_reply=True, index=index)
-            self._add_rounds(message, rounds, ghosts, show_thinking)
+            self._add_rounds(message, rounds, rejected, show_thinking)
         if message.role != "assistant" or (message.content and not message.rounds):  # it has none, or they are damaged
             self.cut(*before)
             self.add_message(message.role, message.content, message.model or None, index)
         elif message.setup is not None and (note := notes(message.stop_note(to_drop=index > 2))):
             self.add_remark(note, NOTICE)
 
-    def _add_rounds(self, message: ChatMessage, rounds: Iterable[Round], ghosts: bool, show_thinking: bool) -> None:
+    def _add_rounds(self, message: ChatMessage, rounds: Iterable[Round], rejected: bool, show_thinking: bool) -> None:
         block = self.add_reply(message.rounds)
         if message.thinking:
             block.thinking.begin()
         folded = False
         for round in rounds:
-            for section in block.draw(round, ghosts)[1]:
+            for section in block.draw(round, rejected)[1]:
                 section.folded = not show_thinking
                 folded |= section.folded
         if folded:
-            block.take_text(block.rewritten(self.width, ghosts), ghosts)
+            block.take_text(block.rewritten(self.width, rejected), rejected)
 
     def cut(self, block: int, message: int) -> None:
         """Remove the blocks and messages from these on."""
@@ -143,13 +143,13 @@ class Document:
 
     @property
     def text(self) -> str:
-        """All messages with their headings, without ghosts, notices and wrapping."""
+        """All messages with their headings, without rejected drafts, notices and wrapping."""
         return "\n".join(block.flow.extract(skip=ASIDE) for block in self.blocks if block.copied)
 
     def text_between(self, start: tuple[int, int] | None, end: tuple[int, int] | None) -> str:
         """The text between two cells (x, y), the second excluded, as it was written; None: from the start, to the end.
 
-        Ghosts and indentation are left out, the rows of a line joined, and a page's marks there. There must be a block.
+        Rejected drafts and indentation are left out, rows of a line joined, and a page's marks there. There must be a block.
         """
         last_row = self.blocks[-1].top + self.blocks[-1].shown.height - 1
         first = min(start[1], last_row) if start else 0

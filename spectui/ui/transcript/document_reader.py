@@ -18,15 +18,17 @@ class DocumentReader:
         notes: Callable[[str], str],
         progress: Callable[[float], None],
         *,
-        ghosts: bool,
+        rejected: bool,
         show_thinking: bool,
     ) -> None:
         """`width`: cells of a row. `notes` inserts keys into a sentence. Any thread may call it, and `progress`."""
         self.document = Document(width)
         self.progress = progress
         self._notes = notes
-        self.ghosts, self.show_thinking = ghosts, show_thinking
+        self.rejected, self.show_thinking = rejected, show_thinking
 
     def show(self, index: int, message: ChatMessage, rounds: Iterator[Round]) -> None:
         """Add the message to the document."""
-        self.document.show(index, message, rounds, self._notes, ghosts=self.ghosts, show_thinking=self.show_thinking)
+        self.document.show(
+            index, message, rounds, self._notes, rejected=self.rejected, show_thinking=self.show_thinking
+        )

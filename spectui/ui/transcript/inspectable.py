@@ -193,7 +193,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
                 self.grow()
             else:
                 self._document.show(
-                    index, message, message.rounds, notes, ghosts=self.show_ghosts, show_thinking=self.show_thinking
+                    index, message, message.rounds, notes, rejected=self.show_rejected, show_thinking=self.show_thinking
                 )
         self._changed(first)
         self._turn()
@@ -208,11 +208,11 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
         self._messages += document.messages
         self._changed(0)
         self._turn()
-        if (read.ghosts, read.show_thinking) != (
-            self.show_ghosts,
+        if (read.rejected, read.show_thinking) != (
+            self.show_rejected,
             self.show_thinking,
         ):  # a person has pressed a key meanwhile
-            self.watch_show_ghosts()
+            self.watch_show_rejected()
             self.watch_show_thinking()
 
     def add_notice_above(self, text: str) -> None:

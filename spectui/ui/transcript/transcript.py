@@ -36,7 +36,7 @@ class Transcript(BlockView):
     show_tokens: reactive[bool] = reactive(False)
     """Draw finished replies as their tokens too, each in the style of its origin, and not as text."""
 
-    show_ghosts: reactive[bool] = reactive(False)
+    show_rejected: reactive[bool] = reactive(False)
     """Draw rejected drafted tokens at their positions. They are never part of the text."""
 
     show_thinking: reactive[bool] = reactive(False)
@@ -89,7 +89,7 @@ class Transcript(BlockView):
         block = self.blocks[self._reply]
         first, folded, rounds = block.flow.height, False, block.undrawn
         for round in rounds:
-            row, ended = block.draw(round, self.show_ghosts)
+            row, ended = block.draw(round, self.show_rejected)
             first = min(first, row)
             for section in ended:
                 # Do not fold it while a person reads further up.
@@ -163,8 +163,8 @@ class Transcript(BlockView):
         self.screen.clear_selection()
         self._turn()
 
-    def watch_show_ghosts(self) -> None:
-        """Draw tokens while ghosts are shown, and wrap the replies that have rejected drafts again."""
+    def watch_show_rejected(self) -> None:
+        """Draw tokens while rejected drafts are shown, and wrap the replies that have rejected drafts again."""
         self._turn()
         self._rewrite([block for block in self.blocks if block.has_rejected])
 
@@ -195,11 +195,11 @@ class Transcript(BlockView):
             self._turn()
 
     def _rewrite(self, blocks: Sequence[Block]) -> None:
-        """Write these replies again, with the present ghosts and folds: long ones in a worker thread."""
+        """Write these replies again, with rejected drafts and folds as they are now: long ones in a worker thread."""
         if not self._rewriting and sum(len(block.rounds) for block in blocks) <= REWRITTEN_AT_ONCE:
             place = self._place()
             for block in blocks:
-                block.take_text(block.rewritten(self.text_width, self.show_ghosts), self.show_ghosts)
+                block.take_text(block.rewritten(self.text_width, self.show_rejected), self.show_rejected)
             self._rewritten(blocks, place)
             return
         self._stale += [block for block in blocks if block not in self._stale]
@@ -209,13 +209,13 @@ class Transcript(BlockView):
 
     async def _rewrite_stale(self) -> None:
         while self._stale:
-            block, width, ghosts = self._stale.pop(0), self.text_width, self.show_ghosts
-            rewritten = await asyncio.to_thread(block.rewritten, width, ghosts)
+            block, width, rejected = self._stale.pop(0), self.text_width, self.show_rejected
+            rewritten = await asyncio.to_thread(block.rewritten, width, rejected)
             if width != self.text_width:  # the window has been resized meanwhile
                 rewritten.flow.rewrap(self.text_width)
             if block in self.blocks:
                 place = self._place()
-                block.take_text(rewritten, ghosts)
+                block.take_text(rewritten, rejected)
                 self._rewritten([block], place)
         self._rewriting = False
 
@@ -229,7 +229,7 @@ class Transcript(BlockView):
 
     def _is_read(self, block: Block) -> bool:
         """Whether a block should be drawn as text."""
-        tokens = self.show_tokens or self.show_ghosts or block.has_ghosts
+        tokens = self.show_tokens or self.show_rejected or block.shows_rejected
         return block.is_reply and not tokens and (self._reply is None or block is not self.blocks[self._reply])
 
     def _turn(self, pages: Mapping[Block, Page] = MappingProxyType({})) -> None:

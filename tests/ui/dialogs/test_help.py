@@ -94,7 +94,9 @@ async def test_a_window_over_the_chat_has_its_own_keys(window: Window, engine: F
         await pilot.press("alt+l")
         await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
         await helped(pilot)
-        assert any("Edit or branch" in line for line in lines(app)) and not any("Ghosts" in line for line in lines(app))
+        assert any("Edit or branch" in line for line in lines(app)) and not any(
+            "Rejected" in line for line in lines(app)
+        )
         await paste(pilot, "close")
         await pilot.press("enter")
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)

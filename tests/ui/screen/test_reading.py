@@ -97,7 +97,7 @@ async def test_a_reply_is_tokens_while_it_is_written_and_while_one_looks_at_toke
         await wait_until(pilot, lambda: not coloured())
 
 
-async def test_a_reply_without_rejected_drafts_is_text_too_after_it_was_written_beside_ghosts(
+async def test_a_reply_without_rejected_drafts_is_text_too_after_it_was_written_beside_rejected_ones(
     window: Window, engine: FakeEngine
 ) -> None:
     async with window(size=(120, 40)) as (_, pilot):

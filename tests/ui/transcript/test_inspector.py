@@ -149,7 +149,7 @@ async def test_the_round_of_the_token_is_marked_by_more_than_colour(make_app: Ma
         assert not any("▌" in line and "return a + b" in line for line in screen_text(app).splitlines())
 
 
-async def test_the_cursor_survives_ghosts_a_resize_and_a_new_chat(make_app: Make, engine: FakeEngine) -> None:
+async def test_the_cursor_survives_rejected_drafts_a_resize_and_a_new_chat(make_app: Make, engine: FakeEngine) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         transcript = await reply(pilot, engine)
@@ -188,13 +188,13 @@ async def test_a_token_long_past_is_told_of_as_when_it_was_new(window: Window, e
         assert "round 1" in screen_text(app)
 
 
-def _block(rounds: list[list[str]], width: int, ghosts: bool) -> Block:
+def _block(rounds: list[list[str]], width: int, rejected: bool) -> Block:
     block = Block(Flow(width))
     for index, texts in enumerate(rounds):
         tokens = tuple(Token(0, text, "accepted", "model", index, 0, 0.5, 0.5) for text in texts)
-        ghost = (DraftToken(0, "ghost", 0.5, "model", "rejected"),)
-        block.rounds.append(Round(index, 0, Knobs(), ghost, tokens, 0, 0, 0, 1))
-        block.draw(block.rounds[-1], ghosts)
+        drafted = (DraftToken(0, "never", 0.5, "model", "rejected"),)
+        block.rounds.append(Round(index, 0, Knobs(), drafted, tokens, 0, 0, 0, 1))
+        block.draw(block.rounds[-1], rejected)
     return block
 
 
@@ -205,9 +205,9 @@ def _block(rounds: list[list[str]], width: int, ghosts: bool) -> Block:
     st.integers(2, 20), st.booleans(),
 )  # fmt: skip
 def test_walking_visits_every_token_once_and_what_is_marked_is_its_text(
-    rounds: list[list[str]], width: int, ghosts: bool
+    rounds: list[list[str]], width: int, rejected: bool
 ) -> None:
-    block = _block(rounds, width, ghosts)
+    block = _block(rounds, width, rejected)
     cursor = TokenCursor([block])
     assert cursor.put_last()
     walked = [cursor.token]
@@ -216,7 +216,7 @@ def test_walking_visits_every_token_once_and_what_is_marked_is_its_text(
     assert walked[::-1] == [token for round in block.rounds for token in round.tokens]
     for piece in range(block.pieces):
         token = block.token_at(piece)
-        if token is None or not token.text:  # a ghost, or drawn as the cell in which it would stand
+        if token is None or not token.text:  # a rejected one, or drawn as the cell in which it would stand
             continue
         assert cursor.put(block, piece) and cursor.token == token
         drawn = ""

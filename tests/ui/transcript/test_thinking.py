@@ -165,7 +165,7 @@ async def test_the_cursor_skips_what_is_folded_and_goes_when_it_is_folded_away(
         await pilot.press("alt+t", "left")
         assert transcript.inspected.text == "</think>"
         await pilot.press("f3")
-        assert transcript.inspected.text == "</think>", "ghosts do not move it"
+        assert transcript.inspected.text == "</think>", "rejected drafts do not move it"
         await pilot.press("alt+t")
         assert transcript.inspected is None
 

@@ -47,7 +47,7 @@ def a_round(*accepted: str, last: tuple[str, Origin] | None = None, rejected: Se
 
 FOUR = (
     a_round(last=("one ", "plain")),
-    a_round("two ", last=("three ", "correction"), rejected=("ghost", "\n")),
+    a_round("two ", last=("three ", "correction"), rejected=("never", "\n")),
     a_round("four ", last=("five", "bonus")),
 )
 
@@ -112,6 +112,7 @@ async def test_slanted_is_what_is_rarer(window: Window, engine: FakeEngine) -> N
     async with window(size=(120, 40)) as (app, pilot):
         screen = app.screen
         assert isinstance(screen, ChatScreen)
+        screen.transcript.show_tokens = True
         await ask(pilot, "go")
         await answer(pilot, engine)
         legend = screen.query_one(Legend)
@@ -139,22 +140,22 @@ async def test_a_theme_repaints_what_stands() -> None:
         await wait_until(pilot, lambda: colour_of(transcript, "hello") != before)
 
 
-async def test_ghosts_stand_before_the_correction_and_never_in_the_text() -> None:
+async def test_rejected_drafts_stand_before_the_correction_and_never_in_the_text() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 8)) as pilot:
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
         transcript.append_rounds(FOUR[:2])
-        assert "ghost" not in rows(transcript)[1]
-        transcript.show_ghosts = True
+        assert "never" not in rows(transcript)[1]
+        transcript.show_rejected = True
         await pilot.pause()
         transcript.append_rounds([FOUR[2]])
-        assert rows(transcript)[1] == "   one two ghost⏎three four five█"
-        assert style_of(transcript, "ghost").strike
+        assert rows(transcript)[1] == "   one two never⏎three four five█"
+        assert style_of(transcript, "never").strike
         assert transcript.text == "qwen\none two three four five"
         assert transcript.get_selection(SELECT_ALL) == (transcript.text, "\n")
         assert transcript.token_at(INDENT + 9, 1) is None
-        transcript.show_ghosts = False
+        transcript.show_rejected = False
         await pilot.pause()
         assert rows(transcript)[1] == "   one two three four five█"
 
@@ -196,7 +197,7 @@ async def test_no_control_character_reaches_the_terminal(bad: str) -> None:
         transcript.add_message(f"us{bad}er", f"u{bad}v", name=f"n{bad}m")
         transcript.add_notice(f"w{bad}x")
         transcript.start_reply(f"q{bad}")
-        transcript.show_ghosts = True
+        transcript.show_rejected = True
         transcript.append_rounds([a_round(f"y{bad}", last=(f"z{bad}", "correction"), rejected=(f"g{bad}",))])
         # Split over tokens, the sequence must not come together again.
         for character in bad:

@@ -34,7 +34,7 @@ _SPOKEN = {TEXT, *ORIGINS}
 
 
 def page_of(flow: Flow, width: int) -> Page:
-    """A page of a reply's tokens without ghosts. Thinking, and the headings of its sections, stay as they are."""
+    """A page of a reply's tokens without rejected ones. Thinking, and the headings of its sections, stay as they are."""
     text = flow.text  # as it is now: a reply may go on while a thread lays it out
     page, fitted = Page(width, len(text)), False
     lines: list[Line] = []

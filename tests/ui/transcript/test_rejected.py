@@ -14,7 +14,7 @@ from tests.store.journal_helpers import last
 from tests.ui.pilot_helpers import Window, answer, ask, wait_until
 from tests.ui.screen_text import REPLY, screen_text
 
-WITH_GHOSTS = "   def add(a, b):\n        pass⏎return a + b"
+WITH_REJECTEDS = "   def add(a, b):\n        pass⏎return a + b"
 
 
 async def test_seen_they_are_neither_copied_nor_saved_nor_exported_nor_sent(
@@ -30,7 +30,7 @@ async def test_seen_they_are_neither_copied_nor_saved_nor_exported_nor_sent(
         def drawn() -> str:
             return "\n".join(line[: transcript.size.width].rstrip() for line in screen_text(app).splitlines())
 
-        await wait_until(pilot, lambda: WITH_GHOSTS in drawn())
+        await wait_until(pilot, lambda: WITH_REJECTEDS in drawn())
         top = drawn().splitlines().index("   def add(a, b):") - transcript.region.y
         await pilot.mouse_down(transcript, offset=(3, top))
         await pilot.hover(transcript, offset=(40, top + 1))
