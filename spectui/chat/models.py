@@ -8,7 +8,6 @@ from typing import Any
 from spectui.chat.device_choice import SPLITS, Role, pick
 from spectui.chat.figures.activity import Activity
 from spectui.chat.sentences import LARGER, short_name
-from spectui.chat.user_knobs import UserKnobs
 from spectui.engine import demo
 from spectui.engine.events import (
     Counted,
@@ -38,11 +37,8 @@ class LoadedModels:
     again.
     """
 
-    def __init__(
-        self, engine: Engine, setup: Setup, knobs: UserKnobs, activity: Activity, crash: Crash | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, setup: Setup, activity: Activity, crash: Crash | None = None) -> None:
         self._engine = engine
-        self._knobs = knobs
         self.setup = setup
         """The requested set-up; after loading, the set-up that was loaded. Its system prompt is that of new chats."""
         self._activity = activity
@@ -97,16 +93,11 @@ class LoadedModels:
         return [use for each in (self.target, self.draft) if each is not None for use in each.memory]
 
     def load(self, setup: Setup) -> bool:
-        """Replace the loaded models by these, stopping a reply. Returns False if they were held back after a crash.
-
-        Replacing the demo pair also resets the knobs that it had set.
-        """
+        """Replace the loaded models by these, stopping a reply. Returns False if they were held back after a crash."""
         self.requested = True
         if self.held:
             self.held, self._activity.now = False, "failed"
             return False
-        if demo.is_demo(self.setup) and not demo.is_demo(setup):
-            self._knobs.now = demo.without_demo_knobs(self._knobs.now)
         if setup.model != self.setup.model:
             self.draft_problem = ""
         self.setup, self._activity.now, self.unloaded = setup, "loading", False

@@ -48,7 +48,7 @@ class ChatSession:
         self.stored = StoredConversations(self.journal, self.conversation)
         self.activity = Activity("loading" if setup.model else "no model")
         self.user_knobs = UserKnobs(engine)
-        self.models = LoadedModels(engine, setup, self.user_knobs, self.activity, crash)
+        self.models = LoadedModels(engine, setup, self.activity, crash)
         self.oldest = OldestTurns(self)
         self.offer = offer
         self.comparison: Comparison | None = None

@@ -78,9 +78,6 @@ def command(
     setup = server or fetched(settings, hub_target, hub_draft)
     if plain or with_demo:  # in the window a model can be chosen
         setup = demo.default_setup(setup)
-    knobs = settings.knobs
-    if demo.is_demo(setup):
-        knobs = demo.demo_knobs(knobs, [key for key, origin in settings.origins.items() if origin != "default"])
     history = None if settings.ui.no_history == "on" else database_file()
     notices: list[str] = []
     resumed = None
@@ -114,7 +111,7 @@ def command(
     run, journal, ending = Run(runs), Journal(history), ExitStack()
     try:
         run.take_stderr()
-        engine = server_engine(knobs) if server is not None else ChatEngine(knobs, run.enter)
+        engine = server_engine(settings.knobs) if server is not None else ChatEngine(settings.knobs, run.enter)
         ending.enter_context(tracing(engine, trace))
         journal.notices.extend(notices)
         if plain:
@@ -137,7 +134,7 @@ def command(
         app = SpectuiApp(
             engine,
             setup,
-            knobs,
+            settings.knobs,
             theme=settings.ui.theme or None,
             theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
             keymap=keys,

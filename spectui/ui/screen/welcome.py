@@ -157,7 +157,6 @@ class Welcome(Vertical):
         if way == FILES:
             self._chat.controls.choose_models()
         elif way == DEMO and (pair := demo.pair(replace(setup, draft=None))) is not None:
-            self._chat.controls.begin_demo()
             self._chat.controls.use_models(pair)
         elif way == FETCH and self._stopped is None and self._download is not None:
             self._stopped = False

@@ -18,7 +18,6 @@ import pytest
 from spectui.chat.session import ChatSession
 from spectui.cli.plain.chat import PlainChat
 from spectui.cli.plain.text_report import summary_line
-from spectui.engine import demo
 from spectui.engine.events import Device, Message
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
@@ -277,14 +276,6 @@ def test_the_target_goes_on_alone_where_the_draft_fails():
     assert "Another vocabulary. /nodraft goes on without the draft. /load tries again, " in chat.aside
     assert chat.engine.loads[-1] == replace(PAIR, draft=None)
     assert chat.asked == ["hello"]
-
-
-@pytest.mark.parametrize("line", ["/load a.gguf b.gguf", "/nodraft"])
-def test_the_demo_pairs_knobs_go_with_it(line: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(demo, "_packaged", lambda: Path("/demo/SmolLM2.gguf"))
-    pair, knobs = demo.default_setup(Setup()), demo.demo_knobs(Knobs(), ())
-    chat = Chat("/set temperature 0.1", "one", line, "two", setup=pair, knobs=knobs)
-    assert chat.engine.turned == [demo.demo_knobs(Knobs(temperature=0.1), ()), Knobs(temperature=0.1)]
 
 
 def test_ctrl_c_stops_the_reply_and_not_the_chat():

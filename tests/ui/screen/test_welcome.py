@@ -20,7 +20,7 @@ from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.screen.welcome import PAIRS, Choices, fitting
 from tests.fake_engine import FakeEngine
 from tests.llama.ggufs import write_model
-from tests.ui.pilot_helpers import PAIR, THEMES, Window, load, notified, wait_until
+from tests.ui.pilot_helpers import PAIR, THEMES, Window, notified, wait_until
 from tests.ui.screen_text import one_line
 
 
@@ -111,26 +111,10 @@ async def test_without_files_the_quickest_way_is_proposed_and_enter_in_an_empty_
         await wait_until(pilot, lambda: engine.loads)
     if installed:
         assert demo.is_demo(engine.loads[0])
-        assert engine.knobs == demo.demo_knobs(Knobs(temperature=0.1), ()), "which are the chosen ones otherwise"
+        assert engine.knobs == Knobs(temperature=0.1), "which are the chosen ones"
     else:
         assert (engine.loads[0].model, engine.loads[0].draft) == ("/hub/target.gguf", "/hub/draft.gguf")
     assert len(fetched) == (0 if installed else 1)
-
-
-async def test_the_demo_leaves_no_knob_behind(
-    engine: FakeEngine, models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(demo, "_packaged", lambda: Path("/demo/SmolLM2.gguf"))
-    app = window(engine, models)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await listed(pilot, "2 on this machine")
-        await pilot.press("3", "enter")
-        await load(pilot, engine)
-        assert engine.knobs.policy == "fixed"
-        await pilot.press("ctrl+l")
-        await chosen(pilot)
-        await wait_until(pilot, lambda: len(engine.loads) == 2)
-        assert engine.knobs == Knobs(temperature=0.1)
 
 
 async def test_a_download_shows_how_far_it_is_and_can_be_stopped_and_begun_again(
