@@ -36,7 +36,7 @@ _FLASH = {"auto": -1, "off": 0, "on": 1}
 
 _RING = re.compile(r"creating +SWA KV cache, size = +(\d+) cells")
 
-_STATES = 4
+STATES = 4
 """Recurrent states that are kept beside the last one, where llama.cpp can, so that rejected tokens are dropped without a
 second pass. Each takes as much memory as the last: 150 MB for a 27B of Qwen3.5. Longer drafts need a checkpoint."""
 
@@ -91,7 +91,7 @@ class Context:
         self.asynchronous = model.output_on_gpu
         """Does a device compute all of a pass while Python continues?"""
         self._interrupt = interrupt
-        self._checkpoint: _Checkpoint | None = None
+        self._checkpoint: Checkpoint | None = None
         self._state: ctypes.Array[ctypes.c_uint8] = (ctypes.c_uint8 * 0)()  # memory for checkpoints
         self._computing = False  # or a pass has ended in the middle
         if not model.simulated and heads_of is None:
@@ -105,7 +105,7 @@ class Context:
         params.n_ubatch = min(ubatch, batch)
         params.n_seq_max = 1
         params.n_outputs_max = rows
-        params.n_rs_seq = min(rows - 1, _STATES) if model.recurrent else 0
+        params.n_rs_seq = min(rows - 1, STATES) if model.recurrent else 0
         self._sampler = TopKSampler(min(keeps, self.n_vocab)) if keeps else None
         self._keeps = self._sampler is not None
         if self._sampler is not None:
@@ -143,9 +143,8 @@ class Context:
         weights = model.memory if heads_of is None or heads_of.model is not model else ()
         self.memory = added((*weights, *logged, self._output))
         """What the model and this context take on each device, once a pass of all rows has been made."""
-        self._takes_back: int = llama.llama_n_rs_seq(
-            self.handle
-        )  # tokens that a recurrent context drops without a checkpoint
+        self.takes_back: int = llama.llama_n_rs_seq(self.handle)
+        """Tokens that a recurrent context drops without a checkpoint."""
         self._logits_at, self._views = 0, dict[int, NDArray[np.float32]]()
         self._memory = llama.llama_get_memory(self.handle)
         divides = reference_path.divides(type_k, type_v)
@@ -214,7 +213,7 @@ class Context:
         before = len(self.tokens)
         clear_errors()
         # A recurrent context is saved before it gets a long draft, so the tokens before the draft are evaluated first.
-        saves = self.model.recurrent and rows - 1 > self._takes_back
+        saves = self.model.recurrent and rows - 1 > self.takes_back
         certain = len(tokens) - rows if saves else max(0, len(tokens) - len(self._fields.token))
         try:
             for start in range(0, certain, self.chunk):
@@ -224,10 +223,10 @@ class Context:
                 self._wait()
                 self._keep_hidden(min(self.chunk, certain - start))
             if saves:
-                self._checkpoint = _Checkpoint(self.handle, len(self.tokens), self._state)
+                self._checkpoint = Checkpoint(self.handle, len(self.tokens), self._state)
                 self._state = self._checkpoint.state
             if certain < len(tokens):
-                if self._takes_back and rows:  # it is over soon, and to interrupt it would cost the states
+                if self.takes_back and rows:  # it is over soon, and to interrupt it would cost the states
                     if self._interrupt.is_set():
                         raise Interrupted
                     llama.llama_set_abort_callback(self.handle, _NEVER, None)
@@ -237,7 +236,7 @@ class Context:
             self._truncate(before, broken=self._computing)
             raise
         finally:
-            if self._takes_back:
+            if self.takes_back:
                 llama.llama_set_abort_callback(self.handle, _ABORT, self._interrupt.address)
 
         def computed() -> _Result:
@@ -328,7 +327,7 @@ class Context:
         if length <= last and length // self.ring != last // self.ring:
             self.clear()
             return
-        removed = not (broken and self._takes_back) and self._remove(length)
+        removed = not (broken and self.takes_back) and self._remove(length)
         if not removed and self._checkpoint is not None and self._checkpoint.length <= length:
             length = self._checkpoint.restore(self.handle)
             removed = self._remove(length)
@@ -369,7 +368,7 @@ class Context:
             self.handle = None
 
 
-class _Checkpoint:
+class Checkpoint:
     """The part of a context that cannot be truncated, as it was after `length` tokens."""
 
     def __init__(self, context: Any, length: int, before: ctypes.Array[ctypes.c_uint8]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
@@ -17,6 +18,7 @@ import numpy as np
 
 from spectui.engine.costs.measuring import timed_pass
 from spectui.engine.events import Message
+from spectui.measure.extra_costs import PROMPT, ExtraCosts, extra_costs
 from spectui.measure.prompts import PAGE
 from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.policies.cost_model import CostModel
@@ -36,6 +38,9 @@ REPETITIONS = 5
 
 _SHARES = {"target": 3.0, "draft": 1.0}
 """How the time is divided between the models; the next one gets the time that one does not need."""
+
+_EXTRA = 0.1
+"""The share of the time that is added for what drafts cost beside the passes."""
 
 STEEP = 2.0
 """A step is at least this many times the mean cost of one more token in the pass."""
@@ -67,6 +72,8 @@ class Passes:
     model: Role
     context: int
     seconds: dict[int, list[float]] = field(default_factory=dict)
+    further: list[float] = field(default_factory=list)
+    """Of the draft, behind its shortest context: a further token of a draft. All of several heads read, and one drafts."""
 
     @property
     def medians(self) -> dict[int, float]:
@@ -111,6 +118,7 @@ class Measurement:
     cells: list[Passes] = field(default_factory=list)
     stopped: bool = False
     left_out: list[LeftOut] = field(default_factory=list)
+    extra: ExtraCosts = field(default_factory=ExtraCosts)
 
     def of(self, model: Role, context: int | None = None) -> Passes | None:
         """The passes of a model at this context length, or at the shortest that was measured."""
@@ -128,8 +136,9 @@ class Measurement:
         first, each = (at_load.first, at_load.next) if at_load is not None else (0.0, 0.0)
         if draft is not None:
             # A round begins with two tokens after a draft that was accepted whole, else with one.
-            each = draft.medians[1]
-            first = (each + draft.medians.get(2, each)) / 2
+            single = draft.medians[1]
+            first = (single + draft.medians.get(2, single)) / 2
+            each = float(np.median(draft.further)) if draft.further else single
         return CostModel(target.medians if target is not None else {}, first=first, next=each)
 
 
@@ -175,6 +184,10 @@ def measure(
                     return found
                 if end:
                     break
+            if role == "draft" and length == plan[0][1]:
+                cell.further = call(_further_tokens, len(cell.seconds[1]))
+        progress(1.0, "what drafts cost beside the passes")
+        found.extra = call(_extra, repetitions, seconds * _EXTRA)
         call(_empty)
     finally:
         found.drop_empty()
@@ -202,8 +215,31 @@ def _repetition(
     context, tokens = _prepared(session, length)
     if model == "draft":
         assert session.draft_context is not None
+        try:  # heads read what the target has read, and a token more
+            _restore(context, tokens, min(length + SIZES[-1] - 1, context.n_ctx))
+        except Interrupted:
+            return {}, "stopped"
         context = session.draft_context
     return time_sizes(context, [token % context.n_vocab for token in tokens], model, length, repetition, seconds)
+
+
+def _further_tokens(session: Session, number: int) -> list[float]:
+    """Seconds of a second token of a draft, so many times."""
+    assert session.draft_context is not None
+    _empty(session)
+    found: list[float] = []
+    with suppress(Interrupted):
+        for _ in range(number):
+            session.draft_context.truncate(0)
+            timed_pass(session.draft_context, [5], 1)
+            found.append(timed_pass(session.draft_context, [2], 1)[0])
+    return found
+
+
+def _extra(session: Session, repetitions: int, seconds: float) -> ExtraCosts:
+    _empty(session)
+    context, tokens = _prepared(session, 2 * PROMPT)
+    return extra_costs(context, tokens, repetitions, seconds)
 
 
 def time_sizes(

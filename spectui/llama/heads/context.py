@@ -59,8 +59,9 @@ class Heads(Context):
     def evaluate(self, tokens: Sequence[int], rows: int) -> Rows:
         """As `Context.evaluate`, for one row at most. Tokens that lie more than one behind the target's are drafted ones."""
         start, found = len(self.tokens), np.empty((0, self.n_vocab), np.float32)
-        # An empty target has no rows: costs are being measured.
-        known = max(0, len(self._target.tokens) + 1 - start) if self._target.tokens else len(tokens)
+        known = max(0, len(self._target.tokens) + 1 - start)
+        if not self._target.tokens:  # it has no rows: costs are being measured, of tokens read and then of drafted ones
+            known = 0 if start else len(tokens)
         if read := tokens[:known]:
             found = self._read_tokens(read, rows or len(read) < len(tokens))
         for token in tokens[known:]:

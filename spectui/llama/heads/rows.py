@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -68,3 +70,15 @@ class HiddenRows:
             self.first = length
         self._rows = self._rows[:kept]
         return length
+
+
+@contextmanager
+def none_kept(target: Any) -> Iterator[None]:
+    """This target (a `Context`) keeps no hidden rows meanwhile. It is to be empty before and behind it."""
+    hidden, target.hidden = target.hidden, None
+    extension.llama_set_embeddings_nextn(target.handle, False, False)
+    try:
+        yield
+    finally:
+        extension.llama_set_embeddings_nextn(target.handle, True, False)
+        target.hidden = hidden

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from statistics import median
 from typing import Any
 
 from spectui.chat.sentences import kernels_used
 from spectui.engine.events import Loaded, ModelInfo
 from spectui.measure.costs import SIZES, STEEP, Measurement, Passes, advise
+from spectui.measure.extra_costs import PROMPT, ExtraCosts, TakingBack
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.plan import Rounds
 from spectui.store.export import finite, model_table
@@ -44,7 +46,7 @@ def cpp_lines(found: Measurement) -> Iterator[str]:
         return
     yield f"const std::vector<float> model_batch_speeds = {{ {', '.join(f'{speed:.3f}' for speed in speeds)} }};"
     if draft is not None:
-        yield f"const float draft_tg_speed = {1 / draft.medians[1]:.3f};"
+        yield f"const float draft_tg_speed = {1 / found.costs().next:.3f};"
 
 
 def text_lines(loaded: Loaded, found: Measurement) -> Iterator[str]:
@@ -74,6 +76,7 @@ def text_lines(loaded: Loaded, found: Measurement) -> Iterator[str]:
         yield f"As a fixed length: {advise(costs, target.steps).sentence}"
     else:
         yield "The draft was not measured, so it is not known what pays."
+    yield from extra_lines(found.extra, costs.verify(1, 0))
     yield kernels_used(loaded.target, loaded.draft)
     if loaded.target.remark:
         yield f"Of the target: {loaded.target.remark}."
@@ -188,6 +191,32 @@ def payoff_lines(loaded: Loaded, costs: CostModel, context: int = 0) -> Iterator
         )
 
 
+def extra_lines(extra: ExtraCosts, plain: float) -> Iterator[str]:
+    """What drafts cost the target beside its passes. `plain`: seconds of a plain pass."""
+    if extra.ratio is not None:
+        ratio, error = extra.ratio
+        pairs = "one pair" if error is None else f"standard error {error:.2f}, {len(extra.kept_s)} pairs"
+        yield f"Keeping hidden rows for the heads makes reading a prompt take {ratio:.2f} times as long ({pairs})."
+    shortest = 1
+    for each in extra.taking_back:
+        lengths = f"{shortest} to {each.longest} tokens"
+        yield f"Of drafts of {lengths}, rejected tokens are taken back by {_way(each, plain)}."
+        shortest = each.longest + 1
+
+
+def _way(each: TakingBack, plain: float) -> str:
+    """How rejected tokens are taken back, and what that costs a round."""
+    save, back = (f"{median(seconds) / plain:.2f}" if seconds else "" for seconds in (each.save_s, each.back_s))
+    if each.way == "states":
+        return f"states that the target keeps (n_rs_seq): {back} plain passes a round"
+    if each.way == "checkpoint":
+        return (
+            f"a checkpoint: {save} plain passes a round to save it, and {back} to restore it and read one accepted "
+            "token again"
+        )
+    return f"reading the whole text again: {back} plain passes behind {PROMPT} tokens"
+
+
 def _row(drafted: str, verify: str, round: str, needed: str, speeds: Sequence[str]) -> str:
     return f"{drafted:>7}  {verify:>5}  {round:>5}  {needed:>9}" + "".join(f"{speed:>9}" for speed in speeds)
 
@@ -214,6 +243,9 @@ def json_object(loaded: Loaded, found: Measurement, busy: str, stolen: float) ->
             "passes": [_cell(cell) for cell in found.cells],
             "left_out": [each._asdict() for each in found.left_out],
             "draft_cost": {"first_s": costs.first or None, "next_s": costs.next or None},
+            "further_s": draft.further if (draft := found.of("draft")) is not None else None,
+            "hidden_rows": {"kept_s": found.extra.kept_s, "not_kept_s": found.extra.not_kept_s},
+            "taking_back": [each._asdict() for each in found.extra.taking_back],
             "batch_speeds": batch_speeds(target) if target is not None else None,
             "advice": advise(costs, target.steps)._asdict() if target is not None and len(target.medians) > 1 else None,
         }

@@ -176,7 +176,8 @@ def test_every_figure_can_be_computed_from_the_json(pair: list[str]) -> None:
         assert all(size["median_s"] == median(size["seconds"]) and len(size["seconds"]) == 3 for size in cell["sizes"])
     target = found["passes"][0]["sizes"]
     assert found["batch_speeds"] == pytest.approx([size["tokens"] / size["median_s"] for size in target])
-    assert found["draft_cost"]["next_s"] == found["passes"][1]["sizes"][0]["median_s"]
+    assert found["draft_cost"]["next_s"] == median(found["further_s"]) and len(found["further_s"]) == 3
+    assert found["hidden_rows"] == {"kept_s": [], "not_kept_s": []} and found["taking_back"] == []
 
 
 def test_a_context_that_does_not_fit_is_left_out_in_a_sentence(pair: list[str]) -> None:
