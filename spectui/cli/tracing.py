@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from spectui.cli.options import NewFile, rare_option
 
 if TYPE_CHECKING:
-    from spectui.engine.protocol import Traceable
+    from spectui.engine.protocol import Engine
 
 trace_option = rare_option(
     "--trace",
@@ -21,7 +21,7 @@ trace_option = rare_option(
 
 
 @contextmanager
-def tracing(worker: Traceable, file: Path | None) -> Iterator[None]:
+def tracing(worker: Engine, file: Path | None) -> Iterator[None]:
     """Trace what the worker says within the block, at whose end it must be closed. Raises TraceError at once."""
     if file is None:
         yield

@@ -14,22 +14,19 @@ from spectui.knobs import Knobs, Setup
 Result = TypeVar("Result")
 
 
-class Traceable(Protocol):
-    """The part of an engine that a trace needs."""
-
-    knobs: Knobs
-    events: deque[Event]
-    listen: Callable[[Event], None]
-    """Called with each event before it is appended, in the thread that appends it."""
-
-
-class Commands(Protocol):
-    """What every engine obeys. Commands return at once; the results are events in a deque that the caller drains."""
+class Engine(Protocol):
+    """The engine of a chat. Its methods return at once; the results are events in a deque that the caller drains."""
 
     knobs: Knobs
     """The decoder reads them once per round: a new value acts from the next round on."""
 
     events: deque[Event]
+
+    listen: Callable[[Event], None]
+    """Called with each event before it is appended, in the thread that appends it: it should return in microseconds."""
+
+    looked_at: bool
+    """Whether a person looks at probabilities: an engine that they cost time leaves them out of its next reply otherwise."""
 
     def load(self, setup: Setup) -> None:
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
@@ -50,14 +47,7 @@ class Commands(Protocol):
         """Stop everything and end the thread. May be called at any time, and twice."""
 
 
-class Engine(Commands, Traceable, Protocol):
-    """The engine of a chat."""
-
-    looked_at: bool
-    """Whether a person looks at probabilities: an engine that they cost time leaves them out of its next reply otherwise."""
-
-
-class SessionEngine(Commands, Traceable, Protocol):
+class SessionEngine(Engine, Protocol):
     """An engine that also lets its session be called: `worker.Worker`, `isolation.process.EngineProcess`."""
 
     def call(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:

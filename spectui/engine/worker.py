@@ -61,14 +61,21 @@ def session_here(on_event: Callable[[Event], None], interrupt: Interrupt) -> pro
     return Session(on_event, interrupt)
 
 
-class Teller:
-    """Calls listeners. One that raises ends no thread of the engine: its error is logged, once."""
+class Emitter:
+    """The events of an engine, and who listens to them: see `protocol.Engine`."""
 
     def __init__(self) -> None:
+        self.events: deque[Event] = deque()
+        self.listen: Callable[[Event], None] = lambda event: None
+        self.looked_at = False
         self._logged = False
 
-    def tell(self, listen: Callable[..., None], *what: object) -> None:
-        """Call a listener with these arguments."""
+    def _emit(self, event: Event) -> None:
+        self._tell(self.listen, event)
+        self.events.append(event)
+
+    def _tell(self, listen: Callable[..., None], *what: object) -> None:
+        """Call a listener. One that raises ends no thread of the engine: its error is logged, once."""
         try:
             listen(*what)
         except Exception as error:
@@ -88,7 +95,7 @@ def settle(future: Future[Result], function: Callable[[], Result]) -> None:
             future.set_result(result)
 
 
-class Worker:
+class Worker(Emitter):
     """Commands go into a queue, events come out of a deque; neither side waits for the other."""
 
     def __init__(
@@ -97,16 +104,12 @@ class Worker:
         watch: Watch = lambda stage, setup: None,
         open_session: OpenSession = session_here,
     ) -> None:
+        super().__init__()
         self._knobs = knobs or Knobs()
         self._watch = watch
         self._open_session = open_session
         self._stage = ""
         self._setup = Setup()
-        self.events: deque[Event] = deque()
-        self.listen: Callable[[Event], None] = lambda event: None
-        """Called with each event before it is appended, in the worker's thread; it should return in microseconds."""
-        self.looked_at = False
-        self._teller = Teller()
         self._interrupt = Interrupt()
         self._commands: SimpleQueue[
             tuple[int, Callable[[protocol.Session], None], Callable[[Exception], Event]] | None
@@ -227,13 +230,12 @@ class Worker:
             self._enter(f"loading {event.what}")
         if self._request and isinstance(event, OF_REPLY):
             event = OfRequest(self._request, event)
-        self._teller.tell(self.listen, event)
-        self.events.append(event)
+        super()._emit(event)
 
     def _enter(self, stage: str) -> None:
         if stage != self._stage:
             self._stage = stage
-            self._teller.tell(self._watch, stage, self._setup)
+            self._tell(self._watch, stage, self._setup)
 
     def _load(self, session: protocol.Session, setup: Setup, before: Setup | None) -> None:
         self._setup = setup

@@ -109,10 +109,10 @@ def be(side: str, arguments: list[str]) -> None:
     """Be one of the two processes."""
     if side == "bare":
         bare.main(arguments)  # and end
-    from spectui.engine.isolation import engine
+    from spectui.engine import worker
     from spectui.ui.textual_patches.driver import TerminalDriver
 
-    engine.deque = Recorder  # type: ignore[assignment,attr-defined]
+    worker.deque = Recorder  # type: ignore[assignment,attr-defined]
     # On waking the driver would set up a terminal that is as it was, and lose what has been typed.
     TerminalDriver._sigcont_application = lambda *_: None  # type: ignore[method-assign]
     root.main(["chat", *demo_flags(), *arguments])

@@ -7,29 +7,26 @@ while it loads another placement of the models, they are loaded as before; witho
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from spectui.engine.events import Event, Failed, LoadFailed, Message, Notice
 from spectui.engine.isolation.process import EngineProcess, needs_process
 from spectui.engine.loading.plan import way_out
 from spectui.engine.protocol import SessionEngine
-from spectui.engine.worker import Teller, Watch, Worker
+from spectui.engine.worker import Emitter, Watch, Worker
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.rpc import without_servers
 
 
-class ChatEngine:
+class ChatEngine(Emitter):
     """Implements `protocol.Engine`."""
 
     def __init__(self, knobs: Knobs | None = None, watch: Watch = lambda stage, setup: None) -> None:
-        self.events: deque[Event] = deque()
+        super().__init__()
         # This worker stays for good: libgomp slows down once two threads of a process have computed.
         self._worker = Worker(knobs, watch)
-        self._worker.events = self.events
-        self.looked_at = False
-        self._teller = Teller()
+        self._worker.events, self._worker.listen = self.events, self._hear
         self.process: EngineProcess | None = None
         """The process that the engine runs in; None for this one."""
         self._loaded_here = False  # the worker has models
@@ -41,15 +38,8 @@ class ChatEngine:
     def _engine(self) -> SessionEngine:
         return self.process or self._worker
 
-    @property
-    def listen(self) -> Callable[[Event], None]:
-        return self._worker.listen
-
-    @listen.setter
-    def listen(self, listen: Callable[[Event], None]) -> None:
-        self._worker.listen = listen
-        if (process := self.process) is not None:
-            process.listen = listen
+    def _hear(self, event: Event) -> None:
+        self.listen(event)
 
     @property
     def knobs(self) -> Knobs:
@@ -79,7 +69,7 @@ class ChatEngine:
                 self._worker.call(lambda session: session.close())
                 self._loaded_here = False
             process = self.process = EngineProcess(self.knobs, setup, after=before)
-            process.events, process.listen = self.events, self.listen
+            process.events, process.listen = self.events, self._hear
             process.on_end = partial(self._end, process)
             process.on_refused = partial(self._refused, process)
         elif not isolated:
@@ -112,10 +102,6 @@ class ChatEngine:
             if process is not None:
                 process.close(timeout)
             self._worker.close(timeout)
-
-    def _emit(self, event: Event) -> None:
-        self._teller.tell(self.listen, event)
-        self.events.append(event)
 
     def _end(self, process: EngineProcess, reason: str, pending: Sequence[str]) -> None:
         """The process has ended by itself, during the first of these commands."""

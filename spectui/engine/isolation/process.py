@@ -16,12 +16,12 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import IO, Any, TypeVar
 
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Message, Notice, Unloaded
+from spectui.engine.events import Failed, Finished, Loaded, LoadFailed, Message, Notice, Unloaded
 from spectui.engine.isolation.child import LastWords, Result
 from spectui.engine.isolation.sent import Receiver, SentRound
 from spectui.engine.loading.plan import way_out
 from spectui.engine.protocol import SessionEngine
-from spectui.engine.worker import Teller, Worker, leave_terminal_to_main_thread, settle
+from spectui.engine.worker import Emitter, Worker, leave_terminal_to_main_thread, settle
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.build import gpu_backends
@@ -59,7 +59,7 @@ def engine_for(setup: Setup, knobs: Knobs | None = None) -> SessionEngine:
     return EngineProcess(knobs, setup) if needs_process(setup) else Worker(knobs)
 
 
-class EngineProcess:
+class EngineProcess(Emitter):
     """Loads and decodes as `worker.Worker` does. If the process ends, each command ends with a sentence."""
 
     def __init__(
@@ -69,10 +69,8 @@ class EngineProcess:
 
         `after`: a process that must end before this one uses the devices.
         """
+        super().__init__()
         self._knobs = knobs or Knobs()
-        self.events: deque[Event] = deque()
-        self.listen: Callable[[Event], None] = lambda event: None
-        self._teller = Teller()
         self.on_end: Callable[[str, Sequence[str]], None] = self._fail
         """Called in another thread if the process ends by itself, with the reason and the commands that it had not ended."""
         self.on_refused: Callable[[LoadFailed, Setup], bool] = lambda failed, before: False
@@ -246,10 +244,6 @@ class EngineProcess:
         if refused is not None and before is not None and self.on_refused(refused, before):
             return
         self._emit(message)
-
-    def _emit(self, event: Event) -> None:
-        self._teller.tell(self.listen, event)
-        self.events.append(event)
 
     def _reason(self, code: int, words: str) -> str:
         """Why the process ended, as the first half of a sentence."""

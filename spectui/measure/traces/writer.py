@@ -12,7 +12,7 @@ from collections import deque
 from pathlib import Path
 
 from spectui.engine.events import Event, Notice
-from spectui.engine.protocol import Traceable, also
+from spectui.engine.protocol import Engine, also
 from spectui.errors import ExistsError
 from spectui.measure.traces.format import FAULTS, SCHEMA, Encoder, TraceError, read_header
 
@@ -23,7 +23,7 @@ COLLECT_S = 0.5
 class TraceWriter:
     """Writes a worker's events from now on. Reports a failure once, as a notice among the worker's events."""
 
-    def __init__(self, file: Path, worker: Traceable) -> None:
+    def __init__(self, file: Path, worker: Engine) -> None:
         """Replaces an older trace of this name.
 
         Raises ExistsError where the file is something else, and TraceError where it cannot be written.

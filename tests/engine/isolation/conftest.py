@@ -43,7 +43,7 @@ def server(remote: None) -> Iterator[Server]:
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatEngine]:
-    monkeypatch.setattr("spectui.engine.isolation.engine.deque", Events)
+    monkeypatch.setattr("spectui.engine.worker.deque", Events)
     engine = ChatEngine(KNOBS)
     yield engine
     engine.close(PATIENCE)

@@ -43,12 +43,13 @@ OFFLOAD = """
 import json, sys
 from dataclasses import replace
 from spectui.engine.events import Loaded
+from spectui.engine import worker
 from spectui.engine.isolation import engine
 from spectui.engine.loading.plan import make_plan
 from spectui.knobs import Knobs, Setup
 from tests.engine.waiting import Events
 
-engine.deque = Events
+worker.deque = Events
 chat = engine.ChatEngine(Knobs())
 setup = Setup(**json.loads(sys.argv[1]))
 found = []

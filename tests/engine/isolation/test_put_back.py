@@ -174,11 +174,12 @@ TENSOR = """
 import json, sys
 from dataclasses import replace
 from spectui.engine.events import Finished, Loaded, LoadFailed, Message, Notice
+from spectui.engine import worker
 from spectui.engine.isolation import engine
 from spectui.knobs import Knobs, Setup
 from tests.engine.waiting import Events
 
-engine.deque = Events
+worker.deque = Events
 chat = engine.ChatEngine(Knobs(temperature=0, predict=4, drafter="off"))
 setup = Setup(**json.loads(sys.argv[1]))
 placed = []
