@@ -23,11 +23,6 @@ CONFIDENCE_TOKENS = 10
 """llama.cpp measures p-min on the softmax over the 10 likeliest tokens (common/speculative.cpp)."""
 
 
-def probability(row: Row, token: int) -> float:
-    """The token's probability at temperature 1 over the whole vocabulary."""
-    return 1.0 / float(np.exp(row - row[token]).sum())
-
-
 def confidence(found: TopK, token: int) -> float:
     """The token's share among the 10 likeliest of a single row at temperature 1, or 0. p-min is compared with it."""
     ids, best = found.ids[0, :CONFIDENCE_TOKENS].tolist(), found.logits[0, :CONFIDENCE_TOKENS].tolist()
@@ -45,18 +40,16 @@ def penalties(knobs: Knobs) -> tuple[float, float, float]:
 NO_PENALTIES = 1.0, 0.0, 0.0
 
 
-def penalised(row: Row, repeat: float, history: Sequence[int], presence: float = 0.0, frequency: float = 0.0) -> Row:
-    """The row with lower logits of the last 64 tokens; a copy.
+def penalised(row: Row, knobs: Knobs, history: Sequence[int]) -> Row:
+    """The row with the knobs' penalties on the logits of the last 64 tokens; a copy.
 
     They are divided by the repeat penalty (multiplied where negative). Then the presence penalty is taken from each, and the
     frequency penalty as many times as the token is among the 64.
     """
-    if (repeat, presence, frequency) == NO_PENALTIES or not len(history):
-        return row
     row = row.copy()
     ids, counts = np.unique(np.asarray(history[-PENALTY_WINDOW:], dtype=np.intp), return_counts=True)
     ids, counts = ids[ids < row.shape[0]], counts[ids < row.shape[0]]
-    row[ids] = _lowered(row[ids], counts, repeat, presence, frequency)
+    row[ids] = _lowered(row[ids], counts, *penalties(knobs))
     return row
 
 
@@ -67,8 +60,7 @@ def penalised_top_k(found: TopK, knobs: Knobs, history: Sequence[int]) -> TopK:
     need the whole row.
     """
     if found.whole is not None and whole_vocabulary(knobs):
-        repeat, presence, frequency = penalties(knobs)
-        return top_k(penalised(found.whole[0], repeat, history, presence, frequency)[None], found.ids.shape[1])
+        return top_k(penalised(found.whole[0], knobs, history)[None], found.ids.shape[1])
     ids, logits = found.ids[0], found.logits[0].copy()
     recent = np.asarray(history[-PENALTY_WINDOW:], dtype=np.intp)
     held = np.isin(ids, recent)

@@ -65,21 +65,16 @@ def penalties(knobs: Knobs) -> tuple[float, float, float]:
     return knobs.repeat_penalty, knobs.frequency_penalty, knobs.presence_penalty
 
 
-def lowered(row: Row, knobs: Knobs, history: Sequence[int]) -> Row:
-    """The row under the penalties."""
-    return penalised(row, knobs.repeat_penalty, history, knobs.presence_penalty, knobs.frequency_penalty)
-
-
 def spectuis(row: Row, knobs: Knobs, history: Sequence[int]) -> dict[int, float]:
     """Token -> probability behind spectui's."""
-    ids, log_p = distribution(lowered(row, knobs, history), knobs)
+    ids, log_p = distribution(penalised(row, knobs, history), knobs)
     return dict(zip(ids.tolist(), np.exp(log_p).tolist(), strict=True))
 
 
 def agree(row: Row, knobs: Knobs, history: Sequence[int]) -> None:
     theirs, ours = llama_cpps(row, knobs, history), spectuis(row, knobs, history)
     assert sum(ours.values()) == pytest.approx(1)
-    seen = lowered(row, knobs, history)
+    seen = penalised(row, knobs, history)
     if set(theirs) != set(ours):
         # Equal logits at a cut: either may be kept, as many of them, and with the same probability.
         # A rounding at a cut: one more token, and only where the cut is within the rounding.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spectui.knobs import Knobs
 from spectui.speculation.choice import NumericsError, choose
 from spectui.speculation.noise import gumbel
-from spectui.speculation.sampling import confidence, distribution, penalised, probability
+from spectui.speculation.sampling import confidence, distribution, penalised
 from spectui.speculation.top_k import top_k
 
 N = 20_000
@@ -83,9 +83,9 @@ def test_distribution_without_top_k_is_the_sorted_definition(seed, top_p, min_p,
 
 def test_penalty_divides_and_multiplies_and_copies():
     row = np.array([2.0, -2.0, 1.0], np.float32)
-    assert penalised(row, 2.0, [0, 1]).tolist() == [1.0, -4.0, 1.0]
+    assert penalised(row, Knobs(repeat_penalty=2.0), [0, 1]).tolist() == [1.0, -4.0, 1.0]
     assert row.tolist() == [2.0, -2.0, 1.0]
-    assert penalised(row, 2.0, [0] + [2] * 64).tolist() == [2.0, -2.0, 0.5]
+    assert penalised(row, Knobs(repeat_penalty=2.0), [0] + [2] * 64).tolist() == [2.0, -2.0, 0.5]
 
 
 def test_confidence_is_the_share_among_ten():
@@ -93,4 +93,3 @@ def test_confidence_is_the_share_among_ten():
     share = np.exp(np.arange(10.0))
     assert confidence(top_k(row[None], 10), 19) == pytest.approx(share[-1] / share.sum())
     assert confidence(top_k(row[None], 10), 3) == 0.0
-    assert probability(row, 19) == pytest.approx(np.exp(19.0) / np.exp(np.arange(20.0)).sum())

@@ -42,7 +42,7 @@ def test_rows_chosen_at_once_give_what_the_rule_says_of_each(knobs, seed, n, voc
     for row, choice in zip(rows, choose_rows(rows, knobs, history), strict=True):
         p = np.exp(row.astype(np.float64))
         p /= p.sum()
-        own = penalised(row, knobs.repeat_penalty, history, knobs.presence_penalty, knobs.frequency_penalty)
+        own = penalised(row, knobs, history)
         expected = int(own.argmax())
         if knobs.temperature > 0:
             ids, log_p = distribution(own, knobs)
