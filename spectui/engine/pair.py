@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from spectui.engine.attention import Attention
 from spectui.engine.costs.files import DraftCosts, Key, TargetCosts, cost_model
 from spectui.engine.costs.measuring import draft_costs, target_costs
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice, ThreadsInUse
-from spectui.engine.kernels.choice import KernelChoice
+from spectui.engine.kernels.choice import KernelChoice, available, without_crashes
 from spectui.engine.loading import draft_copy, keys, models, placement, remarks
 from spectui.engine.loading.automatic import AutomaticPlacement
 from spectui.engine.replies import Replies
@@ -91,17 +92,18 @@ class Pair:
         rpc.add_servers(setup.rpc)
         use_numa(setup.numa)
         tested = self._self_test()
-        extra_buffers = tested.extra_buffers and setup.no_repack == "off"
-        setup = self._setup = self._automatic.place(setup, extra_buffers, self._memory())
-        self._kernels.begin(setup, tested, extra_buffers)
-        self._make_room(setup, extra_buffers)
-        self._load_target(setup, extra_buffers)
+        placed = self._automatic.place(without_crashes(setup, tested), self._memory())
+        own, setup = available(replace(placed, no_repack=setup.no_repack), tested), placed
+        self._setup = setup
+        self._kernels.begin(setup, own)
+        self._make_room(setup)
+        self._load_target(setup)
         if setup.draft is not None:
-            self._load_draft(setup, extra_buffers)
+            self._load_draft(setup)
         else:
             self._use_own_heads()
         rpc.reset_when_closed()
-        self._plan(setup, extra_buffers, again)
+        self._make_strategy(setup, again)
         self._choose_threads(setup)
 
     def adapt_threads(self) -> None:
@@ -132,7 +134,7 @@ class Pair:
         if self.draft_context is not None and not named:
             self.draft_context.use_threads(count.now)
 
-    def _plan(self, setup: Setup, extra_buffers: bool, again: bool) -> None:
+    def _make_strategy(self, setup: Setup, again: bool) -> None:
         """Measure the costs of passes, and create the strategy."""
         assert self.target is not None and self.context is not None
         found, drafting = TargetCosts(), DraftCosts()
@@ -140,10 +142,10 @@ class Pair:
         strict = setup.strict == "on"
         short, long = (self.attention.kind(each) for each in (False, True))
         # Costs are measured with the context for short texts.
-        target_key = keys.target_costs_key(setup, extra_buffers, short, self.target.kernels)
+        target_key = keys.target_costs_key(setup, short, self.target.kernels)
         ahead, draft_key = isinstance(self.drafter, AheadDrafter), ()
         if self.draft is not None:
-            draft_key = keys.draft_costs_key(setup, extra_buffers, self.draft.path, ahead, self.draft.kernels)
+            draft_key = keys.draft_costs_key(setup, self.draft.path, ahead, self.draft.kernels)
         elif self.draft_context is not None:
             draft_key = keys.heads_costs_key(setup, target_key)
         measured_as = target_key, draft_key
@@ -204,18 +206,18 @@ class Pair:
             )
         return tested
 
-    def _make_room(self, setup: Setup, extra_buffers: bool) -> None:
+    def _make_room(self, setup: Setup) -> None:
         """Free what the set-up does not use before loading anything: both may not fit into memory."""
-        if self._loaded.get("target") != keys.target_key(setup, extra_buffers):
+        if self._loaded.get("target") != keys.target_key(setup):
             self.close()
-        elif setup.draft is None or self._loaded.get("draft") != keys.draft_key(setup, extra_buffers):
+        elif setup.draft is None or self._loaded.get("draft") != keys.draft_key(setup):
             self._close_draft()
 
-    def _load_target(self, setup: Setup, extra_buffers: bool) -> None:
+    def _load_target(self, setup: Setup) -> None:
         if self.target is None:
             path = setup.model or ""
             progress, kernels = self._loading("target", path), self._kernels.of("target", path)
-            target = models.target_model(setup, extra_buffers, progress, kernels=kernels)
+            target = models.target_model(setup, progress, kernels=kernels)
             try:
                 self.template = ChatTemplate(target, lambda text: self._emit(Notice(text)))
                 self.marks = ReplyMarks(target, self.template.with_thinking)
@@ -223,7 +225,7 @@ class Pair:
                 target.close()
                 raise
             self.target = target
-            self._loaded["target"] = keys.target_key(setup, extra_buffers)
+            self._loaded["target"] = keys.target_key(setup)
             if not self.template.from_file and setup.no_template == "off":
                 self._emit(Notice(CHATML_IS_USED))
         self.attention.begin(setup, self.target)
@@ -261,13 +263,13 @@ class Pair:
             self.draft_context.close()
             self.draft_context = self.drafter = None
 
-    def _load_draft(self, setup: Setup, extra_buffers: bool) -> None:
+    def _load_draft(self, setup: Setup) -> None:
         assert self.target is not None and self.context is not None
         try:
-            self.draft = self.draft or self._draft_or_copy(setup, extra_buffers)
+            self.draft = self.draft or self._draft_or_copy(setup)
             self._make_heads()  # if it is a file of heads
             if self.draft_context is not None:
-                self._loaded["draft"] = keys.draft_key(setup, extra_buffers)
+                self._loaded["draft"] = keys.draft_key(setup)
                 return
             if self.draft.recurrent:
                 raise DraftError(
@@ -285,7 +287,7 @@ class Pair:
             self.remarks["draft"] = sentence or draft_copy.remark(setup.draft or "", self.draft.path)
             if sentence:
                 self._emit(Notice(sentence))
-            self._loaded["draft"] = keys.draft_key(setup, extra_buffers)
+            self._loaded["draft"] = keys.draft_key(setup)
         except VocabularyError as error:
             self._close_draft()
             raise DraftError(str(error)) from error
@@ -295,7 +297,7 @@ class Pair:
                 raise
             raise DraftError(str(error)) from error
 
-    def _draft_or_copy(self, setup: Setup, extra_buffers: bool) -> Model:
+    def _draft_or_copy(self, setup: Setup) -> Model:
         assert self.target is not None and setup.draft is not None
         target = self.target
 
@@ -304,7 +306,7 @@ class Pair:
             if metadata is not None and metadata.n_tokens < target.n_vocab - padding(target):
                 metadata = None  # it lacks tokens of the target, so the texts are needed
             progress, kernels = self._loading("draft", path), self._kernels.of("draft", path)
-            return models.draft_model(setup, path, extra_buffers, progress, metadata=metadata, kernels=kernels)
+            return models.draft_model(setup, path, progress, metadata=metadata, kernels=kernels)
 
         if heads_in(setup.draft)[1] or setup.requantise_draft == "off" or not placement.drafts_on_cpu(setup):
             return load(setup.draft)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from spectui.engine.kernels.choice import without_crashes
 from spectui.engine.loading import models, placement
 from spectui.engine.loading.plan import MemoryPlan, make_plan
 from spectui.knobs import Setup
@@ -30,15 +31,15 @@ SETTINGS = (
 """Flags that change what a model takes."""
 
 
-def compare(setup: Setup, extra_buffers: bool) -> Iterator[tuple[MemoryUse, MemoryUse]]:
+def compare(setup: Setup) -> Iterator[tuple[MemoryUse, MemoryUse]]:
     """(planned, logged) for each device that either names."""
-    yield from load(make_plan(setup, extra_buffers, suggest=False), extra_buffers)
+    yield from load(make_plan(setup, suggest=False))
 
 
-def load(made: MemoryPlan, extra_buffers: bool) -> Iterator[tuple[MemoryUse, MemoryUse]]:
+def load(made: MemoryPlan) -> Iterator[tuple[MemoryUse, MemoryUse]]:
     """The same of a plan."""
     planned = {use.device: use for use in made.target}
-    model = models.target_model(made.setup, extra_buffers)
+    model = models.target_model(without_crashes(made.setup, selftest.run()))
     context = models.target_context(made.setup, model, Interrupt(), placement.target_flash(made.setup, long=False))
     logged = {use.device: use for use in context.memory}
     context.close()
@@ -49,7 +50,6 @@ def load(made: MemoryPlan, extra_buffers: bool) -> Iterator[tuple[MemoryUse, Mem
 
 def main(files: list[str]) -> None:
     """Print the table, in MiB."""
-    extra_buffers = selftest.run().extra_buffers
     servers = ""
     if files[:1] == ["--rpc"]:
         servers, files = files[1], files[2:]
@@ -66,17 +66,14 @@ def main(files: list[str]) -> None:
         for file in files
         for line in flags
     ]
-    plans = [
-        (file, name, make_plan(setup, extra_buffers and setup.no_repack == "off", suggest=False))
-        for file, name, setup in setups
-    ]
+    plans = [(file, name, make_plan(setup, suggest=False)) for file, name, setup in setups]
     rpc.add_servers(servers)
     print(
         f"{'model':<40} {'layers':>20} {'device':<8} {'weights':>13} {'cells':>11} {'compute':>11} {'sum':>13} {'off':>6}"
     )
     worst = 0.0
     for file, name, made in plans:
-        for planned, logged in load(made, extra_buffers and made.setup.no_repack == "off"):
+        for planned, logged in load(made):
             pairs = [*zip(planned[1:4], logged[1:4], strict=True), (planned.total, logged.total)]
             cells = [f"{one / MIB:.0f}/{other / MIB:.0f}" for one, other in pairs]
             off = planned.total / logged.total - 1 if logged.total else 1.0

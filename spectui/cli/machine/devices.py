@@ -36,10 +36,9 @@ def command(profile: str | None, config_path: Path | None, plan: bool, **values:
     if setup.model is None:
         raise UsageError("--plan needs a target model: name one with -m.")
     from spectui.engine.loading.plan import make_plan
-    from spectui.llama import selftest
 
     setup.checked()
-    made = make_plan(setup, selftest.run().extra_buffers and setup.no_repack == "off")
+    made = make_plan(setup)
     for line in made.lines():
         click.echo(line)
     for line in made.placed():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from spectui.engine.costs.files import Key
 from spectui.engine.kernels.trial import ROWS, Trial, stored, trial
@@ -41,17 +42,16 @@ class KernelChoice:
         """`measuring`: called with 0..1 while both kernels are measured."""
         self._notice, self._measuring = notice, measuring
         self._said: set[str] = set()
-        self._setup, self._extra_buffers = Setup(), True
+        self._setup = Setup()
         self._own = LLAMA_CPP
 
-    def begin(self, setup: Setup, tested: SelfTest, extra_buffers: bool) -> None:
-        """Models of this set-up are loaded next. `tested`: what the self-test found. `extra_buffers`: as in `Model`."""
-        self._setup, self._extra_buffers = setup, extra_buffers
-        self._own = available(setup, tested)
+    def begin(self, setup: Setup, own: Kernels) -> None:
+        """Models of this set-up are loaded next. `own`: those of spectui that are available."""
+        self._setup, self._own = setup, own
 
     def of(self, role: str, path: str) -> Kernels:
         """The kernels for the model in this file, which is loaded next."""
-        found = for_model(self._setup, role, path, self._own, self._extra_buffers, measuring=self._measuring)
+        found = for_model(self._setup, role, path, self._own, measuring=self._measuring)
         wanted = self._setup.kernels == "spectui" or found.why == CRASH
         if wanted and not found.set and found.why not in self._said:
             self._said.add(found.why)
@@ -77,9 +77,14 @@ def available(setup: Setup, tested: SelfTest) -> Kernels:
         return Kernels(why=str(error))
 
 
-def for_model(setup: Setup, role: str, path: str, own: Kernels, extra_buffers: bool, freed: int = 0,
+def without_crashes(setup: Setup, tested: SelfTest) -> Setup:
+    """The set-up without llama.cpp's fast kernels where they crash, as the self-test found."""
+    return setup if tested.extra_buffers else replace(setup, no_repack="on")
+
+
+def for_model(setup: Setup, role: str, path: str, own: Kernels, freed: int = 0,
               measuring: Callable[[float], None] = lambda done: None) -> Kernels:  # fmt: skip
-    """The kernels of the model in this file. `own`: those that are available. `extra_buffers`: as in `Model`.
+    """The kernels of the model in this file. `own`: those that are available.
 
     `freed`: bytes of the host's memory that will be free before it is loaded. With --kernels auto what a type of weights costs
     is measured when it is met first.
@@ -94,7 +99,7 @@ def for_model(setup: Setup, role: str, path: str, own: Kernels, extra_buffers: b
         return Kernels(why="they have none for the types of the model's weights")
     if _short(setup, role, path, sum(taken.bytes(*each[:4]) for each in matrices), freed):
         return Kernels(why="there is too little memory for a second copy of the weights")
-    return own if setup.kernels == "spectui" else _measured(setup, matrices, own, extra_buffers, measuring)
+    return own if setup.kernels == "spectui" else _measured(setup, matrices, own, measuring)
 
 
 def _short(setup: Setup, role: str, path: str, repacked: int, freed: int) -> bool:
@@ -116,18 +121,12 @@ def _short(setup: Setup, role: str, path: str, repacked: int, freed: int) -> boo
     return bool(repacked + cells + _BESIDE > psutil.virtual_memory().available + freed)
 
 
-def _measured(
-    setup: Setup,
-    matrices: Sequence[Matrices],
-    own: Kernels,
-    extra_buffers: bool,
-    measuring: Callable[[float], None],
-) -> Kernels:
+def _measured(setup: Setup, matrices: Sequence[Matrices], own: Kernels, measuring: Callable[[float], None]) -> Kernels:
     """These kernels, if passes over such weights take less time with them on this machine."""
     sizes: Counter[int] = Counter()
     for each in matrices:
         sizes[each.kind] += each.bytes
-    threads = placement.threads(setup.threads)
+    threads, extra_buffers = placement.threads(setup.threads), setup.no_repack == "off"
     try:
         trials = {kind: trial(kind, own, _key(), threads, extra_buffers, measuring) for kind in sizes}
     except (SpectuiError, OSError) as error:

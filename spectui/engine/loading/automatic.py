@@ -28,7 +28,7 @@ class AutomaticPlacement:
         self._planned = Setup()  # the set-up that these choices were made for
         self._chosen: dict[str, Any] = {}
 
-    def place(self, setup: Setup, extra_buffers: bool, loaded: Iterable[MemoryUse]) -> Setup:
+    def place(self, setup: Setup, loaded: Iterable[MemoryUse]) -> Setup:
         """The set-up with its choices made. `loaded`: the memory of what is loaded now, which may be freed.
 
         Without GPUs there is nothing to choose. A server of llama.cpp answers one process at a time: while models are loaded
@@ -42,7 +42,7 @@ class AutomaticPlacement:
         if on_cpu:
             return setup
         context = keys.context_key(setup, setup.flash_attn)
-        asked = (keys.target_key(setup, extra_buffers), keys.draft_key(setup, extra_buffers), context)
+        asked = (keys.target_key(setup), keys.draft_key(setup), context)
         loaded = tuple(loaded)
         if on_servers(loaded):
             same = [key for key in self._chosen if getattr(setup, key) == getattr(self._planned, key)]
@@ -54,7 +54,7 @@ class AutomaticPlacement:
         if not loaded or asked != self._asked:
             self._emit(Loading("plan", 0.0))
             try:
-                made = make_plan(setup, extra_buffers, loaded)
+                made = make_plan(setup, loaded)
             except PlacementError:
                 raise
             except SpectuiError as error:

@@ -16,10 +16,10 @@ from spectui.llama.devices.listing import gpu_key
 from spectui.llama.library import build_key
 
 
-def target_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
+def target_key(setup: Setup) -> tuple[Any, ...]:
     """If this changes, the target must be loaded again."""
     split = (setup.gpu_layers, setup.split_mode, setup.main_gpu, setup.tensor_split)
-    return (*_file(setup.model), setup.device, *split, *overrides(setup), extra_buffers, setup.kernels)
+    return (*_file(setup.model), setup.device, *split, *overrides(setup), setup.no_repack, setup.kernels)
 
 
 def context_key(setup: Setup, flash_attn: str) -> tuple[Any, ...]:
@@ -28,7 +28,7 @@ def context_key(setup: Setup, flash_attn: str) -> tuple[Any, ...]:
     return (*size, setup.threads, flash_attn, setup.cache_type_k, placement.value_type(setup))
 
 
-def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
+def draft_key(setup: Setup) -> tuple[Any, ...]:
     """If this changes, the draft must be loaded again."""
     if setup.draft is None:
         return ()
@@ -41,7 +41,7 @@ def draft_key(setup: Setup, extra_buffers: bool) -> tuple[Any, ...]:
         *cells,
         setup.requantise_draft,
         setup.async_draft,
-        extra_buffers,
+        setup.no_repack,
         setup.kernels,
     )
 
@@ -53,9 +53,7 @@ def measured_with(kernels: Kernels = LLAMA_CPP) -> str:
     return f"{build_key()}, quota {cpu_quota()}{own}"
 
 
-def target_costs_key(
-    setup: Setup, extra_buffers: bool, flash_attn: str, kernels: Kernels = LLAMA_CPP
-) -> tuple[Any, ...]:
+def target_costs_key(setup: Setup, flash_attn: str, kernels: Kernels = LLAMA_CPP) -> tuple[Any, ...]:
     """The key of the target's costs. It does not depend on the draft, or on the size of the context where that has room for
     all that is measured. `kernels`: those of the model that is loaded."""
     size = min(setup.ctx_size or MEASURED, MEASURED)
@@ -68,17 +66,15 @@ def target_costs_key(
         setup.cache_type_k,
         placement.value_type(setup),
     )
-    model = target_key(replace(setup, kernels=""), extra_buffers)
+    model = target_key(replace(setup, kernels=""))
     return (measured_with(kernels), gpu_key(), model, context, setup.op_offload_min_batch)
 
 
-def draft_costs_key(
-    setup: Setup, extra_buffers: bool, copy: str, ahead: bool, kernels: Kernels = LLAMA_CPP
-) -> tuple[Any, ...]:
+def draft_costs_key(setup: Setup, copy: str, ahead: bool, kernels: Kernels = LLAMA_CPP) -> tuple[Any, ...]:
     """The key of the draft's costs. It does not depend on the target. `copy`: the file that was loaded, with `kernels`."""
     cells = (placement.draft_flash(setup, kernels), setup.swa_full, setup.cache_type_k_draft, setup.cache_type_v_draft)
     context = (setup.ubatch, placement.draft_threads(setup, ahead), *cells)
-    model = (*_file(setup.draft), copy, *_draft_placement(setup), extra_buffers)
+    model = (*_file(setup.draft), copy, *_draft_placement(setup), setup.no_repack)
     return (measured_with(kernels), gpu_key(), model, context, setup.op_offload_min_batch)
 
 

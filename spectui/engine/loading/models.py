@@ -39,7 +39,7 @@ def _always(_: float) -> bool:
     return True
 
 
-def target_model(setup: Setup, extra_buffers: bool, progress: Progress = _always, simulated: bool = False,
+def target_model(setup: Setup, progress: Progress = _always, simulated: bool = False,
                  metadata: Metadata | None = None, kernels: Kernels = LLAMA_CPP) -> Model:  # fmt: skip
     """The set-up's target, loaded or simulated. `metadata`: do not load the texts of its tokens. Raises SpectuiError."""
     return Model(
@@ -51,7 +51,7 @@ def target_model(setup: Setup, extra_buffers: bool, progress: Progress = _always
         main_gpu=setup.main_gpu,
         tensor_split=shares(setup.tensor_split),
         overrides=overrides(setup),
-        extra_buffers=extra_buffers,
+        extra_buffers=setup.no_repack == "off",
         kernels=kernels,
         same_vocabulary=metadata,
         progress=progress,
@@ -128,7 +128,7 @@ def heads_context(setup: Setup, model: Model, target: Context, interrupt: Interr
     )
 
 
-def draft_model(setup: Setup, path: str, extra_buffers: bool, progress: Progress = _always, simulated: bool = False,
+def draft_model(setup: Setup, path: str, progress: Progress = _always, simulated: bool = False,
                 metadata: Metadata | None = None, kernels: Kernels = LLAMA_CPP) -> Model:  # fmt: skip
     """The set-up's draft from `path`, loaded or simulated. `metadata`: if its tokens' texts need not be loaded.
 
@@ -145,7 +145,7 @@ def draft_model(setup: Setup, path: str, extra_buffers: bool, progress: Progress
             main_gpu=setup.main_gpu_draft,
             tensor_split=shares(setup.tensor_split_draft),
             overrides=overrides(setup, draft=True),
-            extra_buffers=extra_buffers,
+            extra_buffers=setup.no_repack == "off",
             kernels=kernels,
             same_vocabulary=metadata,
             progress=progress,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
@@ -114,7 +114,7 @@ def draft_devices(setup: Setup) -> list[Device]:
     """
     devices = list_devices()
     chosen = selected(setup.device_draft, devices, "--device-draft")
-    chosen = sorted(draft_candidates(devices), key=lambda gpu: -gpu.free)[:1] if chosen is None else chosen
+    chosen = sorted(offloading(devices), key=lambda gpu: -gpu.free)[:1] if chosen is None else chosen
     _check_split(chosen, "draft", setup.tensor_split_draft, setup.split_mode_draft, setup.main_gpu_draft)
     return chosen
 
@@ -131,11 +131,6 @@ def _check_split(chosen: Sequence[Device], role: str, tensor_split: str, split_m
         )
     if chosen and split_mode == "none" and main_gpu >= len(chosen):
         raise UsageError(f"There is no main-gpu{suffix} {main_gpu}: the {role} uses {gpus}, counted from 0.")
-
-
-def draft_candidates(devices: Iterable[Device]) -> list[Device]:
-    """The GPUs that the draft may be put on, if none is named."""
-    return offloading(list(devices))
 
 
 def threads(wanted: int) -> int:

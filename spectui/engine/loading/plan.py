@@ -137,16 +137,13 @@ def on_servers(uses: Iterable[MemoryUse]) -> bool:
     return any(use.device.startswith("RPC") for use in uses)
 
 
-def make_plan(
-    setup: Setup, extra_buffers: bool | None, freed: Iterable[MemoryUse] = (), suggest: bool = True
-) -> MemoryPlan:
+def make_plan(setup: Setup, freed: Iterable[MemoryUse] = (), suggest: bool = True) -> MemoryPlan:
     """The plan, made by a process of its own: it opens GPUs, and llama.cpp may end it. Any thread may call this.
 
-    `extra_buffers`: as in `Model`; None: as the self-test found. `freed`: what is loaded now and will be freed before.
-    `suggest`: if it does not fit, look for what would. Raises SpectuiError, UsageError for settings that cannot be, and
-    PlacementError.
+    `freed`: what is loaded now and will be freed before. `suggest`: if it does not fit, look for what would.
+    Raises SpectuiError, UsageError for settings that cannot be, and PlacementError.
     """
-    asked = json.dumps([dataclasses.asdict(setup), extra_buffers, list(freed), suggest])
+    asked = json.dumps([dataclasses.asdict(setup), list(freed), suggest])
     try:
         answer = json.loads(_ask(asked, environment(setup)))
     except (OSError, RuntimeError, ValueError):  # RuntimeError: there is no memory for a thread
@@ -200,6 +197,6 @@ def plan_in_words(setup: Setup, freed: Iterable[MemoryUse] = ()) -> str:
     if setup.rpc and on_servers(freed):
         return "What this would take is not known before it is loaded: the RPC server answers the loaded models alone."
     try:
-        return make_plan(setup, None, freed).brief()
+        return make_plan(setup, freed).brief()
     except SpectuiError as error:
         return str(error)

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 
 from spectui.engine.kernels import choice
@@ -20,7 +20,7 @@ from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.context import Context
 from spectui.llama.devices import rpc
-from spectui.llama.devices.listing import list_devices
+from spectui.llama.devices.listing import list_devices, offloading
 from spectui.llama.devices.memory_use import HOST
 from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.llama.interrupt import Interrupt
@@ -45,9 +45,8 @@ _SMALLER_CELLS = "-ctk q8_0 -ctv q8_0"
 class Simulation:
     """Asks llama.cpp what set-ups would take on the devices. One question takes 0.1 to 0.3 s."""
 
-    def __init__(self, extra_buffers: bool, freed: Iterable[MemoryUse], own: Kernels = LLAMA_CPP) -> None:
+    def __init__(self, freed: Iterable[MemoryUse], own: Kernels = LLAMA_CPP) -> None:
         """`own`: spectui's kernels, as far as they are available."""
-        self._extra_buffers = extra_buffers
         self._own = own
         self._interrupt = Interrupt()
         self._freed = {use.device: use for use in added(freed)}  # target and draft may be on one device
@@ -68,9 +67,7 @@ class Simulation:
             self._target = None
         path = setup.model or ""
         kernels = self._kernels(setup, "target", path)
-        model = models.target_model(
-            setup, self._extra_buffers, simulated=True, metadata=vocabulary_of(path), kernels=kernels
-        )
+        model = models.target_model(setup, simulated=True, metadata=vocabulary_of(path), kernels=kernels)
         self.layers = model.layers
         context = models.target_context(setup, model, self._interrupt, placement.target_flash(setup, long=False))
         self.n_ctx = context.n_ctx
@@ -93,7 +90,7 @@ class Simulation:
             copy = draft_copy.copy_of(path)
             path = str(copy) if copy.exists() else path
         model = models.draft_model(
-            setup, path, self._extra_buffers, simulated=True, metadata=vocabulary_of(path),
+            setup, path, simulated=True, metadata=vocabulary_of(path),
             kernels=self._kernels(setup, "draft", path),
         )  # fmt: skip
         self.layers_draft = model.layers
@@ -108,7 +105,7 @@ class Simulation:
 
     def _kernels(self, setup: Setup, role: str, path: str) -> Kernels:
         freed = sum(use.total - use.mapped for name, use in self._freed.items() if name == HOST)
-        return choice.for_model(setup, role, path, self._own, self._extra_buffers, freed)
+        return choice.for_model(setup, role, path, self._own, freed)
 
     def look(self) -> None:
         """Read the free memory of the devices, once: the first model has opened those that are used."""
@@ -142,7 +139,7 @@ def plan(setup: Setup, simulation: Simulation) -> MemoryPlan:
     whole = replace(whole, gpu_layers_draft=ALL if setup.gpu_layers_draft == AUTO else setup.gpu_layers_draft)
     target = simulation.target(whole)
     if setup.draft is not None and not setup.device_draft:
-        whole = replace(whole, device_draft=_one_device(whole, target, simulation.devices))
+        whole = replace(whole, device_draft=_one_device(target, simulation.devices))
     draft = simulation.draft(whole)
     if setup.gpu_layers_draft == AUTO and not _leaves_margin(draft, simulation.devices):
         fits = _most(simulation.layers_draft, lambda n: _leaves_margin(
@@ -189,10 +186,10 @@ def _leaves_margin(uses: Iterable[MemoryUse], devices: Iterable[Device]) -> bool
     return not shortage([use for use in uses if use.device in names], gpus)
 
 
-def _one_device(setup: Setup, target: Iterable[MemoryUse], devices: Iterable[Device]) -> str:
+def _one_device(target: Iterable[MemoryUse], devices: Sequence[Device]) -> str:
     """The GPU with the most free memory beside the target, for the draft; "" without a GPU."""
     taken = {use.device: use.total for use in target}
-    gpus = placement.draft_candidates(devices)
+    gpus = offloading(devices)
     return max(gpus, key=lambda gpu: gpu.free - taken.get(gpu.name, 0)).name if gpus else ""
 
 
@@ -229,7 +226,7 @@ def _sufficient(placed: Setup, made: MemoryPlan, n_ctx: int, simulation: Simulat
 
     lacking = set(made.missing)
     if any(use.device in lacking for use in made.draft):
-        others = [gpu.name for gpu in placement.draft_candidates(simulation.devices) if gpu.name not in lacking]
+        others = [gpu.name for gpu in offloading(simulation.devices) if gpu.name not in lacking]
         for name in [*others, "none"]:
             if name != placed.device_draft and try_with(f"-devd {name}", device_draft=name):
                 break
@@ -249,13 +246,12 @@ def _sufficient(placed: Setup, made: MemoryPlan, n_ctx: int, simulation: Simulat
 
 def answer(question: str) -> object:
     """The answer to `make_plan`'s question: the plan, or {"usage" or "error": the sentence that says why there is none}."""
-    fields, extra_buffers, freed, suggest = json.loads(question)
+    fields, freed, suggest = json.loads(question)
     setup = models.with_heads_beside(Setup(**fields))
     tested = selftest.run()
-    if extra_buffers is None:
-        extra_buffers = tested.extra_buffers and setup.no_repack == "off"
     own = choice.available(setup, tested)
-    simulation = Simulation(extra_buffers, [MemoryUse(*use) for use in freed], own)
+    setup = choice.without_crashes(setup, tested)
+    simulation = Simulation([MemoryUse(*use) for use in freed], own)
     try:
         rpc.add_servers(setup.rpc)
         made = plan(setup, simulation)

@@ -70,7 +70,7 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 
 try:
-    make_plan(Setup(**json.loads(sys.argv[1]), split_mode="row"), True)
+    make_plan(Setup(**json.loads(sys.argv[1]), split_mode="row"))
 except SpectuiError as error:
     print(json.dumps(str(error)))
 """

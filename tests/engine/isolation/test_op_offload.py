@@ -55,7 +55,7 @@ setup = Setup(**json.loads(sys.argv[1]))
 found = []
 for number, least in enumerate((0, 4096), 1):
     asked = replace(setup, op_offload_min_batch=least)
-    made = make_plan(asked, True).target
+    made = make_plan(asked).target
     chat.load(asked)
     loaded = chat.events.wait(Loaded, number).target.memory
     found.append([{use.device: use.compute for use in each} for each in (made, loaded)])

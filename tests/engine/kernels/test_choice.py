@@ -77,10 +77,10 @@ def test_layers_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "list_devices", lambda: (card,))
     why = Kernels(why="the model's layers are on a GPU or a server")
     path = wanted().model or ""
-    assert for_model(wanted(), "target", path, OWN, True) == OWN
-    assert for_model(replace(wanted(), device=""), "target", path, OWN, True) == why
-    assert for_model(wanted(), "draft", path, OWN, True) == why
-    assert for_model(wanted(device_draft="none"), "draft", path, OWN, True) == OWN
+    assert for_model(wanted(), "target", path, OWN) == OWN
+    assert for_model(replace(wanted(), device=""), "target", path, OWN) == why
+    assert for_model(wanted(), "draft", path, OWN) == why
+    assert for_model(wanted(device_draft="none"), "draft", path, OWN) == OWN
     loaded: list[int] = []
     monkeypatch.setattr(plugin, "load", lambda: loaded.append(1) or SimpleNamespace(set="avx2"))
     alone = replace(wanted(), device="", draft=None)
@@ -91,7 +91,7 @@ def test_layers_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @built
 def test_weights_that_they_have_no_kernels_for(tmp_path: Path) -> None:
     write_tiny_model(tmp_path / "f32.gguf")
-    found = for_model(wanted(), "target", str(tmp_path / "f32.gguf"), OWN, True)
+    found = for_model(wanted(), "target", str(tmp_path / "f32.gguf"), OWN)
     assert found == Kernels(why="they have none for the types of the model's weights")
 
 
@@ -104,13 +104,13 @@ def test_too_little_memory_for_a_second_copy(monkeypatch: pytest.MonkeyPatch) ->
 
     def free(bytes: int, ctx_size: int = 4096) -> Kernels:
         monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=bytes))
-        return for_model(wanted(ctx_size=ctx_size), "target", path, OWN, True)
+        return for_model(wanted(ctx_size=ctx_size), "target", path, OWN)
 
     assert free(needed) == OWN
     assert free(needed - 1) == Kernels(why="there is too little memory for a second copy of the weights")
     assert free(needed - 1, ctx_size=2048) == OWN
     assert free(needed, ctx_size=0).why  # the 8192 tokens that it was trained with
-    assert for_model(wanted(ctx_size=0), "target", path, OWN, True, freed=2 * cells) == OWN
+    assert for_model(wanted(ctx_size=0), "target", path, OWN, freed=2 * cells) == OWN
 
 
 @built
@@ -124,17 +124,17 @@ def test_auto_believes_the_measurement_and_a_wish_does_not_wait_for_it(monkeypat
 
     monkeypatch.setattr(choice, "trial", trial)
     path = wanted().model or ""
-    automatic = replace(wanted(threads=3), kernels="auto")
+    automatic = replace(wanted(threads=3, no_repack="on"), kernels="auto")
     why = Kernels(why="llama.cpp's are as fast here, as was measured")
-    assert for_model(automatic, "target", path, OWN, False) == why
+    assert for_model(automatic, "target", path, OWN) == why
     kinds = {each.kind for each in matrices_of(path) if plugin.load().bytes(*each[:4])}
     assert sorted(asked) == [(kind, 3, False) for kind in sorted(kinds)]
     times["own"] = (1.0, 0.9, 0.9)
-    assert for_model(automatic, "target", path, OWN, False) == OWN
+    assert for_model(automatic, "target", path, OWN) == OWN
     times["own"] = (1.1, 0.1, 0.1)  # most passes have one row where drafts do not pay
-    assert for_model(automatic, "target", path, OWN, False) == why
+    assert for_model(automatic, "target", path, OWN) == why
     asked.clear()
-    assert for_model(wanted(), "target", path, OWN, False) == OWN
+    assert for_model(wanted(), "target", path, OWN) == OWN
     assert asked == []
 
 
@@ -147,13 +147,17 @@ def test_types_count_by_their_bytes() -> None:
 def test_why_they_are_not_used_is_said_once_where_they_are_wanted_by_name() -> None:
     said: list[str] = []
     kernels = KernelChoice(said.append, print)
-    kernels.begin(wanted(no_repack="on"), WORKS, True)
+
+    def begin(setup: Setup, tested: SelfTest) -> None:
+        kernels.begin(setup, available(setup, tested))
+
+    begin(wanted(no_repack="on"), WORKS)
     kernels.of("target", "t")
     kernels.of("draft", "d")
     assert said == ["spectui's kernels are not used here: --no-repack keeps the weights as they are in the file."]
-    kernels.begin(replace(wanted(), kernels="llama.cpp"), WORKS, True)
+    begin(replace(wanted(), kernels="llama.cpp"), WORKS)
     kernels.of("target", "t")
-    kernels.begin(Setup(kernels="auto"), SelfTest(True, True, own=False), True)
+    begin(Setup(kernels="auto"), SelfTest(True, True, own=False))
     kernels.of("target", "t")
     assert said[1:] == [
         "spectui's kernels are not used here: they crash on this machine, or their library is damaged: install spectui again."
@@ -202,7 +206,7 @@ def test_what_was_measured_is_told_by_type(fresh_directories: None, monkeypatch:
     monkeypatch.setattr("spectui.engine.kernels.trial._measure", lambda *_: Trial((0.6, 0.6, 0.8), (0.3, 0.2, 0.1)))
     own = Kernels(plugin.load().set)
     assert choice.measured(own, True) == {}
-    for_model(replace(wanted(threads=0), kernels="auto"), "target", wanted().model or "", own, True)
+    for_model(replace(wanted(threads=0), kernels="auto"), "target", wanted().model or "", own)
     found = choice.measured(own, True)
     assert found["Q4_1"] == pytest.approx((2.0, 3.0, 8.0)) and "Q6_K" not in found
     assert choice.measured(own, False) == {}
@@ -213,8 +217,8 @@ def test_costs_are_kept_apart() -> None:
     pair = replace(setup(), device="none")
     found = [
         (
-            keys.target_costs_key(each, True, "auto", kernels),
-            keys.draft_costs_key(each, True, each.draft or "", False, kernels),
+            keys.target_costs_key(each, "auto", kernels),
+            keys.draft_costs_key(each, each.draft or "", False, kernels),
         )
         for each, kernels in (
             (pair, LLAMA_CPP),
@@ -234,7 +238,7 @@ def test_a_plan_counts_the_repacked_copy() -> None:
     """Mapped weights count as free memory; repacked ones do not. A simulation knows no mapping: it says their sizes."""
     repacked = sum(plugin.load().bytes(*each[:4]) for each in matrices_of(wanted().model or ""))
     with_own, without = (
-        make_plan(replace(wanted(ctx_size=256), kernels=kernels), None).target for kernels in ("spectui", "llama.cpp")
+        make_plan(replace(wanted(ctx_size=256), kernels=kernels)).target for kernels in ("spectui", "llama.cpp")
     )
     assert [use.device for use in with_own] == [use.device for use in without] == ["CPU"]
     assert with_own[0].weights >= repacked

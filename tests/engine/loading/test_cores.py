@@ -203,7 +203,7 @@ def test_costs_under_another_quota_are_not_believed(tmp_path: Path, monkeypatch:
 def test_a_draft_that_computes_ahead_has_costs_of_its_one_thread() -> None:
     pair = replace(smollm2.setup(), threads=2)
     assert [placement.draft_threads(pair, ahead) for ahead in (False, True)] == [2, 1]
-    apart = [keys.draft_costs_key(pair, True, pair.draft or "", ahead) for ahead in (False, True)]
+    apart = [keys.draft_costs_key(pair, pair.draft or "", ahead) for ahead in (False, True)]
     assert apart[0] != apart[1]
 
 

@@ -29,10 +29,10 @@ CPU = Device("CPU", "a CPU", "cpu", 32 * GIB, 32 * GIB)
 
 def test_the_plan_is_what_llama_cpp_logs_after_loading():
     asked = replace(whole(), requantise_draft="off", cache_type_k="q8_0", cache_type_v="q8_0")
-    made = make_plan(asked, True)
-    target = models.target_model(asked, True)
+    made = make_plan(asked)
+    target = models.target_model(asked)
     context = models.target_context(asked, target, Interrupt(), placement.target_flash(asked, long=False))
-    draft = models.draft_model(asked, asked.draft or "", True)
+    draft = models.draft_model(asked, asked.draft or "")
     beside = models.draft_context(asked, draft, Interrupt(), context.n_ctx)
     for planned, logged in ((made.target, context.memory), (made.draft, beside.memory)):
         assert [use.device for use in planned] == [use.device for use in logged] == ["CPU"]
@@ -50,7 +50,7 @@ def test_the_plan_is_what_llama_cpp_logs_on_a_gpu():
     program = (
         "import json, sys; from tests.benchmarks.plan import compare; from spectui.knobs import Setup;"
         "setups = [Setup(**json.loads(sys.argv[1]), gpu_layers=n) for n in (-2, 12, 0)];"
-        "print(json.dumps([[each.gpu_layers, *pair] for each in setups for pair in compare(each, True)]))"
+        "print(json.dumps([[each.gpu_layers, *pair] for each in setups for pair in compare(each)]))"
     )
     pairs = on_the_device(program, json.dumps({"model": whole_alone().model, "ctx_size": 1024}))
     on_gpu = {n: planned for n, planned, _ in pairs if planned[0] == "Vulkan0"}
@@ -61,12 +61,12 @@ def test_the_plan_is_what_llama_cpp_logs_on_a_gpu():
 
 
 def test_a_context_that_does_not_fit_is_told_with_what_would():
-    made = make_plan(replace(whole_alone(), ctx_size=2_000_000), True)
+    made = make_plan(replace(whole_alone(), ctx_size=2_000_000))
     assert list(made.missing) == ["CPU"]
     assert made.sentence().startswith("It does not fit, CPU lacks ")
     assert any(flags.startswith("-c ") for flags in made.suggestions)
     size = next(int(flags.split()[1]) for flags in made.suggestions if flags.startswith("-c "))
-    fits = make_plan(replace(whole_alone(), ctx_size=size), True)
+    fits = make_plan(replace(whole_alone(), ctx_size=size))
     assert not shortage(fits.target, made.devices), (
         "in the memory that was free then: other tests have taken some since"
     )
@@ -75,7 +75,7 @@ def test_a_context_that_does_not_fit_is_told_with_what_would():
 def test_a_context_that_llama_cpp_could_not_even_simulate():
     """Simulating takes memory for each token too."""
     with pytest.raises(UsageError, match="A context of 2000000000 tokens is too large: choose -c 8388608 or less"):
-        simulation.Simulation(True, []).target(replace(whole_alone(), ctx_size=2_000_000_000))
+        simulation.Simulation([]).target(replace(whole_alone(), ctx_size=2_000_000_000))
 
 
 def test_a_draft_copy_that_exists_is_planned_with(monkeypatch: pytest.MonkeyPatch):
@@ -87,7 +87,7 @@ def test_a_draft_copy_that_exists_is_planned_with(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(models, "draft_model", load)
     for way, path in (("auto", pair.model), ("off", pair.draft)):
         with pytest.raises(SpectuiError) as caught:
-            simulation.Simulation(True, []).draft(replace(pair, requantise_draft=way))
+            simulation.Simulation([]).draft(replace(pair, requantise_draft=way))
         assert str(caught.value) == path
 
 
@@ -96,7 +96,7 @@ def test_a_file_of_heads_is_planned_beside_its_target(tmp_path: Path, named: boo
     target = write_headed(tmp_path / "target.gguf", heads=0, layers=2)
     heads = write_headed(tmp_path / "mtp-target.gguf", layers=2, alone=True)
     setup = Setup(model=str(target), draft=str(heads) if named else None, ctx_size=512)
-    made = make_plan(setup, True)
+    made = make_plan(setup)
     assert made.setup.draft == str(heads)
     (use,) = made.draft
     assert use.weights > 0
@@ -110,13 +110,13 @@ def test_auto_fits_a_server_and_the_plan_shows_its_memory(monkeypatch: pytest.Mo
     server = Server()
     try:
         asked = replace(whole_alone(), rpc=server.address)
-        made = make_plan(asked, True)
+        made = make_plan(asked)
         remote = next(device for device in made.devices if device.name == "RPC0")
         assert remote.free > GIB
         assert made.layers == (31, 31)
         (use,) = (each for each in made.target if each.device == "RPC0")
         per_token = use.cells // asked.ctx_size
-        full = make_plan(replace(asked, ctx_size=remote.total // per_token), True, suggest=False)
+        full = make_plan(replace(asked, ctx_size=remote.total // per_token), suggest=False)
     finally:
         server.kill()
     assert 0 < full.layers[0] < 31, "the cells of all layers would fill it"
@@ -134,20 +134,20 @@ def test_auto_divides_a_target_among_two_servers_and_puts_the_draft_on_the_other
         whole(), rpc=",".join(each.address for each in servers), requantise_draft="off", ctx_size_draft=1024
     )
     try:
-        beside = make_plan(replace(asked, device="RPC0"), True)
+        beside = make_plan(replace(asked, device="RPC0"))
         first, second = (each for each in beside.devices if each.name.startswith("RPC"))
         (alone_there,) = (each for each in beside.target if each.device == "RPC0")
         per_token = alone_there.cells // asked.ctx_size
-        of_both = make_plan(replace(asked, ctx_size=3 * first.total // per_token), True, suggest=False)
+        of_both = make_plan(replace(asked, ctx_size=3 * first.total // per_token), suggest=False)
         filled = replace(
             asked, device="RPC0", gpu_layers=-2, device_draft="RPC0", ctx_size=first.free // per_token // 512 * 256
         )
-        (half_full,) = (each for each in make_plan(filled, True, suggest=False).target if each.device == "RPC0")
+        (half_full,) = (each for each in make_plan(filled, suggest=False).target if each.device == "RPC0")
         # The target's sum is linear in the context. With this one, target and draft lack half of what the draft takes.
         slope = (half_full.total - alone_there.total) / (filled.ctx_size - asked.ctx_size)
         wanted = first.free - beside.draft[0].total / 2
         most = filled.ctx_size + int((wanted - half_full.total) / slope)
-        lacking = make_plan(replace(filled, ctx_size=most // 256 * 256), True)
+        lacking = make_plan(replace(filled, ctx_size=most // 256 * 256))
     finally:
         for each in servers:
             each.kill()
@@ -165,7 +165,7 @@ class Toy(simulation.Simulation):
     """A target of 33 layers of 1/4 GiB and a draft of 17 of 1/8 GiB, on cards and with contexts as given."""
 
     def __init__(self, devices: tuple[Device, ...], cells: int = 0) -> None:
-        super().__init__(True, ())
+        super().__init__(())
         self.devices, self.cells = devices, cells
         self.layers, self.layers_draft = 33, 17
         self.n_ctx = 4096
@@ -278,7 +278,7 @@ def test_a_gpu_with_unified_memory_takes_no_more_than_its_driver_allows(cards):
 
 def test_what_target_and_draft_take_of_one_card_is_freed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(simulation, "list_devices", lambda: (FIRST._replace(free=GIB), CPU))
-    toy = simulation.Simulation(True, [MemoryUse("CUDA0", 3 * GIB), MemoryUse("CUDA0", 2 * GIB)])
+    toy = simulation.Simulation([MemoryUse("CUDA0", 3 * GIB), MemoryUse("CUDA0", 2 * GIB)])
     toy.look()
     assert toy.devices[0].free == 6 * GIB
 
@@ -286,7 +286,7 @@ def test_what_target_and_draft_take_of_one_card_is_freed(monkeypatch: pytest.Mon
 def test_freed_unified_memory_is_the_hosts_too(monkeypatch: pytest.MonkeyPatch):
     devices = (Device("Vulkan0", "an integrated GPU", "igpu", GIB, 6 * GIB), CPU._replace(free=2 * GIB))
     monkeypatch.setattr(simulation, "list_devices", lambda: devices)
-    toy = simulation.Simulation(True, [MemoryUse("Vulkan0", 3 * GIB), MemoryUse("CPU", GIB)])
+    toy = simulation.Simulation([MemoryUse("Vulkan0", 3 * GIB), MemoryUse("CPU", GIB)])
     toy.look()
     assert [device.free // GIB for device in toy.devices] == [4, 6]
 
@@ -303,7 +303,7 @@ def test_a_mapped_file_is_not_freed_a_second_time(monkeypatch: pytest.MonkeyPatc
         0,
     )
     assert found == (MemoryUse("CPU", 4 * GIB, mapped=3 * GIB),)
-    toy = simulation.Simulation(True, found)
+    toy = simulation.Simulation(found)
     toy.look()
     assert toy.devices[0].free == 3 * GIB
 

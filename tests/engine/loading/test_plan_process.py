@@ -23,9 +23,9 @@ from tests.helpers.smollm2 import whole_alone
 
 def test_why_there_is_no_plan_is_said_in_a_sentence(tmp_path: Path):
     with pytest.raises(UsageError, match="There is no device 'CUDA9'"):
-        make_plan(replace(whole_alone(), device="CUDA9"), True)
+        make_plan(replace(whole_alone(), device="CUDA9"))
     with pytest.raises(SpectuiError, match="There is no target model"):
-        make_plan(Setup(model=str(tmp_path / "none.gguf")), True)
+        make_plan(Setup(model=str(tmp_path / "none.gguf")))
 
 
 ABORT = """
@@ -54,7 +54,7 @@ def test_an_assertion_refuses_a_placement_and_a_driver_that_fails_does_not(
     """A card that is full now may have room when the models are freed."""
     monkeypatch.setattr("spectui.engine.loading.plan._COMMAND", [sys.executable, "-c", ABORT.format(words=words)])
     with pytest.raises(SpectuiError) as caught:
-        make_plan(replace(whole_alone(), split_mode="tensor"), True)
+        make_plan(replace(whole_alone(), split_mode="tensor"))
     assert type(caught.value) is kind
     assert sentence in str(caught.value)
 
@@ -67,7 +67,7 @@ def test_without_memory_for_a_thread_there_is_no_plan(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(threading.Thread, "start", start)
     with pytest.raises(SpectuiError, match="cannot be told"):
-        make_plan(whole_alone(), True)
+        make_plan(whole_alone())
 
 
 @needs_server
@@ -83,7 +83,7 @@ def test_a_plan_ends_with_the_process_that_asked_for_it(monkeypatch: pytest.Monk
             both.set()
 
     with fake_server(hello(*PROTOCOL), asked, connections) as address:
-        ask = f"from spectui.engine.loading.plan import *\nmake_plan(Setup(model='none', rpc={address!r}), True)"
+        ask = f"from spectui.engine.loading.plan import *\nmake_plan(Setup(model='none', rpc={address!r}))"
         asker = subprocess.Popen([sys.executable, "-c", ask])
         assert both.wait(PATIENCE)
         asker.kill()

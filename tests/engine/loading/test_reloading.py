@@ -100,11 +100,11 @@ def test_automatic_choices_are_kept_while_the_models_are_loaded(monkeypatch: pyt
     monkeypatch.setattr(automatic.placement, "list_devices", lambda: (gpu,))
     placed = automatic.AutomaticPlacement(lambda _: None)
     in_use = (MemoryUse("CUDA0", 1),)
-    assert placed.place(whole_alone(), True, ()).gpu_layers == 8
-    assert placed.place(replace(whole_alone(), strict="on"), True, in_use).gpu_layers == 8
-    assert placed.place(replace(whole_alone(), ctx_size=2048), True, in_use).gpu_layers == 9
-    assert placed.place(replace(whole_alone(), ctx_size=2048), True, ()).gpu_layers == 10
-    assert placed.place(replace(whole_alone(), gpu_layers=0), True, ()).gpu_layers == 0
+    assert placed.place(whole_alone(), ()).gpu_layers == 8
+    assert placed.place(replace(whole_alone(), strict="on"), in_use).gpu_layers == 8
+    assert placed.place(replace(whole_alone(), ctx_size=2048), in_use).gpu_layers == 9
+    assert placed.place(replace(whole_alone(), ctx_size=2048), ()).gpu_layers == 10
+    assert placed.place(replace(whole_alone(), gpu_layers=0), ()).gpu_layers == 0
     assert len(plans) == 3
 
 
@@ -121,11 +121,11 @@ def test_with_models_on_a_server_the_first_choices_stay(monkeypatch: pytest.Monk
     monkeypatch.setattr(automatic.placement, "list_devices", lambda: (gpu,))
     placed = automatic.AutomaticPlacement(lambda _: None)
     asked, in_use = replace(whole_alone(), rpc="127.0.0.1:50052"), (MemoryUse("RPC0", 1),)
-    assert placed.place(asked, True, in_use) == asked, "nothing was chosen yet"
-    assert placed.place(asked, True, ()).gpu_layers == 7
-    assert placed.place(replace(asked, ctx_size=2048), True, in_use).gpu_layers == 7
-    assert placed.place(replace(asked, gpu_layers=3), True, in_use).gpu_layers == 3
-    assert placed.place(replace(asked, device="RPC0", ctx_size=2048), True, in_use).gpu_layers == asked.gpu_layers
+    assert placed.place(asked, in_use) == asked, "nothing was chosen yet"
+    assert placed.place(asked, ()).gpu_layers == 7
+    assert placed.place(replace(asked, ctx_size=2048), in_use).gpu_layers == 7
+    assert placed.place(replace(asked, gpu_layers=3), in_use).gpu_layers == 3
+    assert placed.place(replace(asked, device="RPC0", ctx_size=2048), in_use).gpu_layers == asked.gpu_layers
     assert len(plans) == 1
     assert "the RPC server answers the loaded models alone" in plan_in_words(asked, in_use)
 
@@ -163,6 +163,6 @@ def test_what_cannot_be_planned_is_tried_and_no_line_says_so_beside_the_error_of
     monkeypatch.setattr(automatic, "make_plan", make_plan)
     monkeypatch.setattr(automatic.placement, "target_on_cpu", lambda setup: False)
     with caplog.at_level("INFO"):
-        placed = automatic.AutomaticPlacement(lambda _: None).place(whole_alone(), True, ())
+        placed = automatic.AutomaticPlacement(lambda _: None).place(whole_alone(), ())
     assert placed == whole_alone()
     assert [record.levelname for record in caplog.records if record.name == automatic.__name__] == ["INFO"]

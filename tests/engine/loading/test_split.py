@@ -113,9 +113,7 @@ def test_a_draft_is_divided_by_its_own_shares(monkeypatch: pytest.MonkeyPatch) -
     )  # fmt: skip
     try:
         found = {
-            (mode, split): make_plan(
-                replace(pair, split_mode_draft=mode, tensor_split_draft=split, main_gpu_draft=gpu), True
-            )
+            (mode, split): make_plan(replace(pair, split_mode_draft=mode, tensor_split_draft=split, main_gpu_draft=gpu))
             for mode, split, gpu in (("layer", "1e39,3e39", 0), ("none", "", 1))
         }
     finally:

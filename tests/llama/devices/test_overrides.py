@@ -35,10 +35,10 @@ def test_the_experts_of_the_first_layers_are_in_the_hosts_memory():
 def test_models_are_loaded_again_with_other_buffers():
     setup = Setup(model=__file__, draft=__file__)
     for changes in ({"n_cpu_moe": 1}, {"cpu_moe": "on"}, {"override_tensor": "a=CPU"}):
-        assert keys.target_key(replace(setup, **changes), True) != keys.target_key(setup, True)
+        assert keys.target_key(replace(setup, **changes)) != keys.target_key(setup)
         of_draft = {f"{key}_draft": value for key, value in changes.items()}
-        assert keys.draft_key(replace(setup, **of_draft), True) != keys.draft_key(setup, True)
-        assert keys.target_key(replace(setup, **of_draft), True) == keys.target_key(setup, True)
+        assert keys.draft_key(replace(setup, **of_draft)) != keys.draft_key(setup)
+        assert keys.target_key(replace(setup, **of_draft)) == keys.target_key(setup)
 
 
 def test_a_model_is_loaded_into_named_buffers(tmp_path: Path):

@@ -108,7 +108,7 @@ def test_what_failed_is_tried_again_after_a_while():
 
 
 def test_a_draft_model_fails_about_as_often_as_its_target_is_not_confident():
-    """What `ahead` stands on, in replies of the 1.5B and what its 0.5B would have drafted at each of their places."""
+    """What `undrafted` stands on, in replies of the 1.5B and what its 0.5B would have drafted at each of their places."""
     confidences, agreed = [], []
     openings = []
     for reply in recorded(RECORDED / "q8").values():
