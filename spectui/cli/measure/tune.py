@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from spectui.measure.bench.results import Run
     from spectui.measure.bench.runner import Plan
     from spectui.measure.bench.summary import Winner
-    from spectui.measure.tune.advice import Weights
     from spectui.profiles.file import ProfileFile
 
 _PROMPTS = "python,toaster,story"
@@ -116,7 +115,7 @@ def command(
             raise made.problem
         ctx.exit(INTERRUPTED)
     summary = summarise(made.runs)
-    advice = list(sentences(search, summary.chosen, loaded[0].costs, weights(loaded[0])))
+    advice = list(sentences(search, summary.chosen, loaded[0].costs))
     best = winner(summary) if search.finished else None
     if as_json:
         known = {"complete": search.finished, "best": search.best and asdict(search.best),
@@ -147,27 +146,6 @@ def _save(file: ProfileFile, name: str, replacing: bool, wanted: dict[str, Any] 
         click.echo(f"spectui: Profile {name} was not saved: it ended before the best setting was repeated.", err=True)
     else:
         file.write({name: wanted}, replace=replacing)
-
-
-def weights(loaded: Loaded) -> Weights:
-    """The types of the loaded pair's weights, and the types whose kernels compute several rows at once on this CPU."""
-    from spectui.engine.isolation.process import needs_process
-    from spectui.engine.loading.placement import target_on_cpu
-    from spectui.kernels.plugin import LLAMA_CPP
-    from spectui.llama import library, selftest
-    from spectui.llama.cpu import plugin
-    from spectui.llama.cpu.kernels import features_of, several_rows, weight_type
-    from spectui.measure.tune.advice import Weights
-
-    setup = loaded.setup
-    known: frozenset[str] = frozenset()
-    if not needs_process(setup) and target_on_cpu(setup):  # with a GPU, another process alone may ask for devices
-        fast_kernels = setup.no_repack == "off" and selftest.run().extra_buffers
-        known = several_rows(features_of(library.system_info()), fast_kernels)
-        if loaded.target.kernels != LLAMA_CPP.name:
-            known |= plugin.types().keys()
-    draft = loaded.draft.description if loaded.draft is not None else ""
-    return Weights(weight_type(loaded.target.description), weight_type(draft), known)
 
 
 def profile_settings(settings: Configuration, setup: Setup, winner: Winner) -> dict[str, Any]:

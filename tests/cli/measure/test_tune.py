@@ -18,8 +18,6 @@ from spectui import config
 from spectui.cli import root
 from spectui.cli.measure import tune as command
 from spectui.errors import SpectuiError
-from spectui.llama import library, selftest
-from spectui.llama.cpu.kernels import features_of, several_rows
 from spectui.measure import progress, quiet
 from spectui.measure.bench import runner
 from spectui.measure.bench.results import FINALS, Run, parsed
@@ -238,5 +236,3 @@ def test_every_figure_can_be_computed_from_its_json(pair: list[str], tmp_path: P
     assert found["complete"] and found["winner"] is not None
     text = " ".join(found["sentences"])
     assert "A drafted token takes " in text, "both models are the same size"
-    fast = several_rows(features_of(library.system_info()), selftest.run().extra_buffers)
-    assert ("or this one in Q4_0 in place of F32: this CPU has fast kernels" in text) == ("Q4_0" in fast)

@@ -11,12 +11,11 @@ import pytest
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.llama.cpu.kernels import several_rows
 from spectui.measure.bench.prompt_files import built_in
 from spectui.measure.bench.results import FINALS, Run
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import Summary, summarise, winner
-from spectui.measure.tune.advice import Weights, sentences
+from spectui.measure.tune.advice import sentences
 from spectui.measure.tune.search import AUTO, PLAIN, Search, candidates, neighbours
 from tests.measure.bench.runs import FAST, SLOW, a_run, searched
 from tests.speculation.replaying import MACHINES, RECORDED, recorded, replay
@@ -170,42 +169,6 @@ def test_a_fixed_setting_wins_where_it_is_known_to_be_faster_than_auto(plain, au
 def test_nothing_wins_before_it_was_repeated():
     assert winner(ended({PLAIN: [10], AUTO: [15], FAST: [18]})[1]) is None
     assert winner(summarise([a_run(each, 10, stage="halving") for each in (PLAIN, AUTO, FAST, SLOW)])) is None
-
-
-KERNELS = several_rows({"AVX2", "AVX512", "REPACK", "LLAMAFILE"}, True)
-NO_GAIN = ended({PLAIN: [1.0], AUTO: [1.0], FAST: [1.0]})
-
-
-@pytest.mark.parametrize(
-    ("weights", "named"),
-    [
-        (Weights("Q6_K", "Q8_0", KERNELS), "this one in Q4_0 in place of Q8_0"),
-        (Weights("Q6_K", "Q4_0", KERNELS), "this one in Q2_K in place of Q4_0"),
-        (Weights("Q6_K", "Q4_0", KERNELS - {"Q2_K"}), "a plain pass: try a smaller draft (spectui compare)."),
-        (Weights("Q6_K", "Q2_K", KERNELS), "a plain pass: try a smaller draft (spectui compare)."),
-        (Weights("Q6_K", "Q8_0"), "or a cheaper quantisation of it"),
-    ],
-)
-def test_a_dear_draft_has_a_lighter_type_that_this_cpu_is_fast_with(weights, named):
-    assert named in told(*NO_GAIN, MACHINES["q8"]["AMX, Q4_K_M"].model(True), weights)
-
-
-@pytest.mark.parametrize(
-    ("weights", "end"),
-    [
-        (
-            Weights("Q6_K", "", KERNELS),
-            "short drafts pay: Q6_K is computed row by row on this CPU. Its kernels for Q4_K_M and Q4_0 and Q8_0 take several "
-            "rows at once, so try a target of such a type.",
-        ),
-        (Weights("Q8_0", "", KERNELS), "short drafts pay."),
-        (Weights("", "", KERNELS), "short drafts pay."),
-        (Weights("Q6_K", "", frozenset({"F16"})), "short drafts pay."),
-        (Weights("Q6_K"), "short drafts pay; another type of the target may have a better kernel."),
-    ],
-)
-def test_where_rows_are_dear_a_type_of_the_target_is_named_if_its_kernels_are_better(weights, end):
-    assert told(*NO_GAIN, MACHINES["q8"]["AVX2"].model(True), weights).endswith(end)
 
 
 def test_neighbours_are_valid_settings_of_their_own():
