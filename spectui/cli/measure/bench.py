@@ -186,7 +186,6 @@ def _measure(
 ) -> Made:
     """Make the runs that are not done."""
     from spectui.measure.bench import runner
-    from spectui.measure.bench.conditions import conditions
 
     worker: SessionEngine
     if setup.server:
@@ -213,14 +212,14 @@ def _measure(
             _ask(made[0].wall_s * (len(todo) - 1), len(todo), yes)
         line(len(made) / len(todo), told(made))
 
-    return make_runs(worker, models, plan, knobs, conditions(setup, knobs), file, line, tell, done)
+    return make_runs(worker, models, plan, knobs, file, line, tell, done)
 
 
 def _ask(left_s: float, runs: int, yes: bool) -> None:
     """Say how long it will take, and ask if that is long. Raises UsageError where nobody can be asked, Abort on a no."""
     from spectui.measure.progress import duration
 
-    click.echo(f"spectui: {runs} runs, about {duration(left_s)}.", err=True)
+    click.echo(f"spectui: {runs} run{'s' if runs > 1 else ''}, about {duration(left_s)}.", err=True)
     confirm(f"This would take about {duration(left_s)}", yes or left_s <= ASK_S, ", or compare fewer settings")
 
 

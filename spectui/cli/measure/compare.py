@@ -68,7 +68,6 @@ def command(
     """
     from spectui.engine.isolation.process import engine_for
     from spectui.gguf_files.check import check_file
-    from spectui.measure.bench.conditions import conditions
     from spectui.measure.bench.runner import EngineModels
     from spectui.measure.bench.settings import NO_DRAFT
     from spectui.measure.bench.summary import summarise
@@ -97,8 +96,7 @@ def command(
     def tell(made: list[Run]) -> None:
         line(found.share, told(made))
 
-    shared = conditions(alone, knobs)
-    made = make_runs(worker, models, lambda: found.plan(models), knobs, shared, file, line, tell)
+    made = make_runs(worker, models, lambda: found.plan(models), knobs, file, line, tell)
     if made.problem is not None and not made.runs:
         raise made.problem
     found.complete &= made.problem is None and not made.stopped

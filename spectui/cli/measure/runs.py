@@ -16,7 +16,6 @@ from spectui.errors import ExistsError, SpectuiError, UsageError
 if TYPE_CHECKING:
     from spectui.engine.protocol import SessionEngine
     from spectui.knobs import Knobs
-    from spectui.measure.bench.conditions import Conditions
     from spectui.measure.bench.results import Run
     from spectui.measure.bench.runner import EngineModels, Plan
     from spectui.measure.progress import ProgressLine
@@ -62,7 +61,6 @@ def make_runs(
     models: EngineModels,
     plan: Callable[[], Plan],
     knobs: Knobs,
-    shared: Conditions,
     file: Path,
     line: ProgressLine,
     tell: Callable[[list[Run]], None],
@@ -73,6 +71,7 @@ def make_runs(
     `tell` is called with the runs that were made after each of them. `done`: those that were made before. Raises UsageError.
     """
     from spectui.cli.run import stopping
+    from spectui.measure.bench.conditions import conditions
     from spectui.measure.bench.results import ResultsFile
     from spectui.measure.bench.runner import measure
 
@@ -81,9 +80,10 @@ def make_runs(
     problem: SpectuiError | None = None
     stopped: list[int] = []
     try:
-        out = ResultsFile(file, before)
+        out = ResultsFile(file)
         with stopping(worker.stop) as stopped:
-            for run in measure(models, plan(), knobs, shared):
+            runs = plan()  # loads the models, and makes a draft that is missing: then all files have their sizes
+            for run in measure(models, runs, knobs, conditions(models.setup, knobs)):
                 run = replace(run, **models.facts)
                 made.append(run)
                 out.append(run)

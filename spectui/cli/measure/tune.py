@@ -77,7 +77,6 @@ def command(
     from spectui import paths
     from spectui.engine.isolation.process import engine_for
     from spectui.gguf_files.check import check_file
-    from spectui.measure.bench.conditions import conditions
     from spectui.measure.bench.runner import EngineModels
     from spectui.measure.bench.summary import summarise, winner
     from spectui.measure.report import tables
@@ -109,7 +108,7 @@ def command(
     def tell(runs: list[Run]) -> None:
         line(min(1.0, search.used), told(runs))
 
-    made = make_runs(worker, models, plan, base, conditions(setup, base), kept, line, tell)
+    made = make_runs(worker, models, plan, base, kept, line, tell)
     if not loaded:
         if made.problem is not None:
             raise made.problem

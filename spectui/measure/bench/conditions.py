@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import spectui
+from spectui.config import shown
 from spectui.knobs import Knobs, Setup, specs, title
 from spectui.llama.build import cpu_name, fingerprint
 from spectui.llama.cpu.cores import allowed_cpus
@@ -24,7 +26,8 @@ SERVERS = "servers"
 _DEFAULTS = {key: default for owner in (Setup, Knobs) for key, default, _ in specs(owner) if key not in _ELSEWHERE}
 
 
-class Conditions(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
     """`target` and `draft` are the names of the files, "" without a draft, and the sizes are theirs in bytes, 0 if unknown.
 
     `settings`: those of set-up and sampling that are not the default. `machine`: see `machine`.
@@ -34,10 +37,10 @@ class Conditions(NamedTuple):
     draft: str
     seed: int
     predict: int
-    target_bytes: int
-    draft_bytes: int
-    settings: Mapping[str, Any]
-    machine: Mapping[str, str]
+    target_bytes: int = 0
+    draft_bytes: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    machine: Mapping[str, str] = field(default_factory=dict)
 
 
 def machine() -> dict[str, str]:
@@ -58,14 +61,14 @@ def conditions(setup: Setup, knobs: Knobs) -> Conditions:
     names = (SERVERS, None) if setup.server else (setup.model, setup.draft)
     target, draft = (Path(name).expanduser() if name else None for name in names)
     return Conditions(
-        target.name if target else "",
-        draft.name if draft else "",
-        knobs.seed,
-        knobs.predict,
-        _size(target),
-        _size(draft),
-        {key: value for key, value in values.items() if value != _DEFAULTS[key]},
-        machine(),
+        target=target.name if target else "",
+        draft=draft.name if draft else "",
+        seed=knobs.seed,
+        predict=knobs.predict,
+        target_bytes=_size(target),
+        draft_bytes=_size(draft),
+        settings={key: value for key, value in values.items() if value != _DEFAULTS[key]},
+        machine=machine(),
     )
 
 
@@ -78,15 +81,13 @@ def difference(then: Conditions, now: Conditions) -> str:
         sizes = getattr(then, f"{role}_bytes"), getattr(now, f"{role}_bytes")
         if all(sizes) and sizes[0] != sizes[1]:
             return f"another {role} {getattr(now, role)}, of {sizes[0]} bytes instead of {sizes[1]}"
-    for key, value in now.machine.items():
-        if (other := then.machine.get(key, "")) != value:
-            return f"{key} {other or 'unknown'}, not {value}"
-    before, after = (_DEFAULTS | dict(each.settings) for each in (then, now))
-    return next((_worded(key, before[key], after.get(key)) for key in before if before[key] != after.get(key)), "")
+    parts = [(then.machine, now.machine), (_DEFAULTS | dict(then.settings), _DEFAULTS | dict(now.settings))]
+    pairs = ((key, before.get(key, ""), after.get(key, "")) for before, after in parts for key in {**before, **after})
+    return next((_worded(key, before, after) for key, before, after in pairs if before != after), "")
 
 
 def _worded(key: str, then: object, now: object) -> str:
-    return f"{title(key)} {'none' if then == '' else then}, not {'none' if now == '' else now}"
+    return f"{title(key)} {shown(then) or 'none'}, not {shown(now) or 'none'}"
 
 
 def _size(file: Path | None) -> int:

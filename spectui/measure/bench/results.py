@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+import weakref
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
@@ -12,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from spectui import paths
-from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError, UsageError
 from spectui.measure.bench.conditions import Conditions, difference
 from spectui.measure.bench.prompt_files import Prompt
@@ -20,6 +21,12 @@ from spectui.measure.bench.settings import Setting
 from spectui.speculation.statistics import Statistics
 
 SCHEMA = "spectui.bench/1"
+
+_BEGIN = '{"target": '
+"""Begins each line."""
+
+_FAULTS = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+"""What a line raises that has no run."""
 
 FINALS = "finals"
 """The stage of the replies that a plan which adapts is judged by."""
@@ -29,28 +36,22 @@ class ResultsError(SpectuiError):
     """Results cannot be written."""
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, kw_only=True)
+class Run(Conditions):
     """One reply of one setting to one prompt: a line of the file. Times in seconds.
 
-    `target`, `draft`, `seed`, `predict`, the sizes, `settings` and `machine`: see `Conditions`. `text`, `prompt_text`: digests
-    of the reply and of the prompt. `prompt_s`: until it was read, by the draft model too; a server may not tell
-    that and `prompt_tokens`. `stolen`: the share of the cores, in
-    0..1, that a shared host gave to others meanwhile. `busy`: the busiest other process, "" on a quiet machine. `kernels`: what
-    multiplied the pair's weights, in a sentence. `models`: what was loaded, and where its layers are; `devices`: all that
-    there are. `stage`: of a plan that adapts, what the run was for;
-    in "finals", the only ones that are judged there, the seed is that many `repetition`s higher. `length`: tokens of the
-    reply that a person wants, if it is another than this one's; 0: as long as this one.
+    `text`, `prompt_text`: digests of the reply and of the prompt. `prompt_s`: until it was read, by the draft model too; a
+    server may not tell that and `prompt_tokens`. `stolen`: the share of the cores, in 0..1, that a shared host gave to others
+    meanwhile. `busy`: the busiest other process, "" on a quiet machine. `kernels`: what multiplied the pair's weights, in a
+    sentence. `models`: what was loaded, and where its layers are; `devices`: all there are. `stage`: of a plan that adapts,
+    what the run was for; in "finals", the only ones that are judged there, the seed is that many `repetition`s higher.
+    `length`: tokens of the reply that a person wants, if it is another than this one's; 0: as long as this one.
     """
 
-    target: str
-    draft: str
     setting: Setting
     prompt: str
     prompt_text: str
     repetition: int
-    seed: int
-    predict: int
     prompt_tokens: int | None
     prompt_s: float | None
     time_to_first_token_s: float | None
@@ -61,21 +62,12 @@ class Run:
     stolen: float = 0.0
     busy: str = ""
     when: str = ""
-    target_bytes: int = 0
-    draft_bytes: int = 0
-    settings: Mapping[str, Any] = field(default_factory=dict)
     kernels: str = ""
     models: str = ""
     devices: str = ""
-    machine: Mapping[str, str] = field(default_factory=dict)
     stage: str = ""
     length: int = 0
     schema: str = field(default=SCHEMA)
-
-    @property
-    def conditions(self) -> Conditions:
-        """Equal for all runs that can be compared."""
-        return Conditions(*(getattr(self, name) for name in Conditions._fields))
 
     @property
     def decoding(self) -> float:
@@ -100,21 +92,22 @@ def parsed(value: Mapping[str, Any]) -> Run:
     if value["schema"] != SCHEMA:
         raise ValueError(value["schema"])
     known = {each.name for each in fields(Run)}
-    kept = {name: part for name, part in value.items() if name in known}
-    setting, statistics = Setting(**value["setting"]), Statistics(**value["statistics"])
-    run = Run(**{**kept, "setting": setting, "statistics": statistics})
-    float(run.speed), int(run.repetition), float(run.stolen), dict(value["settings"]), dict(value["machine"])
+    records = {
+        "setting": Setting(**value["setting"]),
+        "statistics": Statistics(**value["statistics"]),
+        "settings": {key: tuple(each) if isinstance(each, list) else each for key, each in value["settings"].items()},
+    }
+    run = Run(**{name: part for name, part in {**value, **records}.items() if name in known})
+    float(run.speed), int(run.repetition), float(run.stolen), dict(run.machine)
     return run
 
 
 def read(path: Path) -> list[Run]:
     """The runs of a file. A last line that was cut off is left out. Raises UsageError."""
     try:
-        text = path.read_text("utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig", "replace")  # what was cut off may end within a character
     except OSError as error:
         raise UsageError(f"The results {path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} has no results of spectui bench.") from None
     runs: list[Run] = []
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
@@ -122,8 +115,8 @@ def read(path: Path) -> list[Run]:
             continue
         try:
             runs.append(parsed(json.loads(line)))
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-            if number == len(lines):  # without its newline: the machine or the disk ended in the middle of it
+        except _FAULTS:
+            if number == len(lines) and _BEGIN.startswith(line[: len(_BEGIN)]):  # it was cut off
                 break
             raise UsageError(f"{path}, line {number}: this is no line of spectui bench: take another file.") from None
     return runs
@@ -133,7 +126,7 @@ def check_same(file: Path, done: Sequence[Run], now: Conditions, prompts: Sequen
     """Raise UsageError if a run that was made before cannot stand in a table with those to be made."""
     texts = {prompt.name: prompt.digest for prompt in prompts}
     for run in done:
-        different = difference(run.conditions, now)
+        different = difference(run, now)
         if not different and texts.get(run.prompt, run.prompt_text) != run.prompt_text:
             different = f"another text of the prompt {run.prompt!r}"
         if different:
@@ -141,19 +134,37 @@ def check_same(file: Path, done: Sequence[Run], now: Conditions, prompts: Sequen
 
 
 class ResultsFile:
-    """Appends runs. Raises ResultsError where that fails; then the file has every run before."""
+    """Appends runs to a file that `read` can read, or to a new one, which no other process may write to meanwhile.
 
-    def __init__(self, path: Path, runs: Iterable[Run] = ()) -> None:
-        """`runs`: those that the file is to have at the beginning; what was cut off in it goes."""
+    Raises ResultsError where that fails; then the file has every run before.
+    """
+
+    def __init__(self, path: Path) -> None:
         self.path = path
-        text = "".join(run.line() + "\n" for run in runs)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._end = len(text.encode())
-            if not path.exists() or path.read_bytes() != text.encode():
-                write_atomic(path, text.encode(), mode=0o644)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+            weakref.finalize(self, os.close, handle)  # which ends the lock
+            if not _locked(handle):
+                raise ResultsError(
+                    f"Another spectui writes its runs to {path}: wait until it has ended, or name another file with --results."
+                )
+            self._end = self._mended()
         except OSError as error:
             raise ResultsError(f"The results cannot be written to {path}: {error.strerror}.") from None
+
+    def _mended(self) -> int:
+        """The size of the file after its last line was ended, or taken back if it was cut off. Raises OSError."""
+        data = self.path.read_bytes()
+        last = data[data.rfind(b"\n") + 1 :]
+        try:
+            parsed(json.loads(last))
+        except _FAULTS:
+            os.truncate(self.path, len(data) - len(last))
+        else:
+            with self.path.open("ab") as file:
+                file.write(b"\n")
+        return self.path.stat().st_size
 
     def append(self, run: Run) -> None:
         """Write the run's line, all of it or nothing."""
@@ -170,6 +181,20 @@ class ResultsFile:
         """Take back a part of a line."""
         with suppress(OSError):
             os.truncate(self.path, self._end)
+
+
+def _locked(handle: int) -> bool:
+    """Whether this process alone has the file from now on; also where files cannot be locked."""
+    if sys.platform != "win32":
+        import fcntl
+
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # the file system has no locks
+    return True
 
 
 def new_file(command: str) -> Path:

@@ -64,7 +64,7 @@ class EngineModels:
 
     def __init__(self, worker: SessionEngine, setup: Setup) -> None:
         self._worker = worker
-        self._setup = setup
+        self.setup = setup
         self._loaded: Setup | None = None
         self.facts: dict[str, Any] = {}
         """Of the models that were loaded first, what a run keeps: `kernels`, `models` and `devices` of `Run`."""
@@ -87,10 +87,10 @@ class EngineModels:
 
     def beside(self, draft: str) -> Setup:
         """The set-up with this draft, or with none where it is `NO_DRAFT`."""
-        return replace(self._setup, draft=None if draft == NO_DRAFT else draft)
+        return replace(self.setup, draft=None if draft == NO_DRAFT else draft)
 
     def answer(self, setting: Setting, knobs: Knobs, messages: Sequence[Message]) -> Finished:
-        setup = self.beside(setting.draft) if setting.draft else self._setup
+        setup = self.beside(setting.draft) if setting.draft else self.setup
         if setting.baseline == "draft":
             setup = replace(setup.draft_alone(), model=self._draft or setup.draft)
         if setup != self._loaded:
@@ -187,9 +187,8 @@ def measure(
                 raise SpectuiError(f"{cell.prompt.name}: {error}") from error
             if finished.reason is StopReason.CANCELLED:
                 return
-            conditions = {**shared._asdict(), "predict": cell.predict or shared.predict}
             run = Run(
-                **conditions,
+                **(vars(shared) | {"predict": cell.predict or shared.predict}),
                 setting=cell.setting,
                 prompt=cell.prompt.name,
                 prompt_text=cell.prompt.digest,

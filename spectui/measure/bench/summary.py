@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from math import log
 from statistics import median
 from typing import Any
 
+from spectui.measure.bench.conditions import difference
 from spectui.measure.bench.results import FINALS, Run
 from spectui.measure.bench.settings import SWEPT, Setting
 from spectui.measure.verdict import Pairs, Verdict, chosen, judge
@@ -279,13 +281,12 @@ def _more(verdict: Verdict | None) -> str:
 
 def _mixed(runs: Sequence[Run]) -> bool:
     prompts = {run.prompt: run.prompt_text for run in runs}
-    kinds = {(_shared(run), run.kernels) for run in runs}
-    return len(kinds) > 1 or any(run.prompt_text != prompts[run.prompt] for run in runs)
-
-
-def _shared(run: Run) -> str:
-    """The run's conditions. Replies of a plan that adapts have several lengths."""
-    return repr(run.conditions._replace(predict=0) if run.stage else run.conditions)
+    # Replies of a plan that adapts have several lengths.
+    alike = [replace(run, predict=0) if run.stage else run for run in runs]
+    return any(
+        difference(one, other) or one.kernels != other.kernels or other.prompt_text != prompts[other.prompt]
+        for one, other in pairwise(alike)
+    )
 
 
 @dataclass(frozen=True)

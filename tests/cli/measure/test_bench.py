@@ -35,7 +35,7 @@ def test_a_sweep_is_measured_kept_shown_and_gone_on_with(tmp_path):
     assert "n_drafted" in done.stdout and "target alone" in done.stdout
     again = run(*SMALL, "--draft-max", "2,4,6", "--results", file, "--resume", "--json")
     assert again.exit_code == 0, again.output
-    assert "1 runs" in again.stderr
+    assert "1 run, about" in again.stderr
     assert results.read(file)[:4] == kept
     assert len(json.loads(again.stdout)["runs"]) == 5
     shown = run("--show", "--results", file, "--json")

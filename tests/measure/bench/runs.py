@@ -30,8 +30,10 @@ def a_run(
         decode_s=tokens / speed if tokens else 0.0, reached=[drafts] if drafts else [], kept=[drafts // 2] if drafts else [],
     )  # fmt: skip
     return Run(
-        "target.gguf", "draft.gguf", setting, prompt, "p", repetition, 1, tokens, 5, prompt_s, 0.2, "limit", text, statistics,
-        2.0, settings={"threads": 1}, machine={"CPU": "made up"}, stage=stage, length=length,
+        target="target.gguf", draft="draft.gguf", seed=1, predict=tokens, settings={"threads": 1}, machine={"CPU": "made up"},
+        setting=setting, prompt=prompt, prompt_text="p", repetition=repetition, prompt_tokens=5, prompt_s=prompt_s,
+        time_to_first_token_s=0.2, stop_reason="limit", text=text, statistics=statistics, wall_s=2.0, stage=stage,
+        length=length,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from spectui.measure.bench.conditions import conditions, machine
 from spectui.measure.bench.prompt_files import built_in
 from spectui.measure.bench.results import Run, check_same, read
 from spectui.measure.bench.runner import fixed, measure, plan
+from spectui.measure.bench.summary import remarks, summarise
 from tests.measure.bench.runs import FAST, ToyModels
 
 KNOBS = Knobs(seed=1, predict=8)
@@ -41,6 +42,11 @@ def test_the_same_work_may_go_on_after_it_was_kept(setup, tmp_path):
     file.write_text("".join(run.line() + "\n" for run in made(setup)))
     check(read(file), setup)
     check(read(file), replace(setup, system=""), replace(KNOBS, temperature=0.7, draft_max=3, p_min=0.1))
+    stops = replace(KNOBS, stop=("END", "DONE"))
+    file.write_text("".join(run.line() + "\n" for run in made(setup, stops)))
+    check(read(file), setup, stops)
+    with pytest.raises(UsageError, match="stop END, DONE, not none"):
+        check(read(file), setup)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +81,7 @@ def test_another_file_of_the_same_name_is_one_sentence(setup):
         check(done, setup)
     Path(setup.draft).unlink()  # the demo's draft is made when it is loaded
     check(done, setup)
+    assert not any("cannot be compared" in each for each in remarks(summarise([*done, *made(setup)])))
 
 
 @pytest.mark.parametrize("key", ["spectui", "llama-cpp-python", "llama.cpp's libraries", "CPU", "cores", "system"])

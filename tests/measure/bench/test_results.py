@@ -27,13 +27,46 @@ def test_what_an_editor_of_windows_saved_is_read(tmp_path):
     assert read(file) == [a_run(FAST, 20.0)]
 
 
-def test_a_line_that_was_cut_off_is_left_out_and_replaced(tmp_path):
+@pytest.mark.parametrize("length", [1, 5, 50])
+def test_a_line_that_was_cut_off_is_left_out_and_replaced(tmp_path, length):
     file = tmp_path / "runs.jsonl"
-    file.write_text(a_run(FAST, 20.0).line() + "\n" + a_run(FAST, 21.0, 1).line()[:50])
+    file.write_text(a_run(FAST, 20.0).line() + "\n" + a_run(FAST, 21.0, 1).line()[:length])
     done = read(file)
     assert len(done) == 1
-    ResultsFile(file, done).append(a_run(TARGET, 9.0))
+    ResultsFile(file).append(a_run(TARGET, 9.0))
     assert [run.speed for run in read(file)] == pytest.approx([20.0, 9.0])
+
+
+def test_a_line_that_was_cut_off_within_a_character_is_left_out(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    whole = a_run(FAST, 20.0, prompt="Grüße").line().encode()
+    file.write_bytes(whole + b"\n" + whole[: whole.index("ü".encode()) + 1])
+    assert [run.prompt for run in read(file)] == ["Grüße"]
+
+
+def test_a_last_line_that_lacks_its_end_is_a_run(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    file.write_text(a_run(FAST, 20.0).line())
+    ResultsFile(file).append(a_run(TARGET, 9.0))
+    assert [run.speed for run in read(file)] == pytest.approx([20.0, 9.0])
+
+
+def test_what_is_no_file_of_runs_is_left_as_it_is(tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text("my notes, in one line")
+    with pytest.raises(UsageError, match="line 1: this is no line of spectui bench"):
+        read(file)
+
+
+def test_two_processes_do_not_write_to_one_file(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    out = ResultsFile(file)
+    out.append(a_run(FAST, 20.0))
+    with pytest.raises(ResultsError, match="Another spectui writes its runs to"):
+        ResultsFile(file)
+    del out
+    ResultsFile(file).append(a_run(TARGET, 9.0))
+    assert len(read(file)) == 2
 
 
 BAD_SETTINGS = json.dumps(json.loads(a_run(FAST, 1.0).line()) | {"settings": 3})
