@@ -84,6 +84,7 @@ def command(
     named = [str(Path(draft).expanduser()) for draft in drafts]
     if setup.draft is not None and (values["draft"] is not None or hub_draft is not None):
         named.append(setup.draft)  # one of a profile is no part of this command
+    named = list(dict.fromkeys(named))
     knobs = repeatable(settings.knobs, _SEED, _PREDICT)
     alone = replace(setup, draft=None, remember="off")
     file = results_file("compare", results)

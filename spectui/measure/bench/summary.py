@@ -176,8 +176,10 @@ def _ranked(rows: Sequence[Row], prompts: Sequence[str]) -> tuple[Row, ...]:
     among = _FAMILIES * max(1, sum(_pairings(sum(not row.setting.baseline for row in group)) for group in groups))
     marked = {}
     for group in groups:
-        top = max(group, key=lambda row: _order(row, prompts), default=None)
-        if top is None or _order(top, prompts) <= 0:
+        gains = any(row.gain is not None for row in group)
+        order = {row.setting: (row.gain.ratio if row.gain else 0.0) if gains else _speed(row, prompts) for row in group}
+        top = max(group, key=lambda row: order[row.setting], default=None)
+        if top is None or order[top.setting] <= 0:
             continue
         for row in group:
             pairs = _beside(row, top, group, prompts)
@@ -203,10 +205,8 @@ def _beside(row: Row, other: Row, group: Sequence[Row], prompts: Sequence[str]) 
     return {prompt: [a - b for a, b in zip(own[prompt], its[prompt], strict=False)] for prompt in own if prompt in its}
 
 
-def _order(row: Row, prompts: Sequence[str]) -> float:
-    """How many times as fast as the target alone; without that, tokens a second; 0 if it misses a prompt."""
-    if row.gain is not None:
-        return row.gain.ratio
+def _speed(row: Row, prompts: Sequence[str]) -> float:
+    """Tokens a second, the mean over the prompts; 0 if it misses one."""
     speeds = {prompt: [log(run.speed) for run in row.cells[prompt].runs if run.speed > 0] for prompt in prompts
               if prompt in row.cells}  # fmt: skip
     return judge(speeds).ratio if len(speeds) == len(prompts) and all(speeds.values()) else 0.0
@@ -231,7 +231,7 @@ def remarks(summary: Summary) -> list[str]:
     if wide:
         worst = max(wide, key=lambda cell: cell.spread or 0)
         found.append(
-            f"The runs of {len(wide)} cells differ by more than {WIDE:.0%}, those of "
+            f"The runs of {len(wide)} cell{'s' if len(wide) > 1 else ''} differ by more than {WIDE:.0%}, those of "
             f"{summary.label(worst.setting)} on {worst.prompt} by {worst.spread:.0%}: the machine was not steady."
         )
     busy = [run.busy for run in summary.runs if run.busy]

@@ -35,7 +35,7 @@ def text(found: Comparison) -> Iterator[str]:
         n = f"{high}" if low == high else f"{low} to {high}"
         yield f"KL: of the draft from the target in nats, mean of {n} positions of {TEXT}; mapped: over the shared tokens."
     if not found.complete:
-        yield "The time was over before all replies: --minutes gives more."
+        yield "It ended before all replies were made: --minutes gives more time."
 
 
 def _cells(draft: Draft) -> list[str]:

@@ -113,7 +113,7 @@ def remarks(found: Measurement) -> Iterator[str]:
 def _counts(found: Measurement) -> str:
     counts = [len(seconds) for cell in found.cells for seconds in cell.seconds.values()]
     low, high = min(counts), max(counts)
-    return f"{high} passes each" if low == high else f"{low} to {high} passes each"
+    return f"{high if low == high else f'{low} to {high}'} pass{'es' if high > 1 else ''} each"
 
 
 def _table(cells: Sequence[Passes]) -> Iterator[str]:

@@ -30,7 +30,7 @@ def sentences(search: Search, chosen: Setting | None, costs: CostModel | None) -
     else:
         yield f"The best of {search.tried} fixed settings: {flags(search.best)}."
         if chosen is None or not search.finished:
-            yield "The time was over before it was repeated: --minutes gives more."
+            yield "It ended before that one was repeated: --minutes gives more time."
         elif chosen.baseline:
             yield "So no draft is used (--drafter off, and no -md): nothing is known to be faster than the target alone."
         else:

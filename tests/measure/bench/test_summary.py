@@ -116,6 +116,13 @@ def test_without_the_target_alone_the_fastest_is_the_best_and_nothing_is_called_
     assert winner(summary) is None
 
 
+def test_what_has_no_pair_with_the_target_alone_is_not_called_the_best():
+    """As where the time of a comparison was over: its draft answered in another repetition than the target alone."""
+    summary = summarise([a_run(TARGET, 30.0, 0), a_run(FAST, 18.0, 1), a_run(TARGET, 32.0, 2)])
+    assert [row.setting for row in summary.rows if row.best] == [TARGET]
+    assert "The best is the target alone." in remarks(summary)
+
+
 def test_without_the_target_alone_the_best_has_the_highest_mean_over_the_prompts():
     runs = [
         a_run(each, speed, number, prompt)

@@ -149,7 +149,7 @@ def test_the_sentences_say_what_is_used_and_what_no_setting_gives():
     steep = told(*slow, MACHINES["q8"]["AVX2"].model(True))
     assert "four rows takes 2.1 plain passes" in steep and "drafted token takes" not in steep
     assert "So auto is used." in told(*ended({FAST: (13, 16), PLAIN: steady(10)[:2], AUTO: steady(15)[:2]}), None)
-    assert "The time was over before it was repeated" in told(*ended({FAST: [10], PLAIN: [9], AUTO: [9]}), None)
+    assert "It ended before that one was repeated" in told(*ended({FAST: [10], PLAIN: [9], AUTO: [9]}), None)
 
 
 @pytest.mark.parametrize(
