@@ -29,12 +29,12 @@ from statistics import geometric_mean
 
 from spectui.engine.events import Event, RoundDone
 from spectui.knobs import Knobs, Setup
-from spectui.measure.traces.format import Drafts, Encoder
+from spectui.measure.traces.format import Encoder
 from spectui.speculation.choice import choose_draft
 from spectui.speculation.evaluator import Evaluator, feed
 from tests.benchmarks.prompts import OTHERS, PROMPTS, SHORT, WARM
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
-from tests.speculation.recordings import replies
+from tests.speculation.recordings import drafts_line, replies
 from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, begun_at, every_second, recorded, replay
 from tests.speculation.simulation import Recording
 
@@ -81,7 +81,7 @@ def record(pair: str, models: Path, predict: int, names: list[str], folder: Path
         for event in events:
             if isinstance(event, RoundDone) and model is not None:
                 position = event.round.position
-                lines.append(encoder.line(Drafts(position, tuple(_chain(model, text[:position], knobs)))) or b"")
+                lines.append(drafts_line(position, _chain(model, text[:position], knobs)))
             lines.append(encoder.line(event) or b"")
         (folder / f"{name}.jsonl").write_bytes(b"".join(lines))
         print(f"{name}: {len(text) - begin} tokens", flush=True)

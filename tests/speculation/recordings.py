@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from spectui.engine.events import Asked, Failed, Finished, Loaded, Prompt, RoundDone
-from spectui.measure.traces.format import Drafts, Entry
+from spectui.engine.events import Asked, Event, Failed, Finished, Loaded, Prompt, RoundDone
 from spectui.speculation.records import Round, StopReason
 from tests.speculation.simulation import Chain, Recording
 
@@ -20,8 +21,6 @@ class RecordedReply:
     read: Prompt | None = None
     rounds: list[Round] = field(default_factory=list)
     finished: Finished | None = None
-    drafts: dict[int, Chain] = field(default_factory=dict)
-    """By position in the text: what the draft model was asked for there, beside the chat."""
 
     @property
     def tokens(self) -> list[int]:
@@ -36,7 +35,7 @@ class RecordedReply:
         return Recording(self.tokens, len(self.asked.tokens), sure, chains, reused, ends)
 
 
-def replies(entries: Iterable[Entry]) -> Iterator[RecordedReply]:
+def replies(entries: Iterable[Event]) -> Iterator[RecordedReply]:
     """The replies that have rounds, in order."""
     loaded: Loaded | None = None
     reply: RecordedReply | None = None
@@ -52,11 +51,23 @@ def replies(entries: Iterable[Entry]) -> Iterator[RecordedReply]:
                 reply.read = entry
             case RoundDone(round=done) if reply is not None:
                 reply.rounds.append(done)
-            case Drafts(position=position, tokens=tokens) if reply is not None:
-                reply.drafts[position] = list(tokens)
             case Finished() if reply is not None:
                 reply.finished = entry
             case Failed():
                 pass  # the rounds until then count
     if reply is not None and reply.rounds:
         yield reply
+
+
+def drafts_line(position: int, tokens: Chain) -> bytes:
+    """A line of a recorded trace: what the draft model drafts behind the first `position` tokens of the text, with its
+    confidence. The chat's own traces have none, and their reader leaves it out.
+    """
+    row = {"type": "drafts", "position": position, "tokens": tokens}
+    return json.dumps(row, separators=(",", ":")).encode() + b"\n"
+
+
+def drafts_in(file: Path) -> dict[int, Chain]:
+    """The drafts in a trace of one reply, by position."""
+    rows = [json.loads(line) for line in file.read_bytes().splitlines() if line.startswith(b'{"type":"drafts"')]
+    return {row["position"]: [(token, p) for token, p in row["tokens"]] for row in rows}

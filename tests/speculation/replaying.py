@@ -14,7 +14,7 @@ from spectui.knobs import Knobs
 from spectui.measure.traces.reader import Trace
 from spectui.speculation.policies.cost_model import CostModel
 from tests.benchmarks.prompts import OTHERS, PROMPTS, SHORT
-from tests.speculation.recordings import replies
+from tests.speculation.recordings import drafts_in, replies
 from tests.speculation.simulation import Machine, Recording, Simulator
 
 RECORDED = Path(__file__).with_name("recorded")
@@ -29,7 +29,8 @@ def recorded(folder: Path, prompts: Iterable[str] = PROMPTS) -> dict[str, Record
             continue
         (reply,) = replies(Trace(file))
         positions = range(len(reply.asked.tokens), len(reply.tokens))
-        chains = [reply.drafts[position] for position in positions] if reply.drafts else None
+        drafts = drafts_in(file)
+        chains = [drafts[position] for position in positions] if drafts else None
         found[file.stem] = replace(reply.recording(chains), ends=file.stem in SHORT)
     return found
 

@@ -9,6 +9,7 @@ import platform
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -76,20 +77,6 @@ class Header(NamedTuple):
     knobs: Knobs
 
 
-class Drafts(NamedTuple):
-    """What the draft model would have drafted behind the first `position` tokens of the text: (id, confidence) of each.
-
-    A chat writes none of these lines. Benchmarks do, which have the draft model draft at each position.
-    """
-
-    position: int
-    tokens: tuple[tuple[int, float], ...]
-
-
-Entry = Event | Drafts
-"""The meaning of a line after the first."""
-
-
 class Encoder:
     """Turns events into lines. A line omits values that earlier lines have."""
 
@@ -105,31 +92,29 @@ class Encoder:
         return _line("trace", schema=SCHEMA, spectui=spectui.__version__, started=started, machine=machine,
                      knobs=dataclasses.asdict(self._knobs))  # fmt: skip
 
-    def line(self, entry: Entry) -> bytes | None:
+    def line(self, event: Event) -> bytes | None:
         """The line of an event; None if it has none."""
-        match entry:
+        match event:
             case RoundDone(round=done, n_context=n_context):
                 return self._round(done, n_context)
             case Asked(messages=messages, tokens=tokens):
                 return self._prompt(messages, tokens)
             case Prompt(done=done, total=total) if done == total:
-                return _line("read", total=total, reused=entry.reused, seconds=round(entry.seconds, 6),
-                             thinking=entry.thinking)  # fmt: skip
+                return _line("read", total=total, reused=event.reused, seconds=round(event.seconds, 6),
+                             thinking=event.thinking)  # fmt: skip
             case Finished(reason=reason):
-                prompt_s, first = entry.prompt_s, entry.time_to_first_token_s
-                return _line("finished", reason=reason.value, prompt_tokens=entry.prompt_tokens,
+                prompt_s, first = event.prompt_s, event.time_to_first_token_s
+                return _line("finished", reason=reason.value, prompt_tokens=event.prompt_tokens,
                              prompt_s=prompt_s and round(prompt_s, 6), first_token_s=first and round(first, 6),
-                             **self._turned(entry.knobs))  # fmt: skip
+                             **self._turned(event.knobs))  # fmt: skip
             case Loaded():
-                return _loaded_line(entry)
+                return _loaded_line(event)
             case LoadFailed(message=message, without_draft=without_draft):
                 return _line("load_failed", message=message, without_draft=without_draft)
             case Failed(message=message):
                 return _line("failed", message=message)
             case Notice(message=message, draft_failed=draft_failed):
                 return _line("notice", message=message, draft_failed=draft_failed)
-            case Drafts(position=position, tokens=tokens):
-                return _line("drafts", position=position, tokens=tokens)
         return None
 
     def _turned(self, knobs: Knobs) -> dict[str, Any]:
@@ -179,16 +164,14 @@ class Decoder:
         self._statistics = Statistics()
         self._reply: list[str] = []
         self._asked = False
-        self._readers: dict[str, Callable[[dict[str, Any]], Entry]] = {
+        self._readers: dict[str, Callable[[dict[str, Any]], Event]] = {
             "loaded": _loaded, "prompt": self._prompt, "read": self._read, "round": self._round,
             "finished": self._finished, "failed": self._failed,
-            "load_failed": lambda row: LoadFailed(**checked_fields(LoadFailed, list(row), list(row.values()))),
-            "notice": lambda row: Notice(**checked_fields(Notice, list(row), list(row.values()))),
-            "drafts": self._drafts,
+            "load_failed": partial(_record, LoadFailed), "notice": partial(_record, Notice),
         }  # fmt: skip
 
-    def entry(self, line: bytes) -> Entry | None:
-        """The line's meaning; None for a type that this version does not know."""
+    def event(self, line: bytes) -> Event | None:
+        """What the line says; None for a type that this version does not know."""
         row = json.loads(line)
         reader = self._readers.get(row.pop("type"))
         if "knobs" in row:
@@ -196,7 +179,7 @@ class Decoder:
         return reader(row) if reader is not None else None
 
     def _prompt(self, row: dict[str, Any]) -> Asked:
-        new = tuple(Message(**checked_fields(Message, list(each), list(each.values()))) for each in row["messages"])
+        new = tuple(_record(Message, each) for each in row["messages"])
         self._messages = self._messages[: _number(row["same_messages"], len(self._messages))] + new
         if not self._messages:
             raise ValueError("no messages")
@@ -208,8 +191,7 @@ class Decoder:
 
     def _read(self, row: dict[str, Any]) -> Prompt:
         self._within_reply()
-        fields = checked_fields(Prompt, list(row), list(row.values()))
-        return Prompt(done=fields["total"], **fields)
+        return _record(Prompt, row | {"done": row["total"]})
 
     def _round(self, row: dict[str, Any]) -> RoundDone:
         self._within_reply()
@@ -225,8 +207,7 @@ class Decoder:
         reason, likeliest = row.get("reason"), row.get("likeliest")
         done = Round(
             **fields, knobs=self._knobs, drafted=drafted, tokens=tokens,
-            reason=None if reason is None else read_reason(reason),
-            likeliest=None if likeliest is None else _likeliest(likeliest, len(tokens)),
+            reason=_known(read_reason, reason), likeliest=_known(partial(_likeliest, positions=len(tokens)), likeliest),
         )  # fmt: skip
         for time_s in (done.draft_s, done.verify_s, done.choose_s, done.seconds):
             _seconds(time_s)
@@ -247,11 +228,7 @@ class Decoder:
     def _failed(self, row: dict[str, Any]) -> Failed:
         self._within_reply()
         self._asked = False
-        return Failed(**checked_fields(Failed, list(row), list(row.values())))
-
-    def _drafts(self, row: dict[str, Any]) -> Drafts:
-        tokens = tuple((_number(token), _share(p)) for token, p in row["tokens"])
-        return Drafts(_number(row["position"], len(self._text)), tokens)
+        return _record(Failed, row)
 
     def _within_reply(self) -> None:
         if not self._asked:
@@ -295,18 +272,19 @@ def _model_row(info: ModelInfo) -> dict[str, Any]:
     return {**info._asdict(), "path": Path(info.path).name, "memory": [each._asdict() for each in info.memory]}
 
 
+def _record(kind: type[Value], row: dict[str, Any]) -> Value:
+    """A record of these fields. Raises ValueError for a value that its field cannot have."""
+    return kind(**checked_fields(kind, list(row), list(row.values())))
+
+
+def _model(row: dict[str, Any]) -> ModelInfo:
+    memory = tuple(_record(MemoryUse, each) for each in row.pop("memory", ()))
+    return _record(ModelInfo, row)._replace(memory=memory)
+
+
 def _loaded(row: dict[str, Any]) -> Loaded:
-    def record(kind: type[Any], fields: dict[str, Any]) -> Any:
-        return kind(**checked_fields(kind, list(fields), list(fields.values())))
-
-    def model(fields: dict[str, Any]) -> ModelInfo:
-        memory = tuple(record(MemoryUse, each) for each in fields.pop("memory", ()))
-        found: ModelInfo = record(ModelInfo, fields)
-        return found._replace(memory=memory)
-
-    target = model(row["target"])
-    draft = model(row["draft"]) if row["draft"] is not None else None
-    setup = dataclasses.replace(record(Setup, row["setup"]), model=target.path, draft=draft and draft.path)
+    target, draft = _model(row["target"]), _known(_model, row["draft"])
+    setup = dataclasses.replace(_record(Setup, row["setup"]), model=target.path, draft=draft and draft.path)
     costs = None
     if row["costs"] is not None:
         given = {key: _seconds(value) for key, value in row["costs"].items() if key != "verify"}
@@ -314,7 +292,7 @@ def _loaded(row: dict[str, Any]) -> Loaded:
         verify = {_number(int(rows)): drift * _seconds(s) for rows, s in row["costs"]["verify"].items()}
         per_row, per_pass, first, following = (drift * given.get(key, 0.0) for key in _COSTS)
         costs = CostModel(verify, per_row, per_pass, first, following)
-    return Loaded(setup, target, draft, tuple(record(Device, each) for each in row["devices"]), costs)
+    return Loaded(setup, target, draft, tuple(_record(Device, each) for each in row["devices"]), costs)
 
 
 def _likeliest_rows(likeliest: Likeliest) -> list[list[list[Any]]]:

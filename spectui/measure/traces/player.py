@@ -20,7 +20,6 @@ from spectui.engine.events import (
     RoundDone,
 )
 from spectui.knobs import Knobs, Setup
-from spectui.measure.traces.format import Drafts, Entry
 
 SLOWEST, FASTEST = 0.01, 1000.0
 """Bounds of the speed, in times as fast as it was."""
@@ -38,7 +37,7 @@ class TracePlayer:
     The trace's prompts are `asked` one by one; `generate` lets the reply begin.
     """
 
-    def __init__(self, entries: Iterable[Entry], speed: float = 1.0) -> None:
+    def __init__(self, entries: Iterable[Event], speed: float = 1.0) -> None:
         self.knobs = Knobs()
         """The knobs of the last played round."""
         self.events: deque[Event] = deque()
@@ -52,9 +51,9 @@ class TracePlayer:
         """Its reply was decoded without drafts."""
         self.ended = False
         """All has been said."""
-        self._entries: Iterator[Entry] = iter(entries)
-        self._ahead: deque[Entry] = deque()  # looked at, and not taken yet
-        self._next: Entry | None = next(self._entries, None)
+        self._entries: Iterator[Event] = iter(entries)
+        self._ahead: deque[Event] = deque()  # looked at, and not taken yet
+        self._next: Event | None = next(self._entries, None)
         self._due = 0.0  # seconds until the next one, at the recorded speed
         self._writing = False
         self._loaded = False
@@ -112,8 +111,7 @@ class TracePlayer:
             self.asked, self.ended, self._due = entry, entry is None, 0.0
             self.asked_plainly = entry is not None and self._is_plain()
             return
-        if not isinstance(entry, Drafts):
-            self._say(entry)
+        self._say(entry)
         self._take()
 
     def _take(self) -> None:
@@ -152,7 +150,7 @@ def _unknown() -> Loaded:
     return Loaded(Setup(model="recorded"), ModelInfo("recorded", "a recorded model", 0, 0, 0, 0, 0), None, ())
 
 
-def first_setup(entries: Iterable[Entry]) -> Setup:
+def first_setup(entries: Iterable[Event]) -> Setup:
     """The set-up that the trace begins with, with the system prompt of its first conversation."""
     setup = _unknown().setup
     for entry in entries:

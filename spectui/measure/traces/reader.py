@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from spectui.measure.traces.format import FAULTS, SCHEMA, Decoder, Entry, Header, TraceError, read_header
+from spectui.engine.events import Event
+from spectui.measure.traces.format import FAULTS, SCHEMA, Decoder, Header, TraceError, read_header
 
 _LONGEST = 64 * 1024 * 1024
 """Bytes of a line: more than any prompt takes. A damaged file without line ends cannot take more memory."""
@@ -29,7 +30,7 @@ class Trace:
                 decoder = Decoder(self.header)
                 while line := opened.readline(_LONGEST):
                     try:
-                        decoder.entry(line)
+                        decoder.event(line)
                     except FAULTS as error:
                         if line.endswith(b"\n") or len(line) == _LONGEST:
                             raise TraceError(
@@ -44,12 +45,11 @@ class Trace:
         if not self._lines:
             raise TraceError(f"The trace {file} has no events: nothing was loaded or said while it was written.")
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[Event]:
         decoder = Decoder(self.header)
         for line in self._lines:
-            entry = decoder.entry(line)
-            if entry is not None:
-                yield entry
+            if (event := decoder.event(line)) is not None:
+                yield event
 
     def _header(self, line: bytes) -> Header:
         if not line:

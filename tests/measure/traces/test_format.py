@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.events import Event, Finished, Loaded, Prompt, RoundDone
-from spectui.measure.traces.format import SCHEMA, Drafts, Encoder, TraceError
+from spectui.measure.traces.format import SCHEMA, Encoder, TraceError
 from spectui.measure.traces.reader import Trace
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
@@ -62,11 +62,6 @@ def test_a_line_leaves_out_what_was_said_before(tmp_path: Path):
     assert (first["same_messages"], first["same_tokens"]) == (0, 0)
     assert (second["same_messages"], second["same_tokens"], second["tokens"]) == (2, 33, [4, 5])
     assert (third["same_messages"], third["same_tokens"]) == (1, 2)
-
-
-def test_drafts_at_each_position_can_be_in_it(tmp_path: Path):
-    drafts = Drafts(3, ((7, 0.5), (8, 1.0)))
-    assert drafts in list(Trace(written(tmp_path / "t", [*chat()[:5], drafts])))
 
 
 @pytest.mark.parametrize(

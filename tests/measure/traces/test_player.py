@@ -6,7 +6,6 @@ import pytest
 
 from spectui.engine.events import Asked, Event, Failed, Finished, Loaded, Message, Prompt, RoundDone
 from spectui.knobs import Setup
-from spectui.measure.traces.format import Drafts, Entry
 from spectui.measure.traces.player import ENDED, FASTEST, TracePlayer, first_setup
 from tests.measure.traces.events import LOADED, chat
 from tests.speculation.recordings import replies
@@ -14,7 +13,7 @@ from tests.speculation.recordings import replies
 NOBODY = [Message("user", "whatever")]
 
 
-def played(entries: tuple[Entry, ...], speed: float = 1.0, tick: float = 0.01) -> tuple[list[Event], float]:
+def played(entries: tuple[Event, ...], speed: float = 1.0, tick: float = 0.01) -> tuple[list[Event], float]:
     """All that a player says, and the seconds that it took, in ticks."""
     player, seconds = TracePlayer(entries, speed), 0.0
     player.load(Setup())
@@ -26,8 +25,8 @@ def played(entries: tuple[Entry, ...], speed: float = 1.0, tick: float = 0.01) -
     return list(player.events), seconds
 
 
-def without_asked(entries: tuple[Entry, ...]) -> list[Entry]:
-    return [entry for entry in entries if not isinstance(entry, Asked | Drafts)]
+def without_asked(entries: tuple[Event, ...]) -> list[Event]:
+    return [entry for entry in entries if not isinstance(entry, Asked)]
 
 
 def test_everything_is_said_again_in_order():
