@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -322,8 +322,8 @@ class Advice(NamedTuple):
     sentence: str
 
 
-def advise(costs: CostModel, found: Sequence[int]) -> Advice:
-    """Which draft-max to set. `found`: the steps of the target's cost.
+def advise(costs: CostModel) -> Advice:
+    """Which draft-max to set.
 
     A length is good if at some acceptance of 20 to 95 % it reaches 98 % of the best one's expected speed; of neighbouring good
     lengths the longest is named, because it costs little more than the others and bounds them.
@@ -341,35 +341,22 @@ def advise(costs: CostModel, found: Sequence[int]) -> Advice:
     if not best:
         return Advice((), never, "No draft: at no acceptance up to 95 % does one bring more than it costs.")
     inner = [run for run in never if run[1] < longest]
-    beyond = len(inner) < len(never)
-    sentence = f"draft-max {_listed([str(m) for m in best], 'or')}"
+    sentence = f"draft-max {_listed([(m, m) for m in best])}"
     if inner:
-        sentence += f"; never {_listed([_run(run) for run in inner], 'or')}"
-    if beyond:
+        sentence += f"; never {_listed(inner)}"
+    if len(inner) < len(never):
         sentence += f", and no more than {best[-1]}" if inner else "; no more"
-    reasons = [
-        n for n in found if any(first < n <= last + 1 for first, last in inner) or (beyond and n == best[-1] + 2)
-    ]
-    if reasons:
-        sentence += f": the cost steps at {_listed([str(n) for n in reasons], 'and')}"
     return Advice(best, never, sentence + ".")
 
 
 def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """First and last of each run of consecutive numbers."""
-    runs: list[tuple[int, int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1] = runs[-1][0], number
-        else:
-            runs.append((number, number))
-    return runs
+    """First and last of each run of consecutive numbers, which rise."""
+    groups = groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    runs = [[number for _, number in group] for _, group in groups]
+    return [(run[0], run[-1]) for run in runs]
 
 
-def _run(run: tuple[int, int]) -> str:
-    return f"{run[0]}" if run[0] == run[1] else f"{run[0]} to {run[1]}"
-
-
-def _listed(words: Sequence[str], last: str) -> str:
-    """ "3, 7 or 15"."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
+def _listed(runs: Sequence[tuple[int, int]]) -> str:
+    """ "3 to 6, 7 or 15"."""
+    words = [f"{first}" if first == last else f"{first} to {last}" for first, last in runs]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

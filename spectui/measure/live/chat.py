@@ -58,8 +58,8 @@ class ChatMeasurement:
         or does not end by that either."""
         if self._asked is not None:
             self._asked = None
-        elif self.process is not None and self.process.running and not self.process.killed:
-            (self.process.kill if self.process.stopped else self.process.stop)()
+        elif self.process is not None and self.process.running and self.process.stops < 2:
+            self.process.stop()
         else:
             return False
         return True
@@ -72,8 +72,3 @@ class ChatMeasurement:
             return False
         self._seen, self.view = self.process.changes, self.process.view
         return True
-
-
-def failed(process: MeasurementProcess) -> bool:
-    """It ended by itself with an error."""
-    return not process.running and process.code != 0 and not process.stopped

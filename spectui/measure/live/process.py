@@ -58,42 +58,45 @@ class MeasurementProcess:
         self.code: int | None = None
         """The exit code; None while it runs."""
         self.changes = 0
+        self.stops = 0
+        """How often somebody has asked it to stop."""
         self._arguments, self._width = tuple(arguments), width
         self._runs = results_of(arguments)
         self._process: subprocess.Popen[str] | None = None
-        self.stopped = False
-        """Somebody has stopped it, or has asked it to stop."""
-        self.killed = False
-        """It was told to end at once."""
         self._state = threading.Lock()
-        self._ended = threading.Event()
-        threading.Thread(target=self._run, name="spectui-measurement", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="spectui-measurement", daemon=True)
+        self._thread.start()
 
     @property
     def running(self) -> bool:
         return self.code is None
 
+    @property
+    def failed(self) -> bool:
+        """It ended by itself with an error."""
+        return self.code not in (None, 0) and not self.stops
+
     def stop(self) -> None:
-        """End as Ctrl+C does: what was measured is kept and shown."""
+        """End as Ctrl+C does: what was measured is kept and shown. The second call ends the process at once."""
         with self._state:
-            self.stopped = True
-            if self._process is not None and self._process.stdin is not None:
-                with suppress(OSError):
-                    self._process.stdin.close()
+            self.stops += 1
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let the process know how often it was asked to stop."""
+        if self._process is None or not self.stops:
+            return
+        if self.stops > 1:
+            self._process.kill()
+        elif self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
 
     def close(self, timeout: float = 2.0) -> None:
         """Stop, and end the process after at most `timeout` seconds."""
-        self.stop()
-        if not self._ended.wait(timeout):
-            self.kill()
-            self._ended.wait(timeout)
-
-    def kill(self) -> None:
-        """End the process at once."""
-        with self._state:
-            self.killed = True
-            if self._process is not None:
-                self._process.kill()
+        for _ in range(2):
+            self.stop()
+            self._thread.join(timeout)
 
     def _run(self) -> None:
         command = [sys.executable, "-m", "spectui", *self._arguments]
@@ -108,8 +111,7 @@ class MeasurementProcess:
             return
         with self._state:
             self._process = process
-        if self.stopped:
-            self.stop()
+            self._pass_on()
         assert process.stdout is not None and process.stderr is not None
         said = threading.Thread(
             target=self._listen, args=(process.stderr,), name="spectui-measurement-said", daemon=True
@@ -133,7 +135,6 @@ class MeasurementProcess:
     def _end(self, code: int) -> None:
         self.code = code
         self.changes += 1
-        self._ended.set()
 
     def _listen(self, stderr: IO[str]) -> None:
         others: deque[str] = deque(maxlen=_LAST)

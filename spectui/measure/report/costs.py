@@ -73,7 +73,7 @@ def text_lines(loaded: Loaded, found: Measurement) -> Iterator[str]:
         yield "Of the target only passes over one token were measured, so it is not known what pays: --minutes gives more time."
     elif loaded.draft is None or costs.next:
         yield from payoff_lines(loaded, costs, target.context)
-        yield f"As a fixed length: {advise(costs, target.steps).sentence}"
+        yield f"As a fixed length: {advise(costs).sentence}"
     else:
         yield "The draft was not measured, so it is not known what pays."
     yield from extra_lines(found.extra, costs.verify(1, 0))
@@ -124,7 +124,7 @@ def _table(cells: Sequence[Passes]) -> Iterator[str]:
     yield f"The {model}'s passes over n tokens: ms, and times a pass over one."
     yield f"{'n':>4}" + "".join(f"{_behind(cell.context):>19}" for cell in cells)
     longest = max(medians[0].values())
-    for n in SIZES:
+    for n in sorted(set().union(*medians)):
         line = f"{n:>4}"
         for table, steps in zip(medians, marked, strict=True):
             mark = "*" if n in steps else " "
@@ -247,7 +247,7 @@ def json_object(loaded: Loaded, found: Measurement, busy: str, stolen: float) ->
             "hidden_rows": {"kept_s": found.extra.kept_s, "not_kept_s": found.extra.not_kept_s},
             "taking_back": [each._asdict() for each in found.extra.taking_back],
             "batch_speeds": batch_speeds(target) if target is not None else None,
-            "advice": advise(costs, target.steps)._asdict() if target is not None and len(target.medians) > 1 else None,
+            "advice": advise(costs)._asdict() if target is not None and len(target.medians) > 1 else None,
         }
     )
     return whole

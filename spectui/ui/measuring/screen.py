@@ -18,7 +18,7 @@ from spectui.chat.models import LoadedModels
 from spectui.chat.sentences import saved_profile
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs
-from spectui.measure.live.chat import ChatMeasurement, failed
+from spectui.measure.live.chat import ChatMeasurement
 from spectui.measure.live.command import OPTIONS, in_short
 from spectui.measure.live.process import View
 from spectui.measure.progress import duration
@@ -137,7 +137,7 @@ class MeasureScreen(Dialog[None]):
         state = self.query_one("#state", Label)
         state.update(self._state())
         view = self.measurement.view
-        notices = () if process is None or failed(process) else process.notices
+        notices = () if process is None or process.failed else process.notices
         self.query_one(ResultPane).show(view.lines, notices)
         self.refresh_bindings()
         self.query_one(ActionLine).refresh()
@@ -150,10 +150,10 @@ class MeasureScreen(Dialog[None]):
         if process is not None and process.running:
             progress = process.progress
             if progress is None:
-                stopping = with_keys(self.app, " Stopping: {measure.stop} ends it at once.") if process.stopped else ""
+                stopping = with_keys(self.app, " Stopping: {measure.stop} ends it at once.") if process.stops else ""
                 return Content(f"Loading the models for the measurement.{stopping}")
             left = "" if progress.left_s is None else f"  {duration(progress.left_s)} left"
-            stopping = with_keys(self.app, "  stopping, {measure.stop} ends it at once") if process.stopped else ""
+            stopping = with_keys(self.app, "  stopping, {measure.stop} ends it at once") if process.stops else ""
             return Content.assemble(
                 gauge(progress.done, _BAR),
                 f" {progress.done:4.0%}",
@@ -166,14 +166,14 @@ class MeasureScreen(Dialog[None]):
                 if self.measurement.winner
                 else "{measure.begin} begins. The chat's models are freed meanwhile, and loaded again."
             )
-        elif failed(process):
+        elif process.failed:
             words = (
                 printable(process.notices[-1])
                 if process.notices
                 else f"The measurement ended with code {process.code}."
             )
             return Content.styled(words, "$error")
-        elif process.stopped:
+        elif process.stops:
             found = bool(self.measurement.view.lines)
             first = "Stopped: what was measured is kept." if found else "Stopped before anything was measured."
         else:

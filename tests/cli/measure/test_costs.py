@@ -99,6 +99,8 @@ def test_nothing_is_concluded_where_only_passes_over_one_token_were_measured() -
     found = Measurement([Passes("target", 0, {1: [0.1]}), Passes("draft", 0, {1: [0.02]})], stopped=True)
     assert "it is not known what pays: --minutes gives more time." in text(found)
     assert "pays from" not in text(found) and "As a fixed length" not in text(found)
+    sizes = [line.split()[0] for line in text(found).splitlines() if line[:4].strip().isdigit()]
+    assert sizes == ["1", "1"], "what was not measured has no line"
 
 
 def test_the_time_left_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +123,7 @@ def test_steps_are_marked_and_the_rule_is_stated() -> None:
     marked = [line.split()[0] for line in lines if line[:4].strip().isdigit() and "*" in line]
     assert marked == ["5"]
     assert any(line.startswith("* a step. L(n) is the cheapest pass") for line in lines)
-    assert "As a fixed length: draft-max 3; no more: the cost steps at 5." in lines
+    assert "As a fixed length: draft-max 3; no more." in lines
 
 
 def test_no_step_is_marked_before_it_is_known_how_much_passes_scatter() -> None:
