@@ -6,6 +6,9 @@ import ctypes
 import logging
 import os
 import re
+import signal
+import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -159,7 +162,12 @@ def backends() -> list[str]:
 
 
 def on_abort(listener: Callable[[str], None]) -> None:
-    """Call `listener` with ggml's last words before it ends the process, in the thread that fails. Nothing prevents the end."""
+    """Call `listener` with the last words before the process ends: ggml's, or which model file was lost.
+
+    It is called in the thread that fails. Nothing prevents the end.
+    """
+    global _tell_lost
+    _tell_lost = listener
 
     def report(message: bytes) -> None:
         # It begins with the file and the line.
@@ -169,6 +177,45 @@ def on_abort(listener: Callable[[str], None]) -> None:
     _kept.append(callback)
     symbol("ggml_set_abort_callback", ctypes.c_void_p, ctypes.c_void_p)(callback)
 
+
+def watch_file(path: str) -> None:
+    """If this file, which llama.cpp maps into the memory, is cut off or its disk fails: end with a sentence and code 1.
+
+    The system tells a thread that reads what is lost by SIGBUS. A handler of Python's is called after the read, which is then
+    tried for ever; and many of these threads are not Python's. So C calls this one. `forget_file` ends it.
+    """
+    _sizes[path] = os.stat(path).st_size
+    if hasattr(signal, "SIGBUS"):  # anew for each file: Python's faulthandler may have taken its place
+        ctypes.pythonapi.PyOS_setsig(int(signal.SIGBUS), _file_lost)
+
+
+def forget_file(path: str) -> None:
+    """The file is not used any more."""
+    _sizes.pop(path, None)
+
+
+_sizes: dict[str, int] = {}  # of the files that are in use, when they were opened
+_losing = threading.Lock()  # of several threads, one tells it
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_int)  # type: ignore[untyped-decorator]
+def _file_lost(_: int) -> None:
+    _losing.acquire()
+    smaller = [path for path, size in _sizes.items() if not os.path.exists(path) or os.stat(path).st_size < size]
+    names = " or ".join(safe(path) for path in smaller or _sizes)
+    _tell_lost(f"The model file {names} was cut off or its disk failed while it was in use (bus error)")
+    os._exit(1)
+
+
+def _say_lost(what: str) -> None:
+    """On the terminal and, where standard error goes to a log, there too."""
+    screen = sys.stderr.fileno() if sys.stderr is not None else 2
+    for file in {2, screen}:
+        with suppress(OSError):
+            os.write(file, f"\nspectui: {what}: copy it there again.\n".encode(errors="surrogateescape"))
+
+
+_tell_lost: Callable[[str], None] = _say_lost
 
 _NUMA = ("off", "distribute", "isolate", "numactl")  # ggml_numa_strategy (ggml.h)
 

@@ -17,7 +17,7 @@ from spectui.llama.cpu import plugin
 from spectui.llama.devices import listing, memory_use
 from spectui.llama.devices.buffers import tensor_overrides
 from spectui.llama.devices.records import Device
-from spectui.llama.library import clear_errors, first_error, listening, llama
+from spectui.llama.library import clear_errors, first_error, forget_file, listening, llama, watch_file
 from spectui.llama.tokens.tokenizer import TextError, Tokenizer
 from spectui.text import safe
 
@@ -109,6 +109,8 @@ class Model:
         plugin.use_for_next_model(kernels)
         clear_errors()
         log: list[str] = []
+        if not simulated:
+            watch_file(self.path)
         with listening(log.append):
             self._model = llama.llama_model_load_from_file(os.fsencode(self.path), params)
         if cancelled:
@@ -274,6 +276,7 @@ class Model:
         if self._model:
             llama.llama_model_free(self._model)
             self._model = None
+            forget_file(self.path)
 
 
 def _without_texts(file: Metadata) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable, identity
 from spectui.llama.rebuild import rebuild_command
+from spectui.text import safe
 
 QUANTISATIONS = ("Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K")
 FURTHER = ("Q5_K", "Q2_K", "Q3_K", "IQ4_NL", "IQ4_XS")
@@ -37,8 +39,14 @@ _BOUND_S = 120
 _ROOM = 4 << 20
 """Bytes, more than any file of the self-test has: where a disk has less behind a failure, it was full."""
 
-_KILLED, _TERMINATED = 9, 15
-"""Signals of a system that is short of memory, or shuts down."""
+_ABORTED, _KILLED, _TERMINATED = 6, 9, 15
+"""Signals of llama.cpp, which says why, and of a system that is short of memory or shuts down."""
+
+_WAYS_OUT = {
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+}
+"""Number of an error -> what to do."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +115,15 @@ def _find() -> tuple[SelfTest, bool]:
         own = 0 if slow or not identity() else _ends("own", lines)
     except OSError as error:
         place = error.filename or tempfile.gettempdir()
+        way = _WAYS_OUT.get(error.errno or 0, "make room there, or set TMPDIR")
         raise SpectuiError(
-            f"The self-test of llama.cpp cannot write temporary files ({place}: {error.strerror}): make "
-            "room there, or set TMPDIR."
+            f"The self-test of llama.cpp cannot write temporary files ({place}: {error.strerror}): {way}."
         ) from error
+    if (slow and (slow == -_ABORTED or not _crashed(slow))) or slow is None:
+        raise SpectuiError(
+            f"The self-test of llama.cpp failed ({lines[-1]}): free some memory, or raise the limits that hold here "
+            "(ulimit -a), and try again."
+        )
     lasts = slow == 0 and all(code == 0 or _crashed(code) for code in (fast, own))
     return SelfTest(extra_buffers=fast == 0, ok=slow == 0, lines=lines, own=own == 0), lasts
 
@@ -128,10 +141,12 @@ def _ends(mode: str, lines: list[str]) -> int | None:
     with tempfile.TemporaryDirectory(prefix="spectui-selftest-") as scratch:
         command = [sys.executable, "-m", __name__, scratch, mode]
         code: int | None = None
-        out = ""
+        out = said = ""
         with suppress(subprocess.TimeoutExpired):
             done = subprocess.run(command, capture_output=True, text=True, timeout=_BOUND_S, stdin=subprocess.DEVNULL)
-            code, out = done.returncode, done.stdout
+            code, out, said = done.returncode, done.stdout, done.stderr
+        if code and _file_limit() < _ROOM:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), os.path.dirname(scratch))
         if code and shutil.disk_usage(scratch).free < _ROOM:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.path.dirname(scratch))
     tried = ", ".join(out.splitlines()) or "nothing"
@@ -141,8 +156,20 @@ def _ends(mode: str, lines: list[str]) -> int | None:
         end = f"not ended after {_BOUND_S} s"
     else:
         end = f"{f'killed by signal {-code}' if code < 0 else f'ended with code {code}'} after {tried}"
+        if words := " ".join(safe(said.strip().rpartition("\n")[2]).split()):
+            end += f", said {words}"
     lines.append(f"{_MODES[mode]}: {end}")
     return code
+
+
+def _file_limit() -> float:
+    """Bytes that a file may have here."""
+    if sys.platform == "win32":
+        return math.inf
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return math.inf if limit == resource.RLIM_INFINITY else limit
 
 
 def main(scratch: str, mode: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,8 +23,10 @@ from spectui.llama.selftest import QUANTISATIONS, SelfTest
 
 DIES = "import os, signal; print('Q8_0', flush=True); os.kill(os.getpid(), signal.SIGSEGV)"
 KILLED = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+ABORTS = "import os, sys; sys.stderr.write('GGML_ASSERT(memory) failed'); sys.stderr.flush(); os.abort()"
 WORKS = "print('Q8_0')"
 FAILS = "raise SystemExit(3)"
+SET_LIMIT = "resource.setrlimit(resource.{0}, ({1}, {1}))"
 
 
 class Children:
@@ -101,16 +104,15 @@ def test_the_tiny_model_is_on_the_cpu_whatever_gpus_there_are(tmp_path: Path, mo
 
 
 def test_a_crash_without_the_fast_kernels_is_not_ok(monkeypatch: pytest.MonkeyPatch):
-    children(monkeypatch, DIES, FAILS)
+    children(monkeypatch, DIES, DIES)
     verdict = selftest.run()
     assert (verdict.extra_buffers, verdict.ok) == (False, False)
-    assert "ended with code 3 after nothing" in verdict.lines[1]
+    assert "killed by signal 11 after Q8_0" in verdict.lines[1]
     assert "even without its fast kernels" in verdict.advice
 
 
 def test_a_verdict_that_nothing_works_is_not_stored(monkeypatch: pytest.MonkeyPatch):
-    """A full disk looks the same, and must not prevent loading for ever."""
-    children(monkeypatch, FAILS, FAILS, WORKS)
+    children(monkeypatch, DIES, DIES, WORKS)
     assert not selftest.run().ok
     assert remembered() == []
     assert selftest.run().ok
@@ -126,6 +128,39 @@ def test_a_full_disk_is_not_blamed_on_the_cpu(monkeypatch: pytest.MonkeyPatch, t
         selftest.run()
     assert str(tmp_path) in str(error.value)
     assert remembered() == []
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (ABORTS, "killed by signal 6 after nothing, said GGML_ASSERT(memory) failed"),
+        (KILLED, "killed by signal 9 after nothing"),
+        ("raise OSError('no /proc/meminfo')", "ended with code 1 after nothing, said OSError: no /proc/meminfo"),
+    ],
+)
+def test_an_end_that_is_no_crash_is_not_blamed_on_the_cpu(monkeypatch: pytest.MonkeyPatch, program: str, words: str):
+    children(monkeypatch, program, program, WORKS)
+    with pytest.raises(SpectuiError) as error:
+        selftest.run()
+    assert f"failed (without the fast kernels: {words}): free some memory, or raise the limits" in str(error.value)
+    assert selftest.run().ok
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no limits")
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("-f 8", r"\(.*: File too large\): raise the limit of a file's size \(ulimit -f\)\.$"),
+        ("-n 8", r"\(.*: Too many open files\): raise the limit of open files \(ulimit -n\)\.$"),
+        ("-v 200000", r"failed \(without the fast kernels: .*\): free some memory, or raise the limits that hold here"),
+    ],
+)
+def test_limits_of_the_shell_are_not_blamed_on_the_cpu(limit: str, words: str):
+    script = f"import resource; from spectui.llama import selftest; {SET_LIMIT}; selftest.run(force=True)"
+    number, value = {"f": ("RLIMIT_FSIZE", 1024), "n": ("RLIMIT_NOFILE", 1), "v": ("RLIMIT_AS", 1024)}[limit[1]]
+    script = script.format(number, int(limit.split()[1]) * value)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert re.search(words, done.stderr.strip().splitlines()[-1]), done.stderr
 
 
 @pytest.mark.parametrize("program", [KILLED, FAILS])
@@ -151,7 +186,8 @@ def test_a_subprocess_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch):
         raise subprocess.TimeoutExpired(command, 120)
 
     monkeypatch.setattr(selftest.subprocess, "run", hangs)
-    assert not selftest.run().ok
+    with pytest.raises(SpectuiError, match="not ended after 120 s"):
+        selftest.run()
 
 
 def test_the_verdict_is_stored_until_a_new_one_is_forced(monkeypatch: pytest.MonkeyPatch):

@@ -37,7 +37,7 @@ class Result(NamedTuple):
 
 
 class LastWords(NamedTuple):
-    """ggml's last message before it ended the process."""
+    """ggml's last message before it ended the process, or which model file was lost."""
 
     text: str
 

@@ -255,6 +255,8 @@ class EngineProcess(Emitter):
             return f"The RPC server {' or '.join(servers)} broke off the connection, as it does when its memory is full"
         if self.hung:
             return "The engine did not stop, so its process was ended"
+        if "bus error" in words:
+            return words
         end = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
         return f"The engine's process ended {end}{f' ({words})' if words else ''}"
 
@@ -274,6 +276,8 @@ class EngineProcess(Emitter):
     def _advised(self, reason: str) -> str:
         if "GGML_ASSERT" in reason:  # trying again ends it again
             return f"{reason}: {way_out(self._setup)}."
+        if "bus error" in reason:
+            return f"{reason}: copy it there again."
         return f"{reason}: try again, {'or leave out --rpc' if self._servers else 'or with -ngl 0 -ngld 0 on the CPU'}."
 
     def _fail(self, reason: str, pending: Sequence[str]) -> None:

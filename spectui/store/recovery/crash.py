@@ -211,7 +211,7 @@ def _last_words(log: Path) -> str:
     for sign in ("GGML_ASSERT", "terminate called", "error"):
         for line in reversed(lines):
             if sign in line and line != fatal:
-                return line[:300].rstrip(".")
+                return line.removeprefix("spectui: ")[:300].rstrip(".")
     return fatal[:300].rstrip(".")
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -15,6 +17,7 @@ from spectui.engine.events import (
     Failed,
     Finished,
     Loaded,
+    LoadFailed,
     Notice,
     RoundDone,
     Unloaded,
@@ -236,3 +239,21 @@ def test_the_process_ends_with_its_parent(setup: Setup):
     assert child is not None and child.stdin is not None
     process._commands.put(None)  # closes its standard input, as the parent's death does
     assert child.wait(PATIENCE) == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file that is in use cannot be cut off")
+def test_a_model_file_that_is_lost_meanwhile(
+    engine: ChatEngine, setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: True)
+    file = Path(shutil.copy(setup.model or "", tmp_path))
+    events = events_of(engine)
+    engine.load(replace(setup, model=str(file)))
+    events.wait(Loaded)
+    at_round(events, 2, lambda: os.truncate(file, 0))
+    engine.generate(QUESTION)
+    assert events.wait(Failed).message == (
+        f"The model file {file} was cut off or its disk failed while it was in use (bus error): what was written is kept, and "
+        "the models are loaded again."
+    )
+    assert "download it again" in events.wait(LoadFailed).message

@@ -1,0 +1,82 @@
+"""A model file that is cut off, or that the disk loses, while llama.cpp has it mapped into the memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spectui import paths
+from spectui.store import library
+from tests.cli.programs import PROGRAM, spectui
+from tests.helpers.terminal import Terminal
+from tests.llama.ggufs import write_model
+from tests.program.test_chat_in_a_terminal import ask
+from tests.program.test_endings import DIED, one_line, restored
+from tests.store.journal_helpers import last, until
+
+pytestmark = [
+    pytest.mark.usefixtures("fresh_directories"),
+    pytest.mark.skipif(sys.platform == "win32", reason="a file that is in use cannot be cut off"),
+]
+FLAGS = ("-c", "100000", "-t", "1", "-n", "90000", "--temp", "0", "--drafter", "off", "--no-profile")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Its replies do not end."""
+    template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    return write_model(tmp_path / "model.gguf", template=template)
+
+
+def sentence(model: Path) -> str:
+    what = f"The model file {model} was cut off or its disk failed while it was in use (bus error)"
+    return f"spectui: {what}: copy it there again."
+
+
+def test_run_ends_with_a_sentence(model: Path) -> None:
+    command = [*PROGRAM, "run", "-m", str(model), *FLAGS, "-p", "a"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as run:
+        assert run.stdout is not None and run.stdout.read(1)
+        os.truncate(model, 0)
+        _, said = run.communicate(timeout=120)
+    assert (run.returncode, said.decode().strip().splitlines()[-1]) == (1, sentence(model))
+    assert said.decode().count(sentence(model)) == 1
+
+
+def test_the_plain_chat_ends_with_a_sentence_and_the_next_one_says_why(model: Path) -> None:
+    command = [*PROGRAM, "chat", "--plain", "-m", str(model), *FLAGS]
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, **streams) as chat:  # type: ignore[call-overload]
+        chat.stdin.write(b"a\n")
+        chat.stdin.flush()
+        until(lambda: library.last(database()) is not None and len(last().messages) > 1 and last().messages[1].text)
+        os.truncate(model, 0)
+        _, said = chat.communicate(timeout=120)
+    assert (chat.returncode, said.decode().strip().splitlines()[-1]) == (1, sentence(model))
+    assert last().unfinished and last().messages[1].text
+    again = spectui("chat", "--plain", "-m", str(model), *FLAGS, input=b"")
+    assert f"It said: {sentence(model).removeprefix('spectui: ')}" in again.stderr.decode()
+
+
+def test_the_window_is_closed_and_the_next_one_says_why(model: Path) -> None:
+    with Terminal("chat", "-m", str(model), *FLAGS) as terminal:
+        terminal.wait("the model", lambda: "ctx " in terminal.text)
+        ask(terminal, "a")
+        until(lambda: library.last(database()) is not None and len(last().messages) > 1 and last().messages[1].text)
+        os.truncate(model, 0)
+        terminal.wait("the sentence", lambda: DIED in terminal.text)
+        assert terminal.end() == 1
+        restored(terminal)
+    with Terminal("chat", "-m", str(model)) as terminal:
+        said = "was cut off or its disk failed while it was in use"
+        terminal.wait("what happened", lambda: said in one_line(terminal))
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+
+
+def database() -> Path:
+    return paths.data_directory() / "conversations.db"
