@@ -7,7 +7,8 @@ One draft more or less that fails in the beginning changes such a reply much, so
 columns: means of the first replies and of the later ones of 24 chats of six, each begun at a random place of its recording.
 *of fixed* is auto against the best of ten fixed settings, found for each prompt afterwards: the mean, and the worst prompt.
 A second table has replies of a few tokens, up to their end, as one chat in which nothing limits them: auto, and drafts of fixed
-lengths. It takes two minutes, and what it says is the same everywhere.
+lengths. A third one has heads (MTP) whose tokens are right by chance. It takes two minutes, and what it says is the same
+everywhere.
 
     python -m tests.benchmarks.replay --record q8 --models DIR
 
@@ -35,7 +36,21 @@ from spectui.speculation.evaluator import Evaluator, feed
 from tests.benchmarks.prompts import OTHERS, PROMPTS, SHORT, WARM
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
 from tests.speculation.recordings import drafts_line, replies
-from tests.speculation.replaying import KNOBS, MACHINES, RECORDED, Costs, begun_at, every_second, recorded, replay
+from tests.speculation.replaying import (
+    ACCEPTANCES,
+    HEADS,
+    KNOBS,
+    LENGTHS,
+    MACHINES,
+    RECORDED,
+    Costs,
+    begun_at,
+    drafted_by,
+    every_second,
+    foreseen,
+    recorded,
+    replay,
+)
 from tests.speculation.simulation import Recording
 
 _LONGEST = 16
@@ -157,6 +172,19 @@ def report() -> None:
             print(f"| {name} | {' | '.join(f'{each:.2f}' for each in figures)} | {100 * lost:.0f} % |", flush=True)
 
 
+def report_heads() -> None:
+    """The table of heads that foresee so many tokens: lengths that auto chooses, and what fixed ones reach."""
+    print("\nheads, / plain\n")
+    print(f"| machine | accepted | auto | drafted a round | {' | '.join(f'fixed {n}' for n in range(1, 9))} |")
+    print("| --- " * 12 + "|")
+    for name, costs in HEADS.items():
+        for acceptance in ACCEPTANCES:
+            made_up = foreseen(acceptance)
+            drafted, auto = drafted_by(made_up, costs, KNOBS)
+            fixed = " | ".join(f"{drafted_by(made_up, costs, knobs)[1]:.2f}" for knobs in LENGTHS)
+            print(f"| {name} | {acceptance:.0%} | {auto:.2f} | {drafted:.1f} | {fixed} |", flush=True)
+
+
 def report_half(held_out: bool) -> None:
     """The table of the replies that constants were chosen on, or of the others."""
     print("| machine | worst | mean | of chats: first | later | all in one conversation |\n" + "| --- " * 6 + "|")
@@ -197,6 +225,7 @@ def main() -> None:
     if args.record is None:
         report()
         report_short()
+        report_heads()
         return
     record(args.record, args.models, args.predict, args.prompts, RECORDED / args.record)
 

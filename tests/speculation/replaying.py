@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
+from statistics import fmean
 
 from spectui.knobs import Knobs
 from spectui.measure.traces.reader import Trace
@@ -148,6 +150,43 @@ looks with the Q8_0 pair and three with SmolLM2, and a look while its memory was
 and the others drawn between them. Where rows are nearly free nothing was measured: so may a GPU be. What context and a look
 take are orders of magnitude.
 """
+
+
+ACCEPTANCES = (0.5, 0.7, 0.9)
+"""Of heads: how many of their tokens are right."""
+
+LENGTHS = [replace(KNOBS, policy="fixed", drafter="model", draft_max=n, p_min=0.0) for n in range(1, 9)]
+"""Drafts of 1 to 8 tokens."""
+
+HEADS = {
+    "GPU, head of a 27B": replace(MACHINES["q8"]["GPU"], draft=0.06),
+    "AMX, head of a 0.8B": replace(MACHINES["q8"]["AMX"], draft=0.36),
+}
+"""Machines on which a target drafts with a head. Its token takes the share of the weights that one layer and the output matrix
+are, of Qwen3.5's shapes."""
+
+
+def foreseen(acceptance: float, length: int = 1024) -> Recording:
+    """A made-up reply in which nothing is repeated, and of whose tokens a head foresees so many, by chance.
+
+    Its confidence is always that chance, and tells nothing of the single token.
+    """
+    chance, wrong, prompt = Random(1), -1, 8
+    tokens = list(range(prompt + length))
+
+    def chain(position: int) -> list[tuple[int, float]]:
+        right = next((n for n in range(16) if chance.random() > acceptance), 16)
+        return [(position + n if n < right else wrong, acceptance) for n in range(16)]
+
+    chains = [chain(position) for position in range(prompt, prompt + length)]
+    return Recording(tokens, prompt, [acceptance] * length, chains)
+
+
+def drafted_by(recording: Recording, costs: Costs, knobs: Knobs) -> tuple[float, float]:
+    """Tokens drafted in a round by the mean, and how many times as fast as plain decoding the whole reply comes."""
+    rounds, truth = costs.simulator([recording]).decode(recording, lambda position: knobs), costs.truth()
+    plain = sum(truth.verify(1, recording.prompt + place) for place in range(recording.length))
+    return fmean(len(each.drafted) for each in rounds), plain / sum(each.seconds for each in rounds)
 
 
 def begun_at(recording: Recording, position: int) -> Recording:
