@@ -128,7 +128,11 @@ class _Reader(Ways):
                 self._declare(node)
             case "unset_command":
                 for child in node.children[1:]:
-                    self.scope.forget(self.text(child))
+                    variable, element, _ = self.word(child).partition("[")
+                    if element:
+                        self._forget([variable])
+                    else:
+                        self.scope.forget(variable)
             case "command":
                 self._command(node, [])
             case "redirected_statement":
@@ -209,6 +213,9 @@ class _Reader(Ways):
                 name = child.child_by_field_name("name")
                 if exported and name is not None:
                     self.scope.exported.add(self.text(name))
+                changes = any(re.match(r"-\w*[inlu]", word) for word in words)  # -i computes, -n is another name
+                if changes and name is not None and not first(self.scope.lookup(self.text(name)) or "").isdecimal():
+                    self._forget([self.text(name)])
             elif child.type == "variable_name" and exported:
                 self.scope.exported.add(self.text(child))
 
@@ -277,6 +284,8 @@ class _Reader(Ways):
         found = [] if words[0].startswith("-") and self._found else starts(
             words, variables={**exported, **(variables or {})}, directory=self.scope.directory, nested=self._nested
         )  # fmt: skip
+        if words[0] == "exec" and len(words) > 1:  # in place of the script
+            self.scope.ended = True
         self._flags_may_follow = bool(found)
         for each in found:
             each.tail = each.tail or self._tail(node)

@@ -121,7 +121,8 @@ class Ways(Words):
             self.run(body)
             if len(self.scope.arguments) >= given:
                 return  # it ends for another reason than that it has seen all arguments
-        if body is not None and not (condition is not None and self._holds(condition) is False):
+        until = any(child.type == "until" for child in node.children)
+        if body is not None and not (condition is not None and self._holds(condition) is until):
             self._either([lambda: self.run(body)])
 
     def _either(self, ways: Iterable[Callable[[], None]], known: bool = False) -> None:

@@ -57,6 +57,11 @@ def bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f"A=$(cat <<'E'\n-c 5\n-ngl 9\nE\n)\n{RUN} $A",
         f"{RUN} $(echo -c 5)",
         f"{RUN} `# the model` -c 5 `# and its context`",
+        f"exec {RUN} -c 5\n{RUN} -c 6",
+        f"[ 1 = 2 ] && exec {RUN} -c 6\n{RUN} -c 5",
+        f"C=5\nuntil [ 1 = 1 ]; do C=6; done\n{RUN} -c $C",
+        f"declare -i C=5\n{RUN} -c $C",
+        f'C=6\nunset "C"\n{RUN} -c ${{C:-5}}',
         "S=./no/llama-server\n[ -x $S ] || S=llama-server\n$S -m /m/a.gguf",
         "S=$(command -v llama-server || echo ./llama-server)\n\"$S\" -m /m/a.gguf",
     ],
@@ -80,6 +85,10 @@ def test_what_is_read_is_what_bash_gives(bash: Path, text: str) -> None:
         f"A=(5)\nnvidia-smi && A+=(6)\n{RUN} -c ${{#A[@]}}",
         f"C=$UNSET\n[ -z \"$C\" ] || D=5\n{RUN} -c \"$D\"",
         f"{RUN} -c {{5,6}}",
+        f"C=0; until [ $C -ge 3 ]; do C=$((C+1)); done\n{RUN} -c $C",
+        f"declare -i C=2+3\n{RUN} -c $C",
+        f"declare -n C=UNSET\n{RUN} -c $C",
+        f"C=(4 5)\nunset 'C[0]'\n{RUN} -c ${{C[1]}}",
     ],
 )  # fmt: skip
 def test_no_value_is_made_up(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
