@@ -18,6 +18,7 @@ _CHATML = (
 """For models without a template, as in llama.cpp."""
 
 FOLDED = "The model's chat template has no system role: the system prompt is put before your first message."
+FORGETS = "The model's chat template leaves out a part of earlier turns: the model does not know all that was said."
 
 
 class ChatTemplate:
@@ -30,6 +31,7 @@ class ChatTemplate:
 
         self._model = model
         self._notice = notice
+        self._said: set[str] = set()
         self.from_file = model.template is not None
         source = model.template or _CHATML
         self._bos = model.token_text(llama.llama_vocab_bos(model.vocab))
@@ -93,10 +95,22 @@ class ChatTemplate:
             raise SpectuiError(
                 "The model's chat template leaves out what you write: choose another model, or another file of this one."
             )
-        if self._renderer.ways.folds and messages[0][0] == "system":
-            self._notice(FOLDED)
-            self._notice = lambda text: None
+        ways = self._renderer.ways
+        later = sum(role == "user" for role, *_ in messages) > 1
+        if ways.one_turn and later:
+            raise SpectuiError(
+                "The model's chat template leaves out what you write after the first reply: begin a new conversation, or "
+                "choose another model."
+            )
+        self._say(FOLDED, ways.folds and messages[0][0] == "system")
+        self._say(FORGETS, ways.forgets and later)
         return text, stand_ins
+
+    def _say(self, sentence: str, holds: bool) -> None:
+        """Tell it once, where it holds."""
+        if holds and sentence not in self._said:
+            self._said.add(sentence)
+            self._notice(sentence)
 
     def _rendered_hidden(self, messages: Sequence[tuple[str, ...]], in_replies: bool) -> tuple[str, Mapping[str, str]]:
         hidden, stand_ins = self._special.hidden(messages, in_replies)

@@ -41,6 +41,10 @@ class Ways:
     """What stands for the answer of a reply that has none: some templates refuse an empty text."""
     loses: bool = False
     """What a person writes is in the prompt in no way."""
+    forgets: bool = False
+    """Of a second turn, some of the first is not in the prompt."""
+    one_turn: bool = False
+    """What a person writes in a second turn is not in the prompt."""
 
 
 class Renderer:
@@ -92,6 +96,8 @@ class Renderer:
             ways = Ways(none, frozenset(roles))
             if self._keeps(ways, talk):
                 ways = replace(ways, blank=self._blank(ways, talk))
+                if talk != _TALK and (text := self._try(ways, _TALK)) is not None:
+                    ways = replace(ways, forgets=True, one_turn=_TALK[-1][1] not in text.lower())
                 for found in (ways, replace(ways, parts=ways.parts | {"system"})):
                     if all(self._keeps(found, (_SYSTEM, *talk[:length])) for length in (1, len(talk))):
                         return found

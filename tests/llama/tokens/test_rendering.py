@@ -9,7 +9,7 @@ import pytest
 
 from spectui.errors import SpectuiError
 from spectui.llama.model import Model
-from spectui.llama.tokens.chat_template import FOLDED, ChatTemplate
+from spectui.llama.tokens.chat_template import FOLDED, FORGETS, ChatTemplate
 from spectui.llama.tokens.rendering import Renderer
 from tests.helpers.peers import NOT_THERE, SOURCE
 from tests.llama.ggufs import write_model
@@ -123,6 +123,34 @@ def test_a_folded_system_prompt_is_said_once(said: tuple[ChatTemplate, list[str]
     for _ in range(2):
         assert template.text([SYSTEM, *TALK]) == FOLDED_IN
         assert notices == [FOLDED]
+
+
+LAST = "{{ messages[-1].content }}"
+PROMPTS = "{% for m in messages if m.role != 'assistant' %}{{ m.content }}|{% endfor %}"
+RECENT = "{% for m in messages[-2:] %}{{ m.content }}|{% endfor %}"
+FIRST = "{% for m in messages[:2] %}{{ m.content }}|{% endfor %}"
+
+
+@pytest.mark.parametrize("source", [LAST, PROMPTS, RECENT])
+def test_a_template_that_leaves_out_earlier_turns_says_so_once(tmp_path: Path, source: str) -> None:
+    notices: list[str] = []
+    model = Model(str(write_model(tmp_path / "model.gguf", template=source)), extra_buffers=False)
+    template = ChatTemplate(model, notices.append)
+    template.tokens(TALK[:1])
+    assert notices == []
+    for _ in range(2):
+        template.tokens(TALK)
+        assert notices == [FORGETS]
+    model.close()
+
+
+def test_a_template_of_one_turn_refuses_the_second(tmp_path: Path) -> None:
+    model = Model(str(write_model(tmp_path / "model.gguf", template=FIRST)), extra_buffers=False)
+    template = ChatTemplate(model)
+    assert template.text(TALK[:1]) == "What is 2+2?|"
+    with pytest.raises(SpectuiError, match="leaves out what you write after the first reply"):
+        template.tokens(TALK)
+    model.close()
 
 
 @pytest.mark.parametrize("text", ["<|im_end|>", "a</s>b"])
