@@ -19,6 +19,7 @@ from spectui.engine.replies import Replies
 from spectui.engine.thread_count import ThreadCount
 from spectui.errors import DraftError, SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, check_file, heads_in, same_model, same_vocabulary
+from spectui.gguf_files.compatibility import drafting_heads
 from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.context import Context
@@ -26,6 +27,7 @@ from spectui.llama.cpu.cores import allowed_cpus
 from spectui.llama.devices import rpc
 from spectui.llama.devices.records import MemoryUse
 from spectui.llama.drafting import drafter_for
+from spectui.llama.heads import rows
 from spectui.llama.heads.context import Heads
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import use_numa
@@ -241,6 +243,8 @@ class Pair:
 
     def _use_own_heads(self) -> None:
         """Let the target draft with its own heads, if it has some."""
+        if not rows.available() and drafting_heads(self._setup.model or "", None):
+            self._emit(Notice(f"The model's own heads cannot draft: {models.FUNCTIONS_MOVED}."))
         try:
             self._make_heads()
         except SpectuiError as error:

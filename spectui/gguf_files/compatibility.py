@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -77,9 +78,12 @@ def heads_beside(target: str) -> str | None:
     Only files whose names say "mtp" are read: a directory may have hundreds of models.
     """
     file = Path(target).expanduser()
+    headers: list[GgufHeader] = []
     try:
-        named = [each for each in file.parent.glob("*.gguf") if lies_beside(file, each)]
-        found = smaller_drafts(read_header(file), [read_header(each) for each in sorted(named)]) if named else []
+        for each in sorted(each for each in file.parent.glob("*.gguf") if lies_beside(file, each)):
+            with suppress(OSError):  # the next one may be readable
+                headers.append(read_header(each))
+        found = smaller_drafts(read_header(file), headers) if headers else []
     except OSError:
         return None
     return next((each.path for each in found if each.only_heads), None)

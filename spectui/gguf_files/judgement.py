@@ -27,6 +27,7 @@ _HEADS = (
 _OTHER_HEADS = (
     "is draft heads (MTP) with which this llama.cpp cannot draft: use a small model of the target's family as the draft"
 )
+_MISSING_HEADS = "claims to have {} draft heads (MTP) and has {}: choose another file of this model"
 _HEAD = "is a draft head ({}), a part that drafts for one target only, with which spectui cannot draft: choose a whole model"
 _EMBEDDING = "writes no text (it is an embedding or encoder model): choose a chat model"
 _RERANKING = "writes no text (it is a reranking model): choose a chat model"
@@ -162,7 +163,10 @@ def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool, heads
     if tensors.number == 0:
         return "has no weights, only a vocabulary: choose the model itself"
     if are_heads(values, tensors) and not (heads and usable_heads(values, tensors)):
-        return _HEADS if usable_heads(values, tensors) else _OTHER_HEADS
+        if usable_heads(values, tensors):
+            return _HEADS
+        named = _number(values, f"{architecture}.nextn_predict_layers")
+        return _OTHER_HEADS if named == tensors.heads else _MISSING_HEADS.format(named, tensors.heads)
     if pooling == _RANK:
         return _RERANKING
     if pooling > 0 or values.get(f"{architecture}.attention.causal") is False:

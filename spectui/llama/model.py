@@ -293,6 +293,8 @@ def _sentence(path: str, role: str, error: str) -> str:
     """llama.cpp's error line as a sentence that says what to do."""
     if any(sign in error for sign in ("not within the file bounds", "failed to read", "corrupt", "exceeds")):
         return f"The {role} model {path!r} is damaged or cut short: download it again."
+    if any(sign in error for sign in ("check_tensor_dims", "wrong number of tensors", "has offset")):
+        return f"The {role} model {path!r} does not hold what its header says ({error}): choose another file of this model."
     if "unknown model architecture" in error:
         return f"The {role} model {path!r} is of an architecture that this llama.cpp does not know: update llama-cpp-python."
     if "allocate" in error or "memory" in error:

@@ -118,6 +118,8 @@ CUT = "is damaged or cut short: download it again"
          head(0), "is the draft heads (MTP)"),
         ({"general.architecture": "bailingmoe2", "bailingmoe2.block_count": 1, "bailingmoe2.nextn_predict_layers": 1, **WORDS},
          head(0), "is draft heads (MTP) with which this llama.cpp cannot draft"),
+        ({"general.architecture": "step35", "step35.block_count": 2, "step35.nextn_predict_layers": 3, **WORDS},
+         ["blk.0.a", *head(1)], "claims to have 3 draft heads (MTP) and has 1: choose another file"),
         ({"general.architecture": "qwen3", "qwen3.pooling_type": 3, **WORDS}, ["a"], "writes no text (it is an emb"),
         ({"general.architecture": "qwen3", "qwen3.pooling_type": 4, **WORDS}, ["blk.0.a"], "writes no text (it is a reranking"),
         ({"general.architecture": "bert", **WORDS}, ["blk.0.a"], "writes no text (it is an embedding or encoder"),
@@ -238,6 +240,7 @@ def test_heads_beside_their_target_are_found(tmp_path: Path) -> None:
     write_headed(target, heads=0)
     write_headed(own, heads=1)
     (tmp_path / "mtp-broken.gguf").write_bytes(b"GGUF")
+    (tmp_path / "mtp-loop.gguf").symlink_to("mtp-loop.gguf")
     write_headed(tmp_path / "mtp-other.gguf", alone=True, width=320)
     write_headed(tmp_path / "whole-with-mtp.gguf", heads=1)
     assert heads_beside(str(target)) is None

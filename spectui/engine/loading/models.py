@@ -24,6 +24,7 @@ from spectui.llama.heads import rows
 from spectui.llama.heads.context import Heads
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
+from spectui.pin import LLAMA_CPP_PYTHON
 from spectui.speculation.choice import tokens_to_keep
 
 _ALIGNED = 64
@@ -31,6 +32,11 @@ _ALIGNED = 64
 
 ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
 """Rows of logits that a target pass may need: the longest draft and one more."""
+
+FUNCTIONS_MOVED = (
+    "this llama-cpp-python does not have llama.cpp's functions for heads (MTP) where they were; "
+    f"install {LLAMA_CPP_PYTHON}, for which spectui is made"
+)
 
 Progress = Callable[[float], bool]
 
@@ -56,7 +62,7 @@ def target_model(setup: Setup, progress: Progress = _always, simulated: bool = F
         same_vocabulary=metadata,
         progress=progress,
         simulated=simulated,
-        heads=True,
+        heads=rows.available(),
     )
 
 
@@ -135,6 +141,10 @@ def draft_model(setup: Setup, path: str, progress: Progress = _always, simulated
     Raises SpectuiError.
     """
 
+    heads = heads_in(path)[1]
+    if heads and not rows.available():  # as a model of its own it would end the process
+        raise DraftError(f"The heads in {path!r} cannot draft: {FUNCTIONS_MOVED}.")
+
     def load(metadata: Metadata | None) -> Model:
         return Model(
             path,
@@ -150,7 +160,7 @@ def draft_model(setup: Setup, path: str, progress: Progress = _always, simulated
             same_vocabulary=metadata,
             progress=progress,
             simulated=simulated,
-            heads=heads_in(path)[1],
+            heads=heads,
         )
 
     if metadata is not None:

@@ -13,7 +13,7 @@ import pytest
 
 from spectui.engine.events import Event, Loaded, Notice, RoundDone
 from spectui.engine.session import Session
-from spectui.errors import SpectuiError
+from spectui.errors import DraftError, SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
 from tests.helpers.llama_server import PROGRAM
@@ -172,6 +172,28 @@ def test_a_target_goes_on_without_heads_that_do_not_load(apart: tuple[Setup, Pat
         assert ask(session, KNOBS, "hello").text
     finally:
         session.close()
+
+
+MOVED = "does not have llama.cpp's functions for heads (MTP) where they were; install "
+
+
+def test_where_the_functions_for_heads_have_moved_everything_else_works(
+    apart: tuple[Setup, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of heads, loaded as a model of its own, ended the process."""
+    monkeypatch.setattr("spectui.llama.heads.rows.extension", None)
+    beside = replace(apart[0], draft=None)
+    own = replace(beside, model=str(write_headed(tmp_path / "own.gguf", heads=1)))
+    for setup in (beside, own):
+        session, events = opened(setup)
+        with session.listening(events.append):
+            assert ask(session, KNOBS, "hello").text
+        assert [MOVED in event.message for event in events if isinstance(event, Notice)].count(True) == 1
+        session.close()
+    session = Session(lambda _: None)
+    with pytest.raises(DraftError, match=re.escape(MOVED)):
+        session.load(apart[0])
+    session.close()
 
 
 def test_heads_of_another_target_are_refused(apart: tuple[Setup, Path], tmp_path: Path) -> None:
