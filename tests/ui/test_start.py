@@ -12,12 +12,13 @@ from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 from textual.widgets._footer import FooterKey
 
+from spectui.knobs import Setup
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.panel import PAGES, SidePanel
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Make, load, wait_until
+from tests.ui.pilot_helpers import PAIR, Make, load, wait_until
 from tests.ui.screen_text import screen_text
 
 
@@ -36,15 +37,16 @@ async def test_a_narrow_window_does_not_begin_with_the_panel(make_app: Make, mon
 
 
 @pytest.mark.parametrize("size", [(20, 5), (80, 24), (120, 40)])
+@pytest.mark.parametrize("setup", [PAIR, Setup(model="target.gguf"), Setup()])
 async def test_the_window_is_styled_once_at_its_start_and_rightly(
-    size: tuple[int, int], make_app: Make, monkeypatch: pytest.MonkeyPatch
+    setup: Setup, size: tuple[int, int], make_app: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     again = []
     restyle = Screen.update_node_styles
     monkeypatch.setattr(
         Screen, "update_node_styles", lambda screen, animate=True: again.append(restyle(screen, animate))
     )
-    app = make_app()
+    app = make_app(setup)
 
     def worn() -> dict[object, object]:
         parts = [app.screen, *app.screen.walk_children()]

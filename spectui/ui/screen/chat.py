@@ -119,6 +119,7 @@ class ChatScreen(DirectScreen):
         self.conversations = Conversations(self)
         self.reading = Reading(self)
         self.replies = Replies(self)
+        self._mark_models(update=False)  # after the widgets are styled, the whole window would be styled again
         self._figures_stale = False  # they do not show the latest events yet
         self._figures_due = 0.0
         self._seen = False
@@ -130,7 +131,8 @@ class ChatScreen(DirectScreen):
         with Horizontal(id="body"):
             with Vertical(id="main"):
                 yield InspectableTranscript(id="transcript")
-                yield Welcome(self._fetch, id="welcome")
+                if self.has_class("-empty"):
+                    yield Welcome(self._fetch, id="welcome")
                 yield LoadingLine(id="loading")
                 yield LoadingLine(id="opening")
                 yield Inspector(id="inspector")
@@ -169,9 +171,8 @@ class ChatScreen(DirectScreen):
         self.conversations.show_crash()
         for notice in self._notices:
             self.transcript.add_notice(printable(notice))
-        if (
-            self.session.setup.model and not self.session.models.requested
-        ):  # not if a person has chosen others meanwhile
+        # A person may have chosen others meanwhile.
+        if self.session.setup.model and not self.session.models.requested:
             self.controls.load(self.session.setup)
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
@@ -306,10 +307,13 @@ class ChatScreen(DirectScreen):
     def show_models(self) -> None:
         """Show the models' names."""
         self.query_one(TitleLine).update_models(self.session.name, self.session.models.drafter)
-        self.set_class(not self.session.models.drafter, "-alone")
         if self.has_class("-empty") and self.session.setup.model:
             self.prompt.focus()  # the list has had the keys
-        self.set_class(not self.session.setup.model and self._conversation is None, "-empty")
+        self._mark_models()
+
+    def _mark_models(self, update: bool = True) -> None:
+        empty = not self.session.setup.model and self._conversation is None
+        self.update_classes({"-alone": not self.session.models.drafter, "-empty": empty}, update)
 
     def say(self, sentence: str, severity: Literal["information", "warning", "error"] = "warning") -> None:
         """Notify a person, with keys in place of the {ids} of actions."""

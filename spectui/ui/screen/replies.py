@@ -129,7 +129,7 @@ class Replies:
         picked devices, leave an edit, take waiting prompts back into the text area, stop the reply or the loading, remove the
         token cursor, close the overlay. No text is lost by it."""
         screen, session = self._screen, self._screen.session
-        if screen.prompt.decline() or screen.query_one(Welcome).stop():
+        if screen.prompt.decline() or any(each.stop() for each in screen.query(Welcome)):
             return
         slider = screen.focused if isinstance(screen.focused, Slider) else None
         if slider is not None and slider.forget():

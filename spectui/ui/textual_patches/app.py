@@ -12,6 +12,7 @@ from rich.console import RenderableType
 from textual import content
 from textual._context import active_message_pump
 from textual.app import App
+from textual.css.model import RuleSet
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.screen import Screen
@@ -24,6 +25,9 @@ from spectui.ui.textual_patches.screen import GONE, is_going
 # Both let ESC pass. What widgets draw becomes one of these two, but for lines of figures and the transcript.
 rich.text.strip_control_codes = safe  # type: ignore[attr-defined,assignment]
 content._strip_control_codes = safe  # type: ignore[assignment]
+
+# A node that is styled hashes all rules, and Textual's hash, which is the same one, is written in Python.
+RuleSet.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 COPIED: dict[Known, str] = {
     "copied": "copied: {what}.",

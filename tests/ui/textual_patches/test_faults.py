@@ -80,6 +80,11 @@ def test_texts_take_escapes_to_the_terminal() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True\n"
 
 
+def test_a_rule_is_hashed_in_python() -> None:
+    code = "from textual.css.model import RuleSet; print(type(vars(RuleSet)['__hash__']).__name__)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "function\n"
+
+
 def test_a_style_sheet_takes_a_style_that_cannot_be_drawn() -> None:
     sheet = Stylesheet()
     sheet.add_source("Label { text-style: not; }")
