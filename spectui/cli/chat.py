@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,6 +28,11 @@ from spectui.cli.tracing import trace_option, tracing
 from spectui.config import unknown_variables
 from spectui.errors import SpectuiError, UsageError
 from spectui.profiles.file import ProfileFile
+
+if TYPE_CHECKING:
+    from spectui.engine.protocol import Engine
+    from spectui.engine.worker import Watch
+    from spectui.knobs import Knobs
 
 _NOTHING = "There is no conversation to go on with: start spectui chat without --continue."
 
@@ -65,10 +70,11 @@ def command(
         must_draw("spectui chat", "; for pipes and scripts there are --plain and spectui run")
     if no_color:
         os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
+    gc.disable()  # until the window stands: nothing that its start makes is garbage
+    ctx.call_on_close(gc.enable)
     from spectui.chat.history.conversations import conversation_at_start
     from spectui.cli import complain
     from spectui.engine import demo
-    from spectui.engine.isolation.engine import ChatEngine
     from spectui.gguf_files.catalogue import ModelCatalogue, model_directories, why_no_models
     from spectui.store.database import StoreError, database_file
     from spectui.store.journal import Journal
@@ -95,7 +101,6 @@ def command(
     configured = [Path(os.path.expanduser(part.strip())) for part in settings.ui.models_dir.split(",") if part.strip()]
     notices.extend(filter(None, map(why_no_models, configured)))
     if not plain:  # before there is an engine, which would load its libraries at the same time
-        gc.disable()  # until the window stands: nothing that its start makes is garbage
         from spectui.engine.loading.plan import plan_in_words
         from spectui.telemetry.monitor import Monitor
         from spectui.ui.app import SpectuiApp
@@ -111,12 +116,13 @@ def command(
     run, journal, ending = Run(runs), Journal(history), ExitStack()
     try:
         run.take_stderr()
-        engine = server_engine(settings.knobs) if server is not None else ChatEngine(settings.knobs, run.enter)
+        engine = server_engine(settings.knobs) if server is not None else _own_engine(settings.knobs, run.enter)
         ending.enter_context(tracing(engine, trace))
         journal.notices.extend(notices)
         if plain:
             from spectui.cli.plain.chat import chat
 
+            gc.enable()
             ctx.exit(
                 chat(
                     engine,
@@ -153,9 +159,14 @@ def command(
         with terminal_restored("spectui died: spectui chat --continue goes on with what is saved."):
             app.run()
     finally:
-        gc.enable()
         ending.close()
         run.end()
         if lost := journal.close():  # the window and the plain chat have closed it, and show nothing any more
             complain(lost, 0)
     ctx.exit(app.return_code or 0)
+
+
+def _own_engine(knobs: Knobs, watch: Watch) -> Engine:
+    from spectui.engine.isolation.engine import ChatEngine  # a chat with a server does not need it
+
+    return ChatEngine(knobs, watch)

@@ -1,4 +1,7 @@
-"""The model files of this machine: where programs keep them, and their GGUF headers, cached until a file changes."""
+"""The model files of this machine: where programs keep them, and their GGUF headers, cached until a file changes.
+
+A window has a catalogue from its start, and reads no file before it is painted: what reads headers is imported by `scan`.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from spectui.atomic import write_atomic
 from spectui.gguf_files import ollama
-from spectui.gguf_files.header import Cancelled, GgufHeader, read_header
-from spectui.gguf_files.parts import is_later_part
-from spectui.gguf_files.vocabulary import VocabularyDigest
 from spectui.text import safe
+
+if TYPE_CHECKING:
+    from spectui.gguf_files.header import GgufHeader
 
 DEEPEST = 8
 """Levels of subdirectories that are searched: Hugging Face's cache needs 4."""
@@ -27,7 +30,7 @@ MOST_ENTRIES = 100_000
 
 _VERSION = 6
 
-Headers = dict[str, tuple[int, int, GgufHeader]]
+Headers = dict[str, "tuple[int, int, GgufHeader]"]
 """Path -> bytes, time of the last change in ns, header. The header is valid while the first two stay the same."""
 
 
@@ -79,6 +82,8 @@ class ModelCatalogue:
 
         Ends early when `cancelled` returns true. Skips files that cannot be read; a damaged one has a `problem`.
         """
+        from spectui.gguf_files.header import Cancelled, read_header
+
         if self._known is None:
             self._known = self._read_cache()
         known, changed = self._known, False
@@ -119,6 +124,8 @@ class ModelCatalogue:
 
     def _files(self, beside: Iterable[Path], cancelled: Callable[[], bool]) -> Iterator[tuple[Path, str]]:
         """Each file that may be a model, and its name in the program that keeps it, where the file has another."""
+        from spectui.gguf_files.parts import is_later_part
+
         neighbours = dict.fromkeys(file.absolute().parent for file in beside)
         visited: set[tuple[int, int]] = set()
         roots = [*((root, 0) for root in neighbours), *((root, DEEPEST) for root in self.directories)]
@@ -170,6 +177,9 @@ class ModelCatalogue:
 
 
 def _restored(row: dict[str, Any]) -> GgufHeader:
+    from spectui.gguf_files.header import GgufHeader
+    from spectui.gguf_files.vocabulary import VocabularyDigest
+
     vocabulary = row.pop("vocabulary")
     if vocabulary is not None:
         count, begins, ends, padding = (int(vocabulary[name]) for name in ("count", "begins", "ends", "padding"))

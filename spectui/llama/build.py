@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import re
@@ -59,6 +58,8 @@ def cpu_name() -> str:
 
 def fingerprint() -> str:
     """Tells the shared libraries of two builds apart."""
+    import hashlib
+
     libraries = directory()
     if libraries is None or not libraries.is_dir():
         return ""

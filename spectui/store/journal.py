@@ -6,7 +6,7 @@ writer.
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 import time
 from collections import deque
@@ -170,7 +170,7 @@ class Journal:
         system, target = storable(system), storable(target)
         self.at = message.id
         if self._pending is None:
-            row = ConversationRow(secrets.token_hex(8), _title(text), now, now, system, target, message.id)
+            row = ConversationRow(os.urandom(8).hex(), _title(text), now, now, system, target, message.id)
             self._begin(PendingConversation(row, [message]))
         else:
             self._pending.row = self._pending.row._replace(system=system, target=target)
@@ -291,7 +291,7 @@ class Journal:
 
 def _new_id() -> int:
     """A message's id: a random number, so that the disk need not be read for the next one."""
-    return secrets.randbits(62)
+    return int.from_bytes(os.urandom(8), "big") >> 2
 
 
 def _title(text: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from spectui.chat.sentences import short_name
-from spectui.gguf_files import catalogue
+from spectui.gguf_files import catalogue, header
 from spectui.gguf_files.catalogue import ModelCatalogue, model_directories, why_no_models
 from spectui.gguf_files.header import GgufHeader, read_header
 from tests.helpers.unprivileged import unprivileged
@@ -174,7 +174,7 @@ def test_a_header_is_read_again_only_when_the_file_has_changed(tmp_path: Path, m
         read.append(path.name)
         return read_header(path, cancelled)
 
-    monkeypatch.setattr(catalogue, "read_header", reading)
+    monkeypatch.setattr(header, "read_header", reading)
     assert list(ModelCatalogue([models], cache).scan()) == first
     assert read == []
     write_model(models / "b.gguf", strings={"general.size_label": "7B"})

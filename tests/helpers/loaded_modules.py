@@ -1,16 +1,32 @@
 """`python -m tests.helpers.loaded_modules FILE chat ...`: the program as it is; at its end the names of all modules that it had
-loaded are in FILE."""
+loaded are in FILE. Beside it, a file .first has those that were loaded when the window was painted and asked for its models."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from spectui.cli import root
+from spectui.engine.worker import Worker
+
+
+def write(file: Path) -> None:
+    """Write the names of the modules that are loaded."""
+    file.write_text("\n".join(sorted(sys.modules)))
+
 
 if __name__ == "__main__":
-    file = Path(sys.argv.pop(1))
+    file, load = Path(sys.argv.pop(1)), Worker.load
+
+    def noted(worker: Worker, *arguments: Any) -> None:
+        """The engine's thread imports from here on."""
+        Worker.load = load  # type: ignore[method-assign]
+        write(file.with_suffix(".first"))
+        load(worker, *arguments)
+
+    Worker.load = noted  # type: ignore[assignment,method-assign]
     try:
         root.main(prog_name="spectui")
     finally:
-        file.write_text("\n".join(sorted(sys.modules)))
+        write(file)

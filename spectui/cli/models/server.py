@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,12 @@ from spectui.config import Configuration
 from spectui.errors import UsageError
 
 if TYPE_CHECKING:
+    from spectui.engine.events import Event
+    from spectui.engine.protocol import Session
     from spectui.engine.worker import Worker
     from spectui.gguf_files.catalogue import ModelCatalogue
     from spectui.knobs import Knobs, Setup
+    from spectui.llama.interrupt import Interrupt
 
 _LAYERS = ("default", "file", "profile", "env", "flag")  # the later wins
 
@@ -52,10 +56,17 @@ def own_setup(settings: Configuration, hub_target: str | None, hub_draft: str | 
 
 def server_engine(knobs: Knobs) -> Worker:
     """An engine that asks a server."""
-    from spectui.attach.session import ServerSession
     from spectui.engine.worker import Worker
 
-    return Worker(knobs, open_session=ServerSession)
+    return Worker(knobs, open_session=_session_of_server)
+
+
+def _session_of_server(on_event: Callable[[Event], None], interrupt: Interrupt) -> Session:
+    from spectui.attach.session import (
+        ServerSession,
+    )  # in the engine's thread, as llama.cpp is: a window appears before that
+
+    return ServerSession(on_event, interrupt)
 
 
 def served_models(setup: Setup) -> ModelCatalogue:
