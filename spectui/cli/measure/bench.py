@@ -113,7 +113,8 @@ def command(
 
     made = _measure(setup, knobs, cells, done, file, yes, ProgressLine())
     _print(made.runs, form, report)
-    click.echo(f"spectui: The runs are in {file}; --resume goes on with them, --show prints them.", err=True)
+    if made.runs:
+        click.echo(f"spectui: The runs are in {file}; --resume goes on with them, --show prints them.", err=True)
     if made.problem is not None:
         raise made.problem
     if made.stopped:

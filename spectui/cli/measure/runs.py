@@ -68,7 +68,8 @@ def make_runs(
 ) -> Made:
     """Make the runs of a plan, which may load models when it is asked for, and close the worker.
 
-    `tell` is called with the runs that were made after each of them. `done`: those that were made before. Raises UsageError.
+    `tell` is called with the runs that were made after each of them. `done`: those that were made before. Raises UsageError,
+    and the SpectuiError that ended it where there are no runs.
     """
     from spectui.cli.run import stopping
     from spectui.measure.bench.conditions import conditions
@@ -99,6 +100,8 @@ def make_runs(
     finally:
         worker.close()
         line.end()
+    if problem is not None and not (before or made):
+        raise problem
     return Made([*before, *made], problem, bool(stopped))
 
 

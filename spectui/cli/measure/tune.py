@@ -110,8 +110,6 @@ def command(
 
     made = make_runs(worker, models, plan, base, kept, line, tell)
     if not loaded:
-        if made.problem is not None:
-            raise made.problem
         ctx.exit(INTERRUPTED)
     summary = summarise(made.runs)
     advice = list(sentences(search, summary.chosen, loaded[0].costs))

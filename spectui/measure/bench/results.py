@@ -25,6 +25,9 @@ SCHEMA = "spectui.bench/1"
 _BEGIN = '{"target": '
 """Begins each line."""
 
+_KINDS: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "Mapping[str, str]": dict}
+"""What a field of these types may have."""
+
 _FAULTS = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What a line raises that has no run."""
 
@@ -98,7 +101,11 @@ def parsed(value: Mapping[str, Any]) -> Run:
         "settings": {key: tuple(each) if isinstance(each, list) else each for key, each in value["settings"].items()},
     }
     run = Run(**{name: part for name, part in {**value, **records}.items() if name in known})
-    float(run.speed), int(run.repetition), float(run.stolen), dict(run.machine)
+    for record in (run, run.setting):
+        for each in fields(record):
+            if not isinstance(getattr(record, each.name), _KINDS.get(str(each.type), object)):
+                raise TypeError(each.name)
+    float(run.speed)
     return run
 
 
@@ -126,7 +133,7 @@ def check_same(file: Path, done: Sequence[Run], now: Conditions, prompts: Sequen
     """Raise UsageError if a run that was made before cannot stand in a table with those to be made."""
     texts = {prompt.name: prompt.digest for prompt in prompts}
     for run in done:
-        different = difference(run, now)
+        different = "another command" if run.stage or run.setting.draft else difference(run, now)
         if not different and texts.get(run.prompt, run.prompt_text) != run.prompt_text:
             different = f"another text of the prompt {run.prompt!r}"
         if different:

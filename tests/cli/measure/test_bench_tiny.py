@@ -57,6 +57,13 @@ def test_the_same_command_twice_gives_the_same_tokens(pair, tmp_path):
         assert texts[0] != texts[1]
 
 
+def test_where_nothing_can_be_written_nothing_is_said_to_be_there(pair, tmp_path):
+    (tmp_path / "file").touch()
+    done = CliRunner().invoke(root, [*pair, "-n", "4", "--results", str(tmp_path / "file" / "runs.jsonl")])
+    assert done.exit_code == 1 and done.stdout == ""
+    assert done.stderr.startswith("spectui: The results cannot be written to ") and done.stderr.count("\n") == 1
+
+
 def test_ctrl_c_keeps_and_prints_what_is_done(pair, tmp_path):
     file = tmp_path / "runs.jsonl"
     more = ("--prompts", "python", "--draft-max", "2", "-n", "8", "--results", file, "--yes")

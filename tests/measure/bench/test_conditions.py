@@ -64,6 +64,14 @@ def test_another_pair_or_set_up_is_one_sentence(setup, other, said):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("of_tune", [True, False], ids=["tune", "compare"])
+def test_a_bench_does_not_go_on_with_the_runs_of_another_command(setup, of_tune):
+    done = made(setup)
+    done[-1] = replace(done[-1], **({"stage": "finals"} if of_tune else {"setting": replace(FAST, draft="/m/d.gguf")}))
+    with pytest.raises(UsageError, match="were made with another command"):
+        check(done, setup)
+
+
 @pytest.mark.parametrize(
     ("other", "said"),
     [({"seed": 2}, "seed 1, not 2"), ({"predict": 9}, "predict 8, not 9"), ({"top_k": 3}, "top-k 40, not 3"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -69,11 +70,16 @@ def test_two_processes_do_not_write_to_one_file(tmp_path):
     assert len(read(file)) == 2
 
 
-BAD_SETTINGS = json.dumps(json.loads(a_run(FAST, 1.0).line()) | {"settings": 3})
+LINE = json.loads(a_run(FAST, 1.0).line())
+OTHERS: list[dict[str, object]] = [
+    {"settings": 3}, {"prompt": None}, {"kernels": 3}, {"repetition": "1"}, {"machine": []},
+    {"setting": {"temperature": "hot"}}, {"statistics": {"decode_s": "long"}},
+]  # fmt: skip
+BAD = [json.dumps(LINE | other) for other in OTHERS]
 
 
 @pytest.mark.parametrize(
-    "line", ["no json", "{}", "[]", "3", BAD_SETTINGS, a_run(FAST, 1.0).line().replace("bench/1", "bench/9")]
+    "line", ["no json", "{}", "[]", "3", *BAD, json.dumps(LINE | {"schema": "spectui.bench/9"})], ids=count()
 )
 def test_a_damaged_line_is_named(tmp_path, line):
     file = tmp_path / "runs.jsonl"
