@@ -37,7 +37,7 @@ def built_in(names: Sequence[str], system: str) -> list[Prompt]:
     unknown = [name for name in names if name not in PROMPTS]
     if unknown:
         raise UsageError(f"There is no prompt {unknown[0]!r}: the built-in ones are {', '.join(PROMPTS)}.")
-    return [Prompt(name, (*_system(system), Message("user", PROMPTS[name]))) for name in dict.fromkeys(names)]
+    return [Prompt(name, _asked(PROMPTS[name], system)) for name in dict.fromkeys(names)]
 
 
 def read(path: Path, system: str) -> list[Prompt]:

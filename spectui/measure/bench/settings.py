@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -42,10 +42,7 @@ class Setting:
 
     def on(self, knobs: Knobs) -> Knobs:
         """`knobs` with these values. Raises UsageError if they do not fit together."""
-        values = asdict(self)
-        for other in _OTHERS:
-            del values[other]
-        return replace(knobs, **values).checked()
+        return replace(knobs, **{key: getattr(self, key) for key in SWEPT}).checked()
 
     @property
     def label(self) -> str:
@@ -56,25 +53,15 @@ class Setting:
             return Path(self.draft).name
         if self.baseline:
             return f"{self.baseline} alone"
+        # auto is the name of a drafter and of a policy.
         if self.policy == "fixed":
-            return f"{self.drafter_label} {self.draft_max}/{self.draft_min}/{self.p_min:g}"
+            drafter = "auto drafter" if self.drafter == "auto" else self.drafter
+            return f"{drafter} {self.draft_max}/{self.draft_min}/{self.p_min:g}"
         drafter = "" if self.drafter == "auto" else f", drafter {self.drafter}"
-        return f"{self.policy_label}, draft-max {self.draft_max}{drafter}"
-
-    @property
-    def drafter_label(self) -> str:
-        """The drafter's name; auto is also that of a policy."""
-        return "auto drafter" if self.drafter == "auto" else self.drafter
-
-    @property
-    def policy_label(self) -> str:
-        """The policy's name, as one that cannot be taken for a drafter's."""
-        return f"{self.policy} policy"
+        return f"{self.policy} policy, draft-max {self.draft_max}{drafter}"
 
 
-_OTHERS = ("baseline", "server", "draft")
-
-SWEPT = tuple(field.name for field in fields(Setting) if field.name not in _OTHERS)
+SWEPT = tuple(field.name for field in fields(Setting) if field.name not in ("baseline", "server", "draft"))
 """The keys that can be lists."""
 
 

@@ -148,11 +148,13 @@ def summarise(runs: Sequence[Run]) -> Summary:
     return Summary(_ranked(judged, prompts), prompts, tuple(runs))
 
 
+def _plain(rows: Sequence[Row], heat: float) -> Row | None:
+    """The target alone at this temperature."""
+    return next((row for row in rows if row.setting.baseline == "target" and row.setting.temperature == heat), None)
+
+
 def _against_plain(row: Row, rows: Sequence[Row], prompts: Sequence[str], among: int) -> Row:
-    heat = row.setting.temperature
-    plain = next(
-        (each for each in rows if each.setting.baseline == "target" and each.setting.temperature == heat), None
-    )
+    plain = _plain(rows, row.setting.temperature)
     if plain is None:
         return row
     whole, decoding = (paired(row.cells, plain.cells, prompts, decoding) for decoding in (False, True))
@@ -198,7 +200,7 @@ def _ranked(rows: Sequence[Row], prompts: Sequence[str]) -> tuple[Row, ...]:
 def _beside(row: Row, other: Row, group: Sequence[Row], prompts: Sequence[str]) -> Pairs:
     """Pairs of the replies of both; where they were never measured together, of what they gain over the target alone."""
     pairs = paired(row.cells, other.cells, prompts)
-    plain = next((each for each in group if each.setting.baseline), None)
+    plain = _plain(group, row.setting.temperature)
     if plain is None or any(pairs.values()):
         return pairs
     own, its = (paired(each.cells, plain.cells, prompts) for each in (row, other))
