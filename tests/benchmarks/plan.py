@@ -33,7 +33,7 @@ SETTINGS = (
 
 def compare(setup: Setup) -> Iterator[tuple[MemoryUse, MemoryUse]]:
     """(planned, logged) for each device that either names."""
-    yield from load(make_plan(setup, suggest=False))
+    yield from load(make_plan(setup))
 
 
 def load(made: MemoryPlan) -> Iterator[tuple[MemoryUse, MemoryUse]]:
@@ -66,7 +66,7 @@ def main(files: list[str]) -> None:
         for file in files
         for line in flags
     ]
-    plans = [(file, name, make_plan(setup, suggest=False)) for file, name, setup in setups]
+    plans = [(file, name, make_plan(setup)) for file, name, setup in setups]
     rpc.add_servers(servers)
     print(
         f"{'model':<40} {'layers':>20} {'device':<8} {'weights':>13} {'cells':>11} {'compute':>11} {'sum':>13} {'off':>6}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
+import pickle
 import subprocess
 import sys
 import threading
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from spectui.errors import SpectuiError, UsageError
+from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.llama.environment import environment
@@ -137,54 +136,41 @@ def on_servers(uses: Iterable[MemoryUse]) -> bool:
     return any(use.device.startswith("RPC") for use in uses)
 
 
-def make_plan(setup: Setup, freed: Iterable[MemoryUse] = (), suggest: bool = True) -> MemoryPlan:
+def make_plan(setup: Setup, freed: Iterable[MemoryUse] = ()) -> MemoryPlan:
     """The plan, made by a process of its own: it opens GPUs, and llama.cpp may end it. Any thread may call this.
 
-    `freed`: what is loaded now and will be freed before. `suggest`: if it does not fit, look for what would.
-    Raises SpectuiError, UsageError for settings that cannot be, and PlacementError.
+    `freed`: what is loaded now and will be freed before. Raises SpectuiError, UsageError for settings that cannot be, and
+    PlacementError.
     """
-    asked = json.dumps([dataclasses.asdict(setup), list(freed), suggest])
     try:
-        answer = json.loads(_ask(asked, environment(setup)))
-    except (OSError, RuntimeError, ValueError):  # RuntimeError: there is no memory for a thread
+        answer = pickle.loads(_ask(pickle.dumps((setup, tuple(freed))), environment(setup)))
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):  # RuntimeError: there is no memory for a thread
         raise SpectuiError("What this would take cannot be told: llama.cpp ended while it was asked.") from None
-    if isinstance(answer, dict):
-        if "usage" in answer:
-            raise UsageError(answer["usage"])
-        if "error" in answer:
-            raise SpectuiError(answer["error"])
-        words = answer["aborted"]
-        # A driver that fails while the loaded models fill its card says something else, and may not fail without them.
-        if words.startswith(_REFUSALS):
-            raise PlacementError(f"llama.cpp cannot place the models so ({words}): {way_out(setup)}.")
-        raise SpectuiError(f"What this would take cannot be told: llama.cpp ended while it was asked ({words}).")
-    fields, devices, target, draft, layers, layers_draft, suggestions = answer
-    return MemoryPlan(
-        Setup(**fields),
-        tuple(Device(*each) for each in devices),
-        tuple(MemoryUse(*each) for each in target),
-        tuple(MemoryUse(*each) for each in draft),
-        tuple(layers),
-        tuple(layers_draft),
-        tuple(suggestions),
-    )
+    if isinstance(answer, SpectuiError):
+        raise answer
+    if isinstance(answer, MemoryPlan):
+        return answer
+    # A driver that fails while the loaded models fill its card says something else, and may not fail without them.
+    if answer.startswith(_REFUSALS):
+        raise PlacementError(f"llama.cpp cannot place the models so ({answer}): {way_out(setup)}.")
+    raise SpectuiError(f"What this would take cannot be told: llama.cpp ended while it was asked ({answer}).")
 
 
-def _ask(question: str, variables: dict[str, str]) -> str:
-    """The simulation's answer; "" if it gives none in time.
+def _ask(question: bytes, variables: dict[str, str]) -> bytes:
+    """The simulation's answer; nothing if it gives none in time.
 
     Its standard input stays open: where this process ends, it closes, and so the simulation ends too, also if it waits for a
     server that hangs.
     """
     with subprocess.Popen(
-        _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=variables
+        _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=variables
     ) as process:
         bound = threading.Timer(_BOUND_S, process.kill)
         bound.daemon = True
         bound.start()
         assert process.stdin is not None and process.stdout is not None
         try:
-            process.stdin.write(f"{question}\n")
+            process.stdin.write(question)
             process.stdin.flush()
             return process.stdout.read()
         finally:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from spectui.engine.kernels import choice
 from spectui.engine.loading import draft_copy, models, placement
@@ -244,22 +244,19 @@ def _sufficient(placed: Setup, made: MemoryPlan, n_ctx: int, simulation: Simulat
     return found
 
 
-def answer(question: str) -> object:
-    """The answer to `make_plan`'s question: the plan, or {"usage" or "error": the sentence that says why there is none}."""
-    fields, freed, suggest = json.loads(question)
-    setup = models.with_heads_beside(Setup(**fields))
+def answer(setup: Setup, freed: Iterable[MemoryUse]) -> MemoryPlan | SpectuiError:
+    """The answer to `make_plan`'s question: the plan, or why there is none."""
+    setup = models.with_heads_beside(setup)
     tested = selftest.run()
     own = choice.available(setup, tested)
     setup = choice.without_crashes(setup, tested)
-    simulation = Simulation([MemoryUse(*use) for use in freed], own)
+    simulation = Simulation(freed, own)
     try:
         rpc.add_servers(setup.rpc)
         made = plan(setup, simulation)
     except SpectuiError as error:
-        return {"usage" if isinstance(error, UsageError) else "error": str(error)}
-    if suggest and made.missing:
-        made = made._replace(suggestions=suggestions(made, simulation))
-    return made._replace(setup=asdict(made.setup))  # type: ignore[arg-type]
+        return (UsageError if isinstance(error, UsageError) else SpectuiError)(str(error))
+    return made._replace(suggestions=suggestions(made, simulation)) if made.missing else made
 
 
 def _end_with_parent() -> None:
@@ -271,22 +268,22 @@ def _end_with_parent() -> None:
 
 
 def main() -> None:
-    """Answer the question on standard input; where ggml ends the process, {"aborted": what it said}."""
+    """Answer the question on standard input; where ggml ends the process, with what it said."""
     # Drivers may write to standard output.
-    out, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr
+    out, sys.stdout = os.fdopen(os.dup(1), "wb"), sys.stderr
     os.dup2(2, 1)
 
     def report_abort(words: str) -> None:
         if not out.closed:
-            json.dump({"aborted": words}, out)
+            pickle.dump(words, out)
             out.flush()
 
     on_abort(report_abort)
-    question = sys.stdin.readline()
+    question = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    found = answer(question)
+    found = answer(*question)
     with out:
-        json.dump(found, out)
+        pickle.dump(found, out)
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def test_auto_fits_a_server_and_the_plan_shows_its_memory(monkeypatch: pytest.Mo
         assert made.layers == (31, 31)
         (use,) = (each for each in made.target if each.device == "RPC0")
         per_token = use.cells // asked.ctx_size
-        full = make_plan(replace(asked, ctx_size=remote.total // per_token), suggest=False)
+        full = make_plan(replace(asked, ctx_size=remote.total // per_token))
     finally:
         server.kill()
     assert 0 < full.layers[0] < 31, "the cells of all layers would fill it"
@@ -138,11 +138,11 @@ def test_auto_divides_a_target_among_two_servers_and_puts_the_draft_on_the_other
         first, second = (each for each in beside.devices if each.name.startswith("RPC"))
         (alone_there,) = (each for each in beside.target if each.device == "RPC0")
         per_token = alone_there.cells // asked.ctx_size
-        of_both = make_plan(replace(asked, ctx_size=3 * first.total // per_token), suggest=False)
+        of_both = make_plan(replace(asked, ctx_size=3 * first.total // per_token))
         filled = replace(
             asked, device="RPC0", gpu_layers=-2, device_draft="RPC0", ctx_size=first.free // per_token // 512 * 256
         )
-        (half_full,) = (each for each in make_plan(filled, suggest=False).target if each.device == "RPC0")
+        (half_full,) = (each for each in make_plan(filled).target if each.device == "RPC0")
         # The target's sum is linear in the context. With this one, target and draft lack half of what the draft takes.
         slope = (half_full.total - alone_there.total) / (filled.ctx_size - asked.ctx_size)
         wanted = first.free - beside.draft[0].total / 2

@@ -34,7 +34,7 @@ from spectui.engine.loading import simulation
 from spectui.llama.library import symbol
 
 abort = symbol("ggml_abort", None, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p)
-simulation.answer = lambda question: abort(b"ggml.c", 1, {words})
+simulation.answer = lambda *question: abort(b"ggml.c", 1, {words})
 simulation.main()
 """
 
