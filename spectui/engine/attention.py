@@ -97,14 +97,12 @@ class Attention:
         if self.context is not None:
             self._closing()
             self.context.close()
-        self.context, self._target, self._key = None, None, ()
+        self.context, self._key = None, ()
 
     def _make(self, kind: str) -> None:
-        target = self._target
-        assert target is not None
+        assert self._target is not None
         self.close()
-        self._target = target
-        self.context = models.target_context(self._setup, target, self._interrupt, kind)
+        self.context = models.target_context(self._setup, self._target, self._interrupt, kind)
         self._kind, self._key = kind, self._key_of(kind)
 
     def _key_of(self, kind: str) -> tuple[Any, ...]:

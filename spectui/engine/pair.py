@@ -34,7 +34,7 @@ from spectui.llama.library import use_numa
 from spectui.llama.model import LoadCancelled, Model
 from spectui.llama.tokens.chat_template import ChatTemplate
 from spectui.llama.tokens.reply_text import ReplyMarks
-from spectui.llama.tokens.vocabulary import VocabularyError, padding
+from spectui.llama.tokens.vocabulary import padding
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import DraftModel, ModelDrafter
 from spectui.speculation.evaluator import Interrupted
@@ -292,9 +292,6 @@ class Pair:
             if sentence:
                 self._emit(Notice(sentence))
             self._loaded["draft"] = keys.draft_key(setup)
-        except VocabularyError as error:
-            self._close_draft()
-            raise DraftError(str(error)) from error
         except SpectuiError as error:
             self._close_draft()
             if isinstance(error, LoadCancelled | UsageError):
