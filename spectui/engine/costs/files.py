@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from spectui import paths
 from spectui.atomic import write_atomic
@@ -44,8 +45,7 @@ _MOST_DRIFT = 2.0
 
 Key = tuple[Any, ...]
 
-_DAMAGE = (OSError, ValueError, TypeError, KeyError, AttributeError)
-"""What reading a file raises that is missing or damaged."""
+_Costs = TypeVar("_Costs", "TargetCosts", "DraftCosts")
 
 
 @dataclass
@@ -129,11 +129,11 @@ def path(what: str, key: Key) -> Path:
 
 def read_target(file: Path) -> TargetCosts | None:
     """The target's costs in the file; None if there are none, or it is damaged."""
-    with suppress(*_DAMAGE):
-        stored = _read(file)
-        found = TargetCosts(verify={int(n): float(s) for n, s in stored.pop("verify").items()}, **stored)
-        return found if found.sound else None
-    return None
+
+    def costs(verify: dict[str, float], **others: Any) -> TargetCosts:
+        return TargetCosts(verify={int(n): float(seconds) for n, seconds in verify.items()}, **others)
+
+    return _read(file, costs)
 
 
 def stored_targets(measured_with: str) -> dict[str, TargetCosts]:
@@ -148,18 +148,14 @@ def stored_targets(measured_with: str) -> dict[str, TargetCosts]:
 
 def read_draft(file: Path) -> DraftCosts | None:
     """The same for a draft."""
-    with suppress(*_DAMAGE):
-        found = DraftCosts(**_read(file))
+    return _read(file, DraftCosts)
+
+
+def _read(file: Path, costs: Callable[..., _Costs]) -> _Costs | None:
+    with suppress(OSError, ValueError, TypeError, AttributeError):  # it is missing or damaged
+        found = costs(**json.loads(file.read_text(encoding="utf-8")))
         return found if found.sound else None
     return None
-
-
-def _read(file: Path) -> dict[str, Any]:
-    """Raises OSError without the file, ValueError where it is damaged."""
-    stored = json.loads(file.read_text(encoding="utf-8"))
-    if not isinstance(stored, dict):
-        raise ValueError(file)
-    return stored
 
 
 def write(file: Path, found: TargetCosts | DraftCosts) -> None:

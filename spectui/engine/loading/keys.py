@@ -34,16 +34,8 @@ def draft_key(setup: Setup) -> tuple[Any, ...]:
         return ()
     size = (setup.ctx_size, setup.ctx_size_draft, setup.batch, setup.ubatch, setup.threads, setup.threads_draft)
     cells = (placement.draft_flash_wanted(setup), setup.swa_full, setup.cache_type_k_draft, setup.cache_type_v_draft)
-    return (
-        *_file(setup.draft),
-        *_draft_placement(setup),
-        *size,
-        *cells,
-        setup.requantise_draft,
-        setup.async_draft,
-        setup.no_repack,
-        setup.kernels,
-    )
+    ways = (setup.requantise_draft, setup.async_draft, setup.no_repack, setup.kernels)
+    return (*_file(setup.draft), *_draft_placement(setup), *size, *cells, *ways)
 
 
 def measured_with(kernels: Kernels = LLAMA_CPP) -> str:
@@ -56,16 +48,8 @@ def measured_with(kernels: Kernels = LLAMA_CPP) -> str:
 def target_costs_key(setup: Setup, flash_attn: str, kernels: Kernels = LLAMA_CPP) -> tuple[Any, ...]:
     """The key of the target's costs. It does not depend on the draft, or on the size of the context where that has room for
     all that is measured. `kernels`: those of the model that is loaded."""
-    size = min(setup.ctx_size or MEASURED, MEASURED)
-    context = (
-        size,
-        setup.ubatch,
-        setup.swa_full,
-        placement.threads(setup.threads),
-        flash_attn,
-        setup.cache_type_k,
-        placement.value_type(setup),
-    )
+    size = (min(setup.ctx_size or MEASURED, MEASURED), setup.ubatch, setup.swa_full)
+    context = (*size, placement.threads(setup.threads), flash_attn, setup.cache_type_k, placement.value_type(setup))
     model = target_key(replace(setup, kernels=""))
     return (measured_with(kernels), gpu_key(), model, context, setup.op_offload_min_batch)
 
