@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from spectui.engine.events import ModelInfo
 from spectui.engine.loading import placement
@@ -45,24 +46,48 @@ def _always(_: float) -> bool:
     return True
 
 
-def target_model(setup: Setup, progress: Progress = _always, simulated: bool = False,
-                 metadata: Metadata | None = None, kernels: Kernels = LLAMA_CPP) -> Model:  # fmt: skip
+def target_model(setup: Setup, progress: Progress = _always, simulated: bool = False, metadata: Metadata | None = None,
+                 kernels: Kernels = LLAMA_CPP) -> Model:  # fmt: skip
     """The set-up's target, loaded or simulated. `metadata`: do not load the texts of its tokens. Raises SpectuiError."""
+    return _model(setup, setup.model or "", "target", progress, simulated, metadata, kernels)
+
+
+def draft_model(setup: Setup, path: str, progress: Progress = _always, simulated: bool = False,
+                metadata: Metadata | None = None, kernels: Kernels = LLAMA_CPP) -> Model:  # fmt: skip
+    """The set-up's draft from `path`, loaded or simulated. `metadata`: if its tokens' texts need not be loaded.
+
+    Raises SpectuiError.
+    """
+    if heads_in(path)[1] and not rows.available():  # as a model of its own it would end the process
+        raise DraftError(f"The heads in {path!r} cannot draft: {FUNCTIONS_MOVED}.")
+    if metadata is not None:
+        with suppress(ModelFileError):  # some architectures need the texts of the tokens
+            return _model(setup, path, "draft", progress, simulated, metadata, kernels)
+    return _model(setup, path, "draft", progress, simulated, None, kernels)
+
+
+def _model(setup: Setup, path: str, role: str, progress: Progress, simulated: bool, metadata: Metadata | None,
+           kernels: Kernels) -> Model:  # fmt: skip
+    draft = role == "draft"
+
+    def of_role(name: str) -> Any:
+        return getattr(setup, f"{name}_draft" if draft else name)
+
     return Model(
-        setup.model or "",
-        "target",
-        on_devices=placement.target_devices(setup),
-        gpu_layers=setup.gpu_layers,
-        split_mode=setup.split_mode,
-        main_gpu=setup.main_gpu,
-        tensor_split=shares(setup.tensor_split),
-        overrides=overrides(setup),
+        path,
+        role,
+        on_devices=placement.draft_devices(setup) if draft else placement.target_devices(setup),
+        gpu_layers=of_role("gpu_layers"),
+        split_mode=of_role("split_mode"),
+        main_gpu=of_role("main_gpu"),
+        tensor_split=shares(of_role("tensor_split")),
+        overrides=overrides(setup, draft),
         extra_buffers=setup.no_repack == "off",
         kernels=kernels,
         same_vocabulary=metadata,
         progress=progress,
         simulated=simulated,
-        heads=rows.available(),
+        heads=heads_in(path)[1] if draft else rows.available(),
     )
 
 
@@ -132,41 +157,6 @@ def heads_context(setup: Setup, model: Model, target: Context, interrupt: Interr
         type_v=setup.cache_type_v_draft,
         swa_full=setup.swa_full == "on",
     )
-
-
-def draft_model(setup: Setup, path: str, progress: Progress = _always, simulated: bool = False,
-                metadata: Metadata | None = None, kernels: Kernels = LLAMA_CPP) -> Model:  # fmt: skip
-    """The set-up's draft from `path`, loaded or simulated. `metadata`: if its tokens' texts need not be loaded.
-
-    Raises SpectuiError.
-    """
-
-    heads = heads_in(path)[1]
-    if heads and not rows.available():  # as a model of its own it would end the process
-        raise DraftError(f"The heads in {path!r} cannot draft: {FUNCTIONS_MOVED}.")
-
-    def load(metadata: Metadata | None) -> Model:
-        return Model(
-            path,
-            "draft",
-            on_devices=placement.draft_devices(setup),
-            gpu_layers=setup.gpu_layers_draft,
-            split_mode=setup.split_mode_draft,
-            main_gpu=setup.main_gpu_draft,
-            tensor_split=shares(setup.tensor_split_draft),
-            overrides=overrides(setup, draft=True),
-            extra_buffers=setup.no_repack == "off",
-            kernels=kernels,
-            same_vocabulary=metadata,
-            progress=progress,
-            simulated=simulated,
-            heads=heads,
-        )
-
-    if metadata is not None:
-        with suppress(ModelFileError):  # some architectures need the texts of the tokens
-            return load(metadata)
-    return load(None)
 
 
 NOT_AHEAD = (
