@@ -16,19 +16,14 @@ _EDIT_DIVISOR = 3
 
 
 class CopyCursor:
-    """A position in the text that advances with every token, and the match length that it counts as."""
+    """A position in the text that advances with every token."""
 
     def __init__(self) -> None:
         self.run = 0
-        """Tokens copied without an edit, fewer after each edit; 0 for no position."""
+        """The length of the match that this position counts as: tokens copied without an edit, fewer after each edit; 0 for no
+        position."""
         self._position = 0
         self._missed = 0
-        self._replaces = True
-
-    @property
-    def match(self) -> int:
-        """The length of the match that this position counts as: 1 at most within an edit, unless the last was a replacement."""
-        return self.run if self._replaces or not self._missed else min(self.run, 1)
 
     @property
     def position(self) -> int:
@@ -44,10 +39,7 @@ class CopyCursor:
         if not self.run:
             return
         new = len(text) - 1
-        found = text[self.position] == text[new]
-        if self._missed:
-            self._replaces = found
-        if found:
+        if text[self.position] == text[new]:
             self.start(self.position + 1, self.run + 1)
             return
         self.run //= _EDIT_DIVISOR

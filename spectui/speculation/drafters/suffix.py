@@ -181,17 +181,17 @@ class Cursor:
     @property
     def match(self) -> int:
         """Tokens that what it proposes has in common with the text before."""
-        return max(self._here.length, self._past.length if self._past is not None else 0, self._reader.match)
+        return max(self._here.length, self._past.length if self._past is not None else 0, self._reader.run)
 
     def candidates(self) -> Iterator[Candidate]:
         """The proposed tokens, one after the other."""
         longest = self._here
         if self._past is not None and self._past.length > longest.length:
             longest = self._past
-        if self._reader.match <= longest.length:
+        if self._reader.run <= longest.length:
             yield from longest.candidates()
             return
-        for length, position in enumerate(range(self._reader.position, len(self._text)), self._reader.match):
+        for length, position in enumerate(range(self._reader.position, len(self._text)), self._reader.run):
             yield Candidate(self._text[position], match_prior(length), "suffix", match=length)
 
 

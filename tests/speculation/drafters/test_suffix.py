@@ -131,15 +131,6 @@ def test_an_edit_is_followed_in_its_own_place_not_where_the_same_words_stood_las
     assert proposed(drafter, text) == PASSAGE[24:29]
 
 
-def test_a_replacement_longer_than_what_it_replaces_is_learned():
-    """Where one token became two, the second time nothing is copied in the middle of the edit."""
-    drafter = SuffixDrafter()
-    first = [*PASSAGE, 1, *PASSAGE[:10], 77, 78, *PASSAGE[10:20]]
-    drafter.prepare(first, lambda: False)
-    assert proposed(drafter, first) == PASSAGE[20:25]
-    assert proposed(drafter, [*first, 77]) == [78, *PASSAGE[10:14]]
-
-
 @given(texts, st.lists(st.integers(0, 3), max_size=8))
 def test_a_cursor_sees_what_the_text_would_show(text, drafted):
     """Moving the cursor over a draft finds the matches that adding it to the text would find, but those within itself."""
