@@ -18,7 +18,7 @@ from spectui.cli import root
 from spectui.engine import replies
 from spectui.engine.replies import Replies
 from spectui.knobs import Knobs
-from spectui.speculation.drafters.suffix import Match
+from spectui.speculation.drafters.suffix import SuffixMatch
 from tests.helpers.smollm2 import SNAKE, alone, ask, opened
 
 
@@ -67,7 +67,7 @@ def test_no_draft_extends_from_one_reply_into_the_next(model: Path):
     remembered = Replies(model, 100)
     remembered.add([1, 2, 3])
     remembered.add([4, 5])
-    match = Match(remembered.automaton)
+    match = SuffixMatch(remembered.automaton)
     match.advance(1)
     assert [each.id for each in match.candidates()] == [2, 3]
 
@@ -100,7 +100,7 @@ def test_the_tokens_in_memory_are_limited_too_and_the_latest_are_found(model: Pa
         assert len(automaton.tokens) <= 20
     assert remembered.automaton is automaton, "the drafter has it"
     assert automaton.tokens[-4:] == [19, 20, 21, -1]
-    match = Match(automaton)
+    match = SuffixMatch(automaton)
     for token in (19, 20):
         match.advance(token)
     assert next(match.candidates()).id == 21

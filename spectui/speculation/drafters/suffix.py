@@ -139,7 +139,7 @@ class SuffixAutomaton:
         return self._last_end[self._next[state][self._commonest[state]]] - 1
 
 
-class Match:
+class SuffixMatch:
     """The longest suffix of a text that occurs in an automaton, updated token by token. The text may be another one."""
 
     def __init__(self, automaton: SuffixAutomaton, state: int = 0, length: int = 0) -> None:
@@ -163,7 +163,7 @@ class Cursor:
     It proposes from the longest match, in this conversation or, if longer, in past ones; or from the passage being copied.
     """
 
-    def __init__(self, text: Sequence[int], here: Match, past: Match | None, reader: CopyCursor) -> None:
+    def __init__(self, text: Sequence[int], here: SuffixMatch, past: SuffixMatch | None, reader: CopyCursor) -> None:
         self._text = DraftedText(text)
         self._here = here
         self._past = past
@@ -215,20 +215,20 @@ class SuffixDrafter:
         self._catch_up(tokens, len(tokens))
         past = None
         if self._past is not None:
-            past = Match(self._past)
+            past = SuffixMatch(self._past)
             for token in tokens[-_LOOK_BACK:]:
                 past.advance(token)
-        return Cursor(tokens, Match(self._automaton, *self._automaton.end), past, copy(self._reader))
+        return Cursor(tokens, SuffixMatch(self._automaton, *self._automaton.end), past, copy(self._reader))
 
     def _catch_up(self, tokens: Sequence[int], end: int) -> None:
         automaton, reader = self._automaton, self._reader
         for token in tokens[len(automaton.tokens) : end]:
             automaton.extend(token)
             reader.follow(automaton.tokens)
-            _reseat(reader, Match(automaton, *automaton.end))
+            _reseat(reader, SuffixMatch(automaton, *automaton.end))
 
 
-def _reseat(reader: CopyCursor, match: Match) -> None:
+def _reseat(reader: CopyCursor, match: SuffixMatch) -> None:
     """A match that is longer than the passage being copied becomes the passage."""
     if match.length > reader.run:
         position = match.automaton.earlier_end(match.state)
