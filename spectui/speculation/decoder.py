@@ -68,9 +68,19 @@ class Decoder:
             self.reason = StopReason.CONTEXT
             return
         try:
-            began, before = self._clock(), common_prefix(self.target.tokens, self.tokens)
-            feed(self.target, self.tokens[:-1], self._cancelled, progress)
-            read, seconds = len(self.target.tokens) - before, self._clock() - began
+            began, before, aside_s = self._clock(), common_prefix(self.target.tokens, self.tokens), 0.0
+            self.strategy.suffix.begin(self.tokens)
+
+            def between_passes(done: int) -> None:
+                nonlocal aside_s
+                since = self._clock()
+                self.strategy.suffix.read(self.tokens, done)
+                aside_s += self._clock() - since
+                if progress is not None:
+                    progress(done)
+
+            feed(self.target, self.tokens[:-1], self._cancelled, between_passes)
+            read, seconds = len(self.target.tokens) - before, self._clock() - began - aside_s
             try:
                 self.strategy.prepare(self.tokens, knobs, read, seconds, self._cancelled, self._is_end)
             except SpectuiError as error:

@@ -203,12 +203,23 @@ class SuffixDrafter:
         self._reader = CopyCursor()
         self._past = past
 
-    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
-        """Read the prompt, with which the conversation goes on, or another one begins. Stops early when cancelled."""
+    def begin(self, tokens: Sequence[int]) -> None:
+        """The conversation goes on with this prompt, or another one begins with it."""
         if common_prefix(self._automaton.tokens, tokens) < len(self._automaton.tokens):
             self._automaton, self._reader = SuffixAutomaton(), CopyCursor()
-        while not cancelled() and (read := len(self._automaton.tokens)) < len(tokens):
-            self._catch_up(tokens, read + _AT_ONCE)
+
+    def read(self, tokens: Sequence[int], end: int) -> bool:
+        """Read on in the prompt, up to this end of it at most. Returns whether some of it is left.
+
+        Takes some hundredths of a second at most, so that it can be done between two passes of the target over the prompt.
+        """
+        self._catch_up(tokens, min(end, len(self._automaton.tokens) + _AT_ONCE))
+        return len(self._automaton.tokens) < end
+
+    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+        self.begin(tokens)
+        while not cancelled() and self.read(tokens, len(tokens)):
+            pass
 
     def cursor(self, tokens: Sequence[int]) -> Cursor:
         """A cursor behind `tokens`."""

@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 
+from spectui.knobs import Knobs
 from spectui.speculation.drafters.suffix import SuffixDrafter
+from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.strategy import Strategy
+from tests.toys import ToyModel, decode, never
 
 COMMA = 11
 OTHER = 5
@@ -113,3 +117,17 @@ def test_it_stops_soon_and_goes_on_later(text: Callable[[int], list[int]]):
     assert left < 0.6 * lines(lambda: drafter_of(tokens))
     again = [[*islice(each.cursor(tokens).candidates(), 8)] for each in (drafter, drafter_of(tokens))]
     assert again[0] == again[1]
+
+
+def test_a_prompt_is_read_between_the_targets_passes_over_it():
+    read: list[tuple[int, int]] = []
+
+    class Noted(SuffixDrafter):
+        def read(self, tokens, end):
+            read.append((end, len(target.passes)))
+            return super().read(tokens, end)
+
+    target, strategy = ToyModel(1, ends=False), Strategy(None, CostModel())
+    strategy.suffix = Noted()
+    decode(target, [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], Knobs(predict=1), strategy=strategy, is_end=never)
+    assert read == [(5, 1), (10, 2), (11, 3), (12, 3)]
