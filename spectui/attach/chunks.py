@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from math import exp, isfinite
 from types import MappingProxyType
@@ -82,18 +83,20 @@ async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk
 
     Raises ServerTrouble where they are something else. `name`: what its sentence calls the server.
     """
-    left, others = bytearray(), bytearray()
+    left, others, begun = bytearray(), bytearray(), False
     async for piece in pieces:
         left += piece
-        if b"\n" in piece:
-            *lines, last = bytes(left).split(b"\n")
+        if _LINE_END.search(piece) is not None:
+            *lines, last = _LINE_END.split(left)
             left = bytearray(last)
+            if not begun:
+                begun, lines[0] = True, lines[0].removeprefix(BOM_UTF8)
         else:
             lines = []
         for line in lines:
             if len(line) > LARGEST_LINE:
                 break
-            found = _data(line)
+            found = _data(bytes(line))
             if found == b"[DONE]":
                 return
             if (read := _READ.match(line)) is not None:
@@ -109,6 +112,9 @@ async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk
     if rest and rest != b"[DONE]":
         yield read_chunk(_parsed(rest, name))
 
+
+_LINE_END = re.compile(rb"[\r\n]")
+"""Of events. Two of them have an empty line between them, which says nothing."""
 
 _READ = re.compile(rb":\s*keepalive (\d{1,9})/(\d{1,9})\s*$")
 """What mlx_lm.server says while it reads a prompt."""
@@ -126,7 +132,7 @@ def _data(line: bytes) -> bytes | None:
 
 def _parsed(data: bytes, name: str) -> Any:
     try:
-        return json.loads(data)
+        return json.loads(data.decode("utf-8", "replace").removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         what = "a web page" if data.lstrip()[:1] == b"<" else "something that is no JSON"
         raise ServerTrouble(f"{name} sends {what}: check --server, or look into the server's log.") from None
@@ -136,17 +142,18 @@ def read_chunk(data: Any) -> Chunk:
     """A chunk of any JSON."""
     if not isinstance(data, dict):
         return Chunk()
-    choice = _first(data.get("choices"))
+    choice = _choice(data.get("choices"))
     problem = data if data.get("object") == "error" else data.get("error")
     if problem or choice.get("finish_reason") == "error":
         return Chunk(error=words(problem) or "an error without words", table=_table(problem))
     delta = _table(choice.get("delta")) or _table(choice.get("message"))
-    text, thought = delta.get("content"), delta.get("reasoning_content") or delta.get("reasoning")
+    text, thought = _said(delta.get("content") or delta.get("refusal"))
+    thought += next((said for field in _THOUGHTS if isinstance(said := delta.get(field), str) and said), "")
     logprobs = _table(choice.get("logprobs"))
     finish = choice.get("finish_reason")
     return Chunk(
-        text=text if isinstance(text, str) else "",
-        thought=thought if isinstance(thought, str) else "",
+        text=text,
+        thought=thought,
         counters=_counters(data.get("timings")),
         progress=_progress(data.get("prompt_progress")),
         usage=_usage(data.get("usage")),
@@ -155,8 +162,24 @@ def read_chunk(data: Any) -> Chunk:
     )
 
 
-def _first(value: Any) -> dict[str, Any]:
-    return _table(value[0]) if isinstance(value, list) and value else {}
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+
+
+def _choice(value: Any) -> dict[str, Any]:
+    """The first of several replies, the only one that is asked for."""
+    rows = map(_table, value if isinstance(value, list) else ())
+    return next((row for row in rows if row.get("index") in (0, None)), {})
+
+
+def _said(content: Any) -> tuple[str, str]:
+    """The text, and what was thought, of a text or of a list of parts."""
+    if isinstance(content, str):
+        return content, ""
+    text = thought = ""
+    for part in map(_table, content if isinstance(content, list) else ()):
+        text += _said(part.get("text"))[0]
+        thought += "".join(_said(part.get("thinking")))
+    return text, thought
 
 
 def _table(value: Any) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class Connection:
             async with self._client.stream(method, self.address.root + path, timeout=timeout, **what) as answer:
                 if answer.status_code != 200:
                     raise await self._refused(answer, path)
-                yield answer.aiter_raw()
+                yield answer.aiter_bytes()
         except http.HTTPError as error:
             raise ServerTrouble(self._why(error, http)) from None
         except (http.InvalidURL, http.StreamError) as error:
@@ -118,7 +118,7 @@ class Connection:
             return ServerTrouble(
                 f"{root} sends to {to}, which is not followed: give that address with --server.", status
             )
-        data = await _whole(answer.aiter_raw(), self.address)
+        data = await _whole(answer.aiter_bytes(), self.address)
         try:
             table = json.loads(data)
         except (ValueError, RecursionError):
@@ -131,6 +131,10 @@ class Connection:
             sentence = f"{what}. Put it into {KEY_VARIABLE}, or into a file that --server-key-file names."
         elif status in (404, 405) and not said:
             sentence = f"{root} has no {path}: check --server, which takes what stands before /v1."
+        elif status == 429:
+            after = answer.headers.get("Retry-After", "")
+            again = f"in {int(after)} seconds" if after.isdecimal() and len(after) < 6 else "later"
+            sentence = f"{root} takes no more requests now{quoted}: try again {again}."
         elif status == 503:
             sentence = f"{root} is not ready{quoted}."
         else:
@@ -140,7 +144,9 @@ class Connection:
 
 def words(error: Any) -> str:
     """What a server's error says, on one line; "" if it says nothing."""
-    found = error.get("message", error.get("detail")) if isinstance(error, dict) else error
+    found = error.get("message", error.get("detail", error.get("msg"))) if isinstance(error, dict) else error
+    if isinstance(found, list) and found:  # FastAPI lists what it refuses
+        return words(found[0]) if not isinstance(found[0], list) else ""
     return _short(found) if isinstance(found, str) else ""
 
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from time import perf_counter
 
-from spectui.attach.chunks import Chunk, Counters, Usage, chunks
-from spectui.attach.connection import ServerTrouble
+from spectui.attach.chunks import Chunk, Counters, Usage, chunks, whole_number
+from spectui.attach.connection import ServerTrouble, words
 from spectui.attach.facts import Facts
 from spectui.attach.origins import Origins, PassTime
 from spectui.engine.events import Asked, Event, Finished, Message, Notice, Prompt, RoundDone
@@ -24,10 +24,14 @@ STALL_S = 20.0
 _NO_ROOM = "exceed_context_size_error"
 _ENDS = {
     "stop": StopReason.EOS,
+    "eos": StopReason.EOS,
+    "eos_token": StopReason.EOS,
+    "end_turn": StopReason.EOS,
+    "stop_sequence": StopReason.EOS,
     "length": StopReason.LIMIT,
-    "tool_calls": StopReason.EOS,
-    "content_filter": StopReason.EOS,
+    "max_tokens": StopReason.LIMIT,
 }
+"""Others, such as tool_calls and content_filter, are told."""
 
 
 class Reply:
@@ -82,7 +86,11 @@ class Reply:
         finally:
             self._tell(self._origins.end(total=self._usage.reply))
         if self.reason is None:
-            raise ServerTrouble(f"{self._root} ended the stream in the middle of the reply: what came is kept.")
+            raise ServerTrouble(
+                f"{self._root} ended the stream in the middle of the reply: what came is kept."
+                if self._read
+                else f"{self._root} ended the stream without a reply: look into the server's log."
+            )
 
     async def _watched(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The pieces. Says so, once each time, when none comes for long."""
@@ -115,7 +123,9 @@ class Reply:
             self._tell(self._origins.add(text, chunk.counters, chunk.chosen, seconds))
         self._counters = chunk.counters or self._counters
         if chunk.finish:
-            self.reason = _ENDS.get(chunk.finish, StopReason.EOS)
+            self.reason = _ENDS.get(chunk.finish.casefold(), StopReason.EOS)
+            if chunk.finish.casefold() not in _ENDS:
+                self._emit(Notice(f"{self._root} has ended the reply and says why: {words(chunk.finish)}."))
 
     def _begin(self, counters: Counters | None) -> None:
         """The first token is there, so the prompt is read."""
@@ -160,8 +170,8 @@ class Reply:
 
     def worded(self, error: ServerTrouble) -> SpectuiError:
         """The error as the chat has to know it: a prompt without room says how many turns to drop."""
-        tokens, n_ctx = error.table.get("n_prompt_tokens"), error.table.get("n_ctx")
-        if error.table.get("type") != _NO_ROOM or not isinstance(tokens, int) or not isinstance(n_ctx, int):
+        tokens, n_ctx = whole_number(error.table.get("n_prompt_tokens")), whole_number(error.table.get("n_ctx"))
+        if error.table.get("type") != _NO_ROOM or not tokens or not n_ctx:
             return error
         return no_room(self._messages, tokens, n_ctx, self._to_drop(tokens, n_ctx), self.facts.larger)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import threading
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -138,6 +140,8 @@ def test_a_reply_that_the_length_ended_says_which(predict, reason):
 
 
 CUT = "ended the stream in the middle of the reply: what came is kept."
+NOTHING = "{} ended the stream without a reply: look into the server's log."
+NO_ROOM = "exceed_context_size_error"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +149,7 @@ CUT = "ended the stream in the middle of the reply: what came is kept."
     [
         (events(delta("a", **timings(1)), done=False), "a", CUT),
         (events(delta("a", **timings(1)), done=False, cut=True), "a", "The connection to {} broke ("),
-        (events(done=False), "", CUT),
+        (events(done=False), "", NOTHING),
         (events(delta("a", **timings(1)), b"data: {oops\n\n"), "a", "{} sends something that is no JSON: check --server"),
         (events(delta("a", **timings(1)), {"error": {"message": "out of\x1b[2J memory", "code": 500}}), "a",
          "{} broke off: out of?[2J memory."),
@@ -159,8 +163,15 @@ CUT = "ended the stream in the middle of the reply: what came is kept."
         (as_json({"error": {"message": "Invalid API Key"}}, 401), "", "{} asks for a key: Invalid API Key. Put it"),
         (Answer(307, (), {"Location": "http://elsewhere.example/v1/chat/completions"}), "",
          "{} sends to http://elsewhere.example/v1/chat/completions, which is not followed"),
-        (as_json([1, 2]), "", CUT),
-        (Answer(200), "", CUT),
+        (as_json([1, 2]), "", NOTHING),
+        (Answer(200), "", NOTHING),
+        (Answer(429, (), {"Retry-After": "30"}), "", "{} takes no more requests now: try again in 30 seconds."),
+        (Answer(429, (), {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}), "", "now: try again later."),
+        (as_json({"detail": [{"loc": ["seed"], "msg": "no seed"}]}, 500), "", "{} answers with error 500: no seed."),
+        (as_json({"error": {"type": NO_ROOM, "message": "too long", "n_prompt_tokens": -5, "n_ctx": 0}}, 400), "",
+         "{} answers with error 400: too long."),
+        (as_json({"error": {"type": NO_ROOM, "message": "too long", "n_prompt_tokens": 9, "n_ctx": True}}, 400), "",
+         "{} answers with error 400: too long."),
     ],
 )  # fmt: skip
 def test_bad_answers_are_one_sentence_and_the_next_prompt_works(answer, kept, sentence):
@@ -172,6 +183,64 @@ def test_bad_answers_are_one_sentence_and_the_next_prompt_works(answer, kept, se
         assert sentence.format(server.url) in said and "\n" not in said and said.isprintable()
         assert opened.text() == kept
         assert opened.ask().text == "Abcd"
+
+
+STREAM = b"".join(
+    piece
+    for piece in events(delta("Gr"), delta("\u00fc\u00dfe"), delta(finish="stop")).pieces
+    if isinstance(piece, bytes)
+)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "headers"),
+    [
+        ([b"\xef\xbb\xbf" + STREAM], {}),
+        ([bytes([each]) for each in b"\xef\xbb\xbf" + STREAM], {}),
+        ([STREAM.replace(b"\n", b"\r")], {}),
+        ([bytes([each]) for each in STREAM.replace(b"\n", b"\r\n")], {}),
+        ([gzip.compress(STREAM)], {"Content-Encoding": "gzip"}),
+        ([zlib.compress(STREAM)], {"Content-Encoding": "deflate"}),
+    ],
+    ids=["BOM", "BOM in pieces", "CR", "CRLF in pieces", "gzip", "deflate"],
+)
+def test_a_stream_is_read_however_it_is_written(pieces, headers):
+    with serving(Answer(200, pieces, headers)) as server:
+        assert Opened(server).ask().text == "Gr\u00fc\u00dfe"
+
+
+PARTS = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+    {"type": "text", "text": "a"},
+    3,
+    {"text": None},
+]
+OTHERS = {"choices": [{"index": 1, "delta": {"content": "other"}}, {"index": 0, "delta": {"content": "first"}}]}
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ({"choices": [{"delta": {"content": PARTS}}]}, "<think>hm</think>\n\na"),
+        ({"choices": [{"delta": {"thinking": "hm", "content": "a"}}]}, "<think>hm</think>\n\na"),
+        ({"choices": [{"delta": {"refusal": "I will not."}}]}, "I will not."),
+        (OTHERS, "first"),
+        ({"choices": [{"index": 1, "delta": {"content": "other"}}]}, ""),
+        (b'data: {"choices":[{"delta":{"content":"a\xffb"}}]}\n\n', "a\ufffdb"),
+    ],
+    ids=["parts", "thinking", "refusal", "several", "another one", "no UTF-8"],
+)
+def test_text_is_found_wherever_a_server_puts_it(row, text):
+    with serving(events(row, delta(finish="stop"))) as server:
+        assert Opened(server).ask().text == text
+
+
+@pytest.mark.parametrize("why", ["tool_calls", "content_filter", "abort\x1b[2J"])
+def test_a_reply_that_ends_for_another_reason_says_so(why):
+    with serving(events(delta("a"), delta(finish=why))) as server:
+        (opened := Opened(server)).ask()
+    (told,) = [each.message for each in opened.events if isinstance(each, Notice)]
+    assert told == f"{server.url} has ended the reply and says why: {why}.".replace("\x1b", "?")
 
 
 def test_an_answer_without_a_stream_is_read_whole():
