@@ -65,7 +65,7 @@ class Pair:
         self._setup = Setup()  # with its automatic choices made
         self._automatic = AutomaticPlacement(emit)
         self._measured: tuple[object, TargetCosts, DraftCosts] | None = None
-        self._kernels = KernelChoice(lambda text: emit(Notice(text)), lambda done: emit(Loading("kernels", done)))
+        self._kernels = KernelChoice(lambda text: emit(Notice(text)), self._measuring_kernels)
         self.remarks: dict[str, str] = {}
         """"target" and "draft" -> what loading found, in words."""
         self.replies: Replies | None = None
@@ -326,6 +326,11 @@ class Pair:
                 self._emit(Loading(what, done, size))
 
         return report
+
+    def _measuring_kernels(self, done: float) -> None:
+        self._emit(Loading("kernels", done))
+        if self._interrupt.is_set():
+            raise LoadCancelled("Loading was stopped.")
 
     def _loading(self, what: str, path: str) -> Callable[[float], bool]:
         report = self.progress(what, os.path.getsize(os.path.expanduser(path)))

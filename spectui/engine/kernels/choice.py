@@ -19,6 +19,7 @@ from spectui.llama.cpu import plugin
 from spectui.llama.cpu.kernels import features_of
 from spectui.llama.devices.context_memory import bytes_of_cells
 from spectui.llama.library import system_info
+from spectui.llama.model import LoadCancelled
 from spectui.llama.selftest import SelfTest
 
 _GAIN = 0.95
@@ -39,7 +40,7 @@ class KernelChoice:
     """The choice for each model of a set-up. It says once why spectui's kernels are not used, if they are wanted or crash."""
 
     def __init__(self, notice: Callable[[str], None], measuring: Callable[[float], None]) -> None:
-        """`measuring`: called with 0..1 while both kernels are measured."""
+        """`measuring`: called with 0..1 while both kernels are measured; may raise LoadCancelled."""
         self._notice, self._measuring = notice, measuring
         self._said: set[str] = set()
         self._setup = Setup()
@@ -129,6 +130,8 @@ def _measured(setup: Setup, matrices: Sequence[Matrices], own: Kernels, measurin
     threads, extra_buffers = placement.threads(setup.threads), setup.no_repack == "off"
     try:
         trials = {kind: trial(kind, own, _key(), threads, extra_buffers, measuring) for kind in sizes}
+    except LoadCancelled:
+        raise
     except (SpectuiError, OSError) as error:
         return Kernels(why=f"they could not be measured ({error})")
     return own if pays(sizes, trials) else Kernels(why="llama.cpp's are as fast here, as was measured")

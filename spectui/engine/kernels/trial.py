@@ -60,7 +60,8 @@ def trial(
 ) -> Trial:
     """What was found for weights of the ggml_type `kind`, or is found now, in about a second.
 
-    `key`: what it depends on besides. `progress`: called with 0..1 meanwhile. Raises SpectuiError, OSError.
+    `key`: what it depends on besides. `progress`: called with 0..1 meanwhile; what it raises ends it. Raises SpectuiError,
+    OSError.
     """
     file = _file(kind, own, key, threads, extra_buffers)
     found = _read(file)
@@ -105,19 +106,21 @@ def _measure(kind: int, own: Kernels, threads: int, extra_buffers: bool, progres
         Context(model, Interrupt(), n_ctx=max(ROWS), rows=max(ROWS), threads=threads, flash_attn="off")
         for model in loaded
     ]
-    began, spent, rounds, steady = perf_counter(), 0.0, 0, False
-    while rounds < 1 or spent < (_USUAL_S if steady and rounds > _LEAST else _BOUND_S):
-        for rows in ROWS:
-            for which, context in enumerate(contexts):
-                context.truncate(0)
-                seconds.setdefault((which, rows), []).append(timed_pass(context, range(rows), rows)[0])
-        rounds, spent = rounds + 1, perf_counter() - began
-        steady = rounds > 2 and all(sorted(found)[2] < _ALIKE * min(found) for found in seconds.values())
-        progress(min(1.0, spent / _USUAL_S))
-    n_bytes = loaded[0].n_bytes
-    for context, model in zip(contexts, loaded, strict=True):
-        context.close()
-        model.close()
+    try:
+        began, spent, rounds, steady = perf_counter(), 0.0, 0, False
+        while rounds < 1 or spent < (_USUAL_S if steady and rounds > _LEAST else _BOUND_S):
+            for rows in ROWS:
+                for which, context in enumerate(contexts):
+                    context.truncate(0)
+                    seconds.setdefault((which, rows), []).append(timed_pass(context, range(rows), rows)[0])
+            rounds, spent = rounds + 1, perf_counter() - began
+            steady = rounds > 2 and all(sorted(found)[2] < _ALIKE * min(found) for found in seconds.values())
+            progress(min(1.0, spent / _USUAL_S))
+        n_bytes = loaded[0].n_bytes
+    finally:
+        for context, model in zip(contexts, loaded, strict=True):
+            context.close()
+            model.close()
     theirs, ours = (tuple(min(seconds[which, rows]) / n_bytes for rows in ROWS) for which in (0, 1))
     return Trial(theirs, ours, steady)
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from spectui.engine.events import Loaded, Notice
+from spectui.engine.events import Event, Loaded, Loading, Notice
 from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.kernels import choice
 from spectui.engine.kernels.choice import KernelChoice, available, for_model, pays
@@ -26,6 +26,8 @@ from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable
 from spectui.knobs import Knobs, Setup
 from spectui.llama.cpu import plugin
 from spectui.llama.devices.records import Device
+from spectui.llama.interrupt import Interrupt
+from spectui.llama.model import LoadCancelled
 from spectui.llama.selftest import SelfTest
 from tests.engine.waiting import PATIENCE
 from tests.helpers.smollm2 import setup, whole_alone
@@ -254,3 +256,20 @@ def test_an_engine_in_a_process_of_its_own_loads_them_too() -> None:
     finally:
         engine.close()
     assert loaded.target.kernels.startswith("spectui ")
+
+
+@built
+def test_measuring_is_stopped_as_loading_is(fresh_directories: None) -> None:
+    interrupt, told = Interrupt(), list[float]()
+
+    def emit(event: Event) -> None:
+        if isinstance(event, Loading) and event.what == "kernels":
+            told.append(event.progress)
+            if len(told) > 1:  # passes are made
+                interrupt.set()
+
+    session = Session(emit, interrupt)
+    with pytest.raises(LoadCancelled):
+        session.load(replace(setup(), ctx_size=256, device="none", kernels="auto"))
+    assert len(told) == 2
+    session.close()
