@@ -29,7 +29,7 @@ _OTHERS = (
     (rb"(\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf)", "is packed: unpack it"),
     (rb"\0{24}", "begins with zeros, as a download does that was stopped: download it again"),
     (rb".{8}\{\"", "is a safetensors file: convert it with llama.cpp, or choose a GGUF file"),
-    (rb"[\t\n\r\x20-\x7e]{16,}\Z", "is a text instead of a model: download it again"),
+    (rb"[\t\n\r\x20-\x7e]{5,}\Z", "is a text instead of a model: download it again"),
 )
 """What a file begins with -> what it is and what to do, to complete the sentence "The model ..."."""
 

@@ -63,6 +63,7 @@ def file_of(path: Path, keys: dict[str, Any], tensors: Sequence[str] = ()) -> Pa
         (b'{"error":"Repository not found"}', "a server's answer"),
         (b'[{"message": "rate limited"}]', "a server's answer"),
         (b"Entry not found: this is no file", "a text"),
+        (b"Entry not found", "a text"),  # Hugging Face's
         (b"Invalid username or password.", "a text"),
         (b"Invalid username or password.\n" * 100, "a text"),
         (b"\0" * 4096, "begins with zeros"),
