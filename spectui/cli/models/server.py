@@ -62,9 +62,8 @@ def server_engine(knobs: Knobs) -> Worker:
 
 
 def _session_of_server(on_event: Callable[[Event], None], interrupt: Interrupt) -> Session:
-    from spectui.attach.session import (
-        ServerSession,
-    )  # in the engine's thread, as llama.cpp is: a window appears before that
+    # In the engine's thread, as llama.cpp is: a window appears before that.
+    from spectui.attach.session import ServerSession
 
     return ServerSession(on_event, interrupt)
 
