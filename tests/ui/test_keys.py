@@ -20,7 +20,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
 import spectui.ui
-from spectui.knobs import Knobs, specs, title
+from spectui.knobs import Knobs, Setup, specs, title
 from spectui.profiles.file import ProfileFile
 from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
@@ -48,7 +48,7 @@ from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
 from tests.helpers.terminal import Terminal
-from tests.ui.pilot_helpers import Make, Window, answer, ask, click_key, load, wait_until
+from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, click_key, load, wait_until
 from tests.ui.screen_text import one_line
 from tests.ui.textual_patches.test_driver import events_of
 
@@ -218,16 +218,12 @@ async def failed(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: not engine.events)
 
 
-async def without_a_model(pilot: Pilot[None], engine: FakeEngine) -> None:
-    await load(pilot, engine)
-    pilot.app.screen.add_class("-empty")
-    choices = pilot.app.screen.query_one(Choices)
-    await wait_until(pilot, lambda: choices.is_on_screen)
-    choices.focus()
+async def at_once(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """The list of ways to a model is there, and has the keys, if the window has none."""
 
 
 PLACES: dict[type[DOMNode], Way] = {
-    ChatScreen: failed, Choices: without_a_model,
+    ChatScreen: failed, Choices: at_once,
     PromptInput: replied, InspectableTranscript: at("#transcript"), Slider: at("#slider-draft-max"),
     ChoiceRow: at("#choice-policy"), DevicePane: at("#devices"), RoundsPage: at("#rounds", "alt+2"),
     ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
@@ -249,7 +245,8 @@ def test_all_that_has_keys_is_among_the_places() -> None:
 async def test_every_action_has_a_command_and_a_place_to_click(
     make_app: Make, engine: FakeEngine, file: Path, place: type[DOMNode]
 ) -> None:
-    app = make_app(journal=Journal(file), profiles=ProfileFile(file.parent / "config.toml"))
+    setup = Setup() if place is Choices else PAIR
+    app = make_app(setup, journal=Journal(file), profiles=ProfileFile(file.parent / "config.toml"))
     async with app.run_test(size=(120, 40)) as pilot:
         await PLACES[place](pilot, engine)
         screen = app.screen
