@@ -215,10 +215,11 @@ def _repetition(
     context, tokens = _prepared(session, length)
     if model == "draft":
         assert session.draft_context is not None
-        try:  # heads read what the target has read, and a token more
-            _restore(context, tokens, min(length + SIZES[-1] - 1, context.n_ctx))
-        except Interrupted:
-            return {}, "stopped"
+        if context.hidden is not None:  # heads read what the target has read, and a token more
+            try:
+                _restore(context, tokens, min(length + SIZES[-1] - 1, context.n_ctx))
+            except Interrupted:
+                return {}, "stopped"
         context = session.draft_context
     return time_sizes(context, [token % context.n_vocab for token in tokens], model, length, repetition, seconds)
 

@@ -33,7 +33,7 @@ class TakingBack(NamedTuple):
     save_s: list[float]
     """Before the pass of each round; [] where nothing is saved."""
     back_s: list[float]
-    """In a round of which one drafted token is rejected or more: until the context holds what was accepted, one token here."""
+    """In a round with a rejected token: from the rejection until the context holds what was accepted, here one token."""
 
 
 class ExtraCosts(NamedTuple):

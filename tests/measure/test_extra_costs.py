@@ -72,7 +72,7 @@ def test_other_pairs_have_none(tmp_path: Path) -> None:
 
 
 class Counting:
-    """A clock of which each call of llama.cpp for a context takes a second, and the sizes of these passes."""
+    """A clock that each pass of a context moves by a second. It notes the passes' sizes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []
