@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from random import Random
 from statistics import geometric_mean
@@ -40,16 +41,14 @@ from tests.speculation.replaying import (
     ACCEPTANCES,
     HEADS,
     KNOBS,
-    LENGTHS,
     MACHINES,
     RECORDED,
     Costs,
     begun_at,
-    drafted_by,
     every_second,
-    foreseen,
     recorded,
     replay,
+    with_heads,
 )
 from tests.speculation.simulation import Recording
 
@@ -177,12 +176,10 @@ def report_heads() -> None:
     print("\nheads, / plain\n")
     print(f"| machine | accepted | auto | drafted a round | {' | '.join(f'fixed {n}' for n in range(1, 9))} |")
     print("| --- " * 12 + "|")
-    for name, costs in HEADS.items():
-        for acceptance in ACCEPTANCES:
-            made_up = foreseen(acceptance)
-            drafted, auto = drafted_by(made_up, costs, KNOBS)
-            fixed = " | ".join(f"{drafted_by(made_up, costs, knobs)[1]:.2f}" for knobs in LENGTHS)
-            print(f"| {name} | {acceptance:.0%} | {auto:.2f} | {drafted:.1f} | {fixed} |", flush=True)
+    for name, acceptance in product(HEADS, ACCEPTANCES):
+        found = with_heads(name, acceptance)
+        fixed = " | ".join(f"{each:.2f}" for each in found.fixed)
+        print(f"| {name} | {acceptance:.0%} | {found.auto:.2f} | {found.drafted:.1f} | {fixed} |", flush=True)
 
 
 def report_half(held_out: bool) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
+from typing import NamedTuple
 
 from spectui.knobs import Knobs
 from spectui.measure.traces.reader import Trace
@@ -187,6 +188,24 @@ def drafted_by(recording: Recording, costs: Costs, knobs: Knobs) -> tuple[float,
     rounds, truth = costs.simulator([recording]).decode(recording, lambda position: knobs), costs.truth()
     plain = sum(truth.verify(1, recording.prompt + place) for place in range(recording.length))
     return fmean(len(each.drafted) for each in rounds), plain / sum(each.seconds for each in rounds)
+
+
+class WithHeads(NamedTuple):
+    """A machine's replies with a head of this acceptance, / plain."""
+
+    machine: str
+    acceptance: float
+    drafted: float
+    """Tokens in a round that auto drafts, by the mean."""
+    auto: float
+    fixed: list[float]
+    """With drafts of 1 to 8 tokens."""
+
+
+def with_heads(machine: str, acceptance: float) -> WithHeads:
+    made_up, costs = foreseen(acceptance), HEADS[machine]
+    fixed = [drafted_by(made_up, costs, knobs)[1] for knobs in LENGTHS]
+    return WithHeads(machine, acceptance, *drafted_by(made_up, costs, KNOBS), fixed)
 
 
 def begun_at(recording: Recording, position: int) -> Recording:

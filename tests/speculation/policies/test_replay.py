@@ -11,18 +11,7 @@ import pytest
 from spectui.speculation.policies.strategy import MAY_LOSE
 from tests.benchmarks.prompts import SHORT
 from tests.speculation import replaying
-from tests.speculation.replaying import (
-    HEADS,
-    KNOBS,
-    LENGTHS,
-    MACHINES,
-    RECORDED,
-    Costs,
-    Recording,
-    drafted_by,
-    foreseen,
-    replay,
-)
+from tests.speculation.replaying import HEADS, KNOBS, MACHINES, RECORDED, Costs, Recording, replay
 
 recorded = cache(replaying.recorded)
 
@@ -80,11 +69,9 @@ def test_a_conversation_of_recorded_replies_is_never_under_98_hundredths_of_plai
 @pytest.mark.parametrize(("acceptance", "share"), [(0.5, 0.95), (0.7, 0.97), (0.9, 0.89)])
 def test_a_head_drafts_about_as_well_as_with_the_best_fixed_length(machine: str, acceptance: float, share: float):
     """Or as plain decoding. A head whose confidence tells nothing of a token drafts on too long where nearly all are right."""
-    recording, costs = foreseen(acceptance), HEADS[machine]
-    fixed = [drafted_by(recording, costs, knobs)[1] for knobs in LENGTHS]
-    drafted, auto = drafted_by(recording, costs, KNOBS)
-    assert auto > share * max(1.0, *fixed)
-    assert drafted < 0.2 or max(fixed) > 1.0
+    found = replaying.with_heads(machine, acceptance)
+    assert found.auto > share * max(1.0, *found.fixed)
+    assert found.drafted < 0.2 or max(found.fixed) > 1.0
 
 
 def test_a_replay_takes_the_time_that_its_machine_says():
