@@ -184,7 +184,8 @@ def watch_file(path: str) -> None:
     The system tells a thread that reads what is lost by SIGBUS. A handler of Python's is called after the read, which is then
     tried for ever; and many of these threads are not Python's. So C calls this one. `forget_file` ends it.
     """
-    _sizes[path] = os.stat(path).st_size
+    with suppress(OSError):  # a file that is gone already is told as such when it is opened
+        _sizes[path] = os.stat(path).st_size
     if hasattr(signal, "SIGBUS"):  # anew for each file: Python's faulthandler may have taken its place
         ctypes.pythonapi.PyOS_setsig(int(signal.SIGBUS), _file_lost)
 
