@@ -22,8 +22,8 @@ from spectui.errors import UsageError
 @click.pass_context
 def command(ctx: click.Context, /, file: Path, speed: float, no_color: bool) -> None:
     """Play a recorded chat (--trace) in the window. No model is loaded."""
-    from spectui.measure.traces.player import FASTEST, SLOWEST, TracePlayer, first_setup
-    from spectui.measure.traces.reader import Trace
+    from spectui.traces.player import FASTEST, SLOWEST, TracePlayer, first_setup
+    from spectui.traces.reader import Trace
 
     if not SLOWEST <= speed <= FASTEST:
         raise UsageError(f"--speed must be between {SLOWEST:g} and {FASTEST:g}, not {speed:g}.")

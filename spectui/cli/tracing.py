@@ -27,7 +27,7 @@ def tracing(worker: Engine, file: Path | None) -> Iterator[None]:
         yield
         return
     from spectui.cli import complain
-    from spectui.measure.traces.writer import TraceWriter
+    from spectui.traces.writer import TraceWriter
 
     writer = TraceWriter(file, worker)
     try:

@@ -63,7 +63,7 @@ def test_neither_llama_cpp_nor_the_decoder_is_loaded():
 
 
 def test_a_trace_of_a_server_is_written_and_read(tmp_path):
-    from spectui.measure.traces.reader import Trace
+    from spectui.traces.reader import Trace
 
     file = tmp_path / "trace"
     with serving(GOOD) as server:

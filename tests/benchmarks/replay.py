@@ -31,9 +31,9 @@ from statistics import geometric_mean
 
 from spectui.engine.events import Event, RoundDone
 from spectui.knobs import Knobs, Setup
-from spectui.measure.traces.format import Encoder
 from spectui.speculation.choice import choose_draft
 from spectui.speculation.evaluator import Evaluator, feed
+from spectui.traces.format import Encoder
 from tests.benchmarks.prompts import OTHERS, PROMPTS, SHORT, WARM
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
 from tests.speculation.recordings import drafts_line, replies

@@ -14,9 +14,9 @@ from time import thread_time
 
 from spectui.engine.events import RoundDone
 from spectui.engine.worker import Worker
-from spectui.measure.traces.format import Encoder
-from spectui.measure.traces.reader import Trace
-from spectui.measure.traces.writer import TraceWriter
+from spectui.traces.format import Encoder
+from spectui.traces.reader import Trace
+from spectui.traces.writer import TraceWriter
 
 
 def least(work: Callable[[RoundDone], object], rounds: list[RoundDone]) -> float:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spectui.measure.traces.format import Encoder
+from spectui.traces.format import Encoder
 from tests.cli.programs import one_sentence, spectui
-from tests.measure.traces.events import KNOBS, chat
-from tests.measure.traces.test_format import written
+from tests.traces.events import KNOBS, chat
+from tests.traces.test_format import written
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.events import Asked, Finished, Loaded, RoundDone
-from spectui.measure.traces.reader import Trace
+from spectui.traces.reader import Trace
 from tests.cli.programs import one_sentence, spectui
 from tests.llama.ggufs import write_model
 

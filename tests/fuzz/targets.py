@@ -26,9 +26,6 @@ from spectui.gguf_files.header import GgufHeader, read_header
 from spectui.gguf_files.vocabulary import VocabularyDigest
 from spectui.knobs import Knobs
 from spectui.llama.tokens import sandbox
-from spectui.measure.traces.format import Encoder, TraceError
-from spectui.measure.traces.player import FASTEST, TracePlayer, first_setup
-from spectui.measure.traces.reader import Trace
 from spectui.paths import shipped
 from spectui.profiles.file import ProfileFile
 from spectui.profiles.formats import FORMATS
@@ -39,11 +36,14 @@ from spectui.store.prompts import PromptHistory
 from spectui.store.recovery.crash import take_crash
 from spectui.store.rounds.packing import PackedError, pack, unpack
 from spectui.text import TextStream, one_line, printable, safe
+from spectui.traces.format import Encoder, TraceError
+from spectui.traces.player import FASTEST, TracePlayer, first_setup
+from spectui.traces.reader import Trace
 from spectui.ui.themes import ThemeFiles
 from tests.llama.ggufs import write_model
-from tests.measure.traces.events import KNOBS, chat
 from tests.profiles.test_import import GUIDE, INI, SCRIPT, SWAP
 from tests.store.journal_helpers import exchange, some_rounds, written
+from tests.traces.events import KNOBS, chat
 
 DEAD = str(2**22 + 1)
 """No process has such a number."""

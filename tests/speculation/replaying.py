@@ -14,8 +14,8 @@ from statistics import fmean
 from typing import NamedTuple
 
 from spectui.knobs import Knobs
-from spectui.measure.traces.reader import Trace
 from spectui.speculation.policies.cost_model import CostModel
+from spectui.traces.reader import Trace
 from tests.benchmarks.prompts import OTHERS, PROMPTS, SHORT
 from tests.speculation.recordings import drafts_in, replies
 from tests.speculation.simulation import Machine, Recording, Simulator

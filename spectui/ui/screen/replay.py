@@ -15,8 +15,8 @@ from spectui.chat.recorded import Compare, Continue, Send, recorded_step, take_o
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Asked
 from spectui.knobs import Knobs, Setup
-from spectui.measure.traces.player import TracePlayer
 from spectui.text import one_line
+from spectui.traces.player import TracePlayer
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.screen.commands import GROUPS
 from spectui.ui.screen.controls import Controls

@@ -14,13 +14,13 @@ from textual.pilot import Pilot
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Asked, Event, Finished, Message, RoundDone
 from spectui.knobs import Knobs
-from spectui.measure.traces.player import TracePlayer, first_setup
-from spectui.measure.traces.reader import Trace
+from spectui.traces.player import TracePlayer, first_setup
+from spectui.traces.reader import Trace
 from spectui.ui.app import SpectuiApp
 from spectui.ui.screen.replay import NO_MODEL, ReplayScreen
 from spectui.ui.widgets.slider import Slider
-from tests.measure.traces.events import KNOBS, LOADED, chat, reply
-from tests.measure.traces.test_format import written
+from tests.traces.events import KNOBS, LOADED, chat, reply
+from tests.traces.test_format import written
 from tests.ui.pilot_helpers import THEMES, notified, paste, wait_until
 from tests.ui.screen_text import said, screen_text, shown
 

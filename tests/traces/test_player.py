@@ -6,9 +6,9 @@ import pytest
 
 from spectui.engine.events import Asked, Event, Failed, Finished, Loaded, Message, Prompt, RoundDone
 from spectui.knobs import Setup
-from spectui.measure.traces.player import ENDED, FASTEST, TracePlayer, first_setup
-from tests.measure.traces.events import LOADED, chat
+from spectui.traces.player import ENDED, FASTEST, TracePlayer, first_setup
 from tests.speculation.recordings import replies
+from tests.traces.events import LOADED, chat
 
 NOBODY = [Message("user", "whatever")]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spectui.engine.events import Event
-from spectui.measure.traces.format import FAULTS, SCHEMA, Decoder, Header, TraceError, read_header
+from spectui.traces.format import FAULTS, SCHEMA, Decoder, Header, TraceError, read_header
 
 _LONGEST = 64 * 1024 * 1024
 """Bytes of a line: more than any prompt takes. A damaged file without line ends cannot take more memory."""

@@ -13,14 +13,14 @@ import pytest
 from spectui.engine.events import Event, Notice
 from spectui.engine.worker import Worker
 from spectui.errors import ExistsError
-from spectui.measure.traces import writer as room
-from spectui.measure.traces.format import TraceError
-from spectui.measure.traces.reader import Trace
-from spectui.measure.traces.writer import TraceWriter
+from spectui.traces import writer as room
+from spectui.traces.format import TraceError
+from spectui.traces.reader import Trace
+from spectui.traces.writer import TraceWriter
 from tests.engine.waiting import Events
-from tests.measure.traces.events import KNOBS, chat
-from tests.measure.traces.test_format import written
 from tests.store.journal_helpers import until
+from tests.traces.events import KNOBS, chat
+from tests.traces.test_format import written
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 from spectui.engine.events import Event, Notice
 from spectui.engine.protocol import Engine, also
 from spectui.errors import ExistsError
-from spectui.measure.traces.format import FAULTS, SCHEMA, Encoder, TraceError, read_header
+from spectui.traces.format import FAULTS, SCHEMA, Encoder, TraceError, read_header
 
 COLLECT_S = 0.5
 """Seconds that events wait for others to be written with: what a killed process can lose."""

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.events import Event, Finished, Loaded, Prompt, RoundDone
-from spectui.measure.traces.format import SCHEMA, Encoder, TraceError
-from spectui.measure.traces.reader import Trace
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
 from spectui.store.rounds.packing import pack, unpack
-from tests.measure.traces.events import KNOBS, chat
+from spectui.traces.format import SCHEMA, Encoder, TraceError
+from spectui.traces.reader import Trace
+from tests.traces.events import KNOBS, chat
 
 
 def written(file: Path, events: Sequence[Event]) -> Path:

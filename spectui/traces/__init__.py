@@ -1,0 +1,1 @@
+"""Traces: every round of a chat in a file, to be read and played again."""
