@@ -7,9 +7,9 @@ asked in turn, so that what the machine does meanwhile meets all of them. A figu
 a ratio to llama.cpp's. Sizes of passes: tokens at once, with logits for each, behind `--context` tokens.
 
 *roofline*: the bytes of the weights that a pass over one token reads, over the bandwidth at which this machine reads memory,
-which is measured in each round. No kernel can be faster. *perplexity*: of the first tokens of `--text`. Rounding alone moves
-it, in small models more: *by chance* is the standard error of the difference. *greedy*: where llama.cpp's greedy text has
-another token than spectui's kernels would choose, and how far apart the two logits are.
+which is measured in each round. No kernel can be faster. *perplexity*: of `--text`, in pages of 640 tokens. Rounding alone
+moves it, in small models more: *by chance* is the standard error of the difference. *greedy*: where llama.cpp's greedy text
+has another token than spectui's kernels would choose, and how far apart the two logits are.
 """
 
 from __future__ import annotations
@@ -107,11 +107,12 @@ class Worker:
         return {"own": (found.rss - shared) / 1e6, "mapped": shared / 1e6}
 
     def surprises(self, text: str) -> list[float]:
-        """Minus the log-probabilities of the text's first tokens, each behind all before it."""
-        tokens = self._model.tokenize(text, special=False)[:PAGE]
-        self._context.clear()
+        """Minus the log-probabilities of the text's tokens, each behind those of its page before it."""
+        tokens = self._model.tokenize(text, special=False)
         found: list[float] = []
         for first in range(0, len(tokens) - 1, max(SIZES)):
+            if first % PAGE == 0:
+                self._context.clear()
             part = tokens[first : min(first + max(SIZES), len(tokens) - 1)]
             rows = self._context.evaluate(part, len(part)).astype(np.float64)
             most = rows.max(axis=1)
