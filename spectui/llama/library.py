@@ -32,13 +32,19 @@ class OtherVersionError(SpectuiError):
 
 def _other_version(found: str) -> OtherVersionError:
     """`found`: what is there instead."""
-    where = "in LLAMA_CPP_LIB_PATH there is" if os.environ.get("LLAMA_CPP_LIB_PATH") else "there is"
+    where, first = "there is", ""
+    if "LLAMA_CPP_LIB_PATH" in os.environ:
+        where, first = "in LLAMA_CPP_LIB_PATH there is", "unset LLAMA_CPP_LIB_PATH, or "
     return OtherVersionError(
-        f"llama-cpp-python {LLAMA_CPP_PYTHON} is needed (llama.cpp {LLAMA}, ggml {GGML}), and {where} {found}: install "
+        f"llama-cpp-python {LLAMA_CPP_PYTHON} is needed (llama.cpp {LLAMA}, ggml {GGML}), and {where} {found}: {first}install "
         f"that version (pip install llama-cpp-python=={LLAMA_CPP_PYTHON}), built for your GPU where you have one."
     )
 
 
+if (
+    os.environ.get("LLAMA_CPP_LIB_PATH") == ""
+):  # not set, as in other programs; llama_cpp would take the current directory
+    del os.environ["LLAMA_CPP_LIB_PATH"]
 try:
     import llama_cpp
     from llama_cpp import llama_cpp as llama

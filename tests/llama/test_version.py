@@ -45,6 +45,11 @@ def test_another_version_is_one_sentence() -> None:
 def test_libraries_of_another_directory_are_named(tmp_path: Path) -> None:
     sentence = said("doctor", LLAMA_CPP_LIB_PATH=str(tmp_path))
     assert "in LLAMA_CPP_LIB_PATH there is one that cannot be loaded (" in sentence
+    assert "): unset LLAMA_CPP_LIB_PATH, or install that version" in sentence
+
+
+def test_a_directory_named_by_nothing_is_none() -> None:
+    assert "and there is 0.3." in said("doctor", LLAMA_CPP_LIB_PATH="")
 
 
 @pytest.mark.parametrize("name", ["LLAMA", "GGML"])
