@@ -79,42 +79,49 @@ class Chunk(NamedTuple):
 
 
 async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk]:
-    """The chunks in these bytes: server-sent events, or one object without a stream. Ends at `[DONE]` or with the bytes.
+    """The chunks in these bytes: server-sent events, each in one `data:` line or several, or one object without a stream. Ends
+    at `[DONE]` or with the bytes.
 
     Raises ServerTrouble where they are something else. `name`: what its sentence calls the server.
     """
-    left, others, begun = bytearray(), bytearray(), False
+    left, others, event, begun = bytearray(), bytearray(), bytearray(), False
     async for piece in pieces:
+        seen = max(0, len(left) - 1)  # its last byte may be the first half of a line's end
         left += piece
-        if _LINE_END.search(piece) is not None:
-            *lines, last = _LINE_END.split(left)
-            left = bytearray(last)
+        lines: list[bytearray] = []
+        if _LINE_END.search(left, seen) is not None:
+            *lines, left = map(bytearray, _LINE_END.split(left))
             if not begun:
                 begun, lines[0] = True, lines[0].removeprefix(BOM_UTF8)
-        else:
-            lines = []
         for line in lines:
-            if len(line) > LARGEST_LINE:
+            if max(len(line), len(event)) > LARGEST_LINE:
                 break
             found = _data(bytes(line))
             if found == b"[DONE]":
                 return
             if (read := _READ.match(line)) is not None:
                 yield Chunk(progress=_progress({"processed": int(read[1]), "total": int(read[2])}))
-            if found:
-                yield read_chunk(_parsed(found, name))
+            if found and not event and (data := _read(found)) is not None:
+                yield read_chunk(data)  # at once: a server may leave out the empty line behind it
+            elif found:
+                event += b"\n" + found
+            elif event and not line.strip():
+                yield read_chunk(_parsed(bytes(event), name))
+                event.clear()
             elif found is None:
                 others += line
-        if max(len(left), len(others), *map(len, lines)) > LARGEST_LINE:
+        if max(len(left), len(others), len(event), *map(len, lines)) > LARGEST_LINE:
             raise ServerTrouble(f"{name} {_BEHIND_LIMIT}: what came before is kept.")
     found = _data(bytes(left)) or b""
-    rest = found if found else bytes(others + left).strip()  # no events, but one object
+    rest = (
+        bytes(event + b"\n" + found).strip() or bytes(others + left).strip()
+    )  # the last event, or an object that is none
     if rest and rest != b"[DONE]":
         yield read_chunk(_parsed(rest, name))
 
 
-_LINE_END = re.compile(rb"[\r\n]")
-"""Of events. Two of them have an empty line between them, which says nothing."""
+_LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
+"""Of events, which end with an empty line. At the end of what has come, \\r may be the first half of one."""
 
 _READ = re.compile(rb":\s*keepalive (\d{1,9})/(\d{1,9})\s*$")
 """What mlx_lm.server says while it reads a prompt."""
@@ -130,12 +137,19 @@ def _data(line: bytes) -> bytes | None:
     return b"" if not line or line.startswith(_SIGNS) else None
 
 
-def _parsed(data: bytes, name: str) -> Any:
+def _read(data: bytes) -> Any:
+    """The value of this JSON; None if it is none."""
     try:
-        return json.loads(data.decode("utf-8", "replace").removeprefix("\ufeff"))
+        return json.loads(data.decode("utf-8", "replace").removeprefix("\ufeff")) or {}
     except (ValueError, RecursionError):
+        return None
+
+
+def _parsed(data: bytes, name: str) -> Any:
+    if (read := _read(data)) is None:
         what = "a web page" if data.lstrip()[:1] == b"<" else "something that is no JSON"
-        raise ServerTrouble(f"{name} sends {what}: check --server, or look into the server's log.") from None
+        raise ServerTrouble(f"{name} sends {what}: check --server, or look into the server's log.")
+    return read
 
 
 def read_chunk(data: Any) -> Chunk:
@@ -147,7 +161,7 @@ def read_chunk(data: Any) -> Chunk:
     if problem or choice.get("finish_reason") == "error":
         return Chunk(error=words(problem) or "an error without words", table=_table(problem))
     delta = _table(choice.get("delta")) or _table(choice.get("message"))
-    text, thought = _said(delta.get("content") or delta.get("refusal"))
+    text, thought = _said(delta.get("content") or delta.get("refusal") or choice.get("text"))
     thought += next((said for field in _THOUGHTS if isinstance(said := delta.get(field), str) and said), "")
     logprobs = _table(choice.get("logprobs"))
     finish = choice.get("finish_reason")

@@ -1,9 +1,11 @@
-"""What llama-server streamed (`python -m tests.generators.streams`), read on machines without it."""
+"""What llama-server streamed (`python -m tests.generators.streams`), read without it, and the forms of a stream."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import zlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,7 +14,9 @@ from spectui.attach.chunks import Chunk, chunks
 from spectui.attach.origins import Origins
 from spectui.knobs import Knobs
 from spectui.speculation.statistics import Statistics
+from tests.attach.scripted_server import Answer, delta, events, serving
 from tests.attach.test_origins import check_rounds
+from tests.attach.test_session import Opened
 from tests.generators.streams import RECORDED
 
 FILES = sorted(RECORDED.glob("*.sse"))
@@ -71,3 +75,36 @@ def test_the_streams_of_other_servers_are_read(file):
 
 def test_there_is_a_stream_of_each_server_that_docs_name():
     assert [file.stem for file in DOCUMENTED] == ["lm-studio", "mlx_lm", "ollama", "openrouter", "vllm"]
+
+
+STREAM = b"".join(
+    piece
+    for piece in events(delta("Gr"), delta("\u00fc\u00dfe"), delta(finish="stop")).pieces
+    if isinstance(piece, bytes)
+)
+
+LINES = STREAM.replace(b": [{", b":\ndata:[\ndata: {").replace(b"}]", b"}\ndata: ]")
+"""The same, with each event in several lines."""
+
+
+@pytest.mark.parametrize(
+    ("pieces", "headers"),
+    [
+        ([b"\xef\xbb\xbf" + STREAM], {}),
+        ([bytes([each]) for each in b"\xef\xbb\xbf" + STREAM], {}),
+        ([STREAM.replace(b"\n", b"\r")], {}),
+        ([bytes([each]) for each in STREAM.replace(b"\n", b"\r\n")], {}),
+        ([LINES], {}),
+        ([LINES.replace(b"\n", b"\r")], {}),
+        ([bytes([each]) for each in LINES.replace(b"\n", b"\r\n")], {}),
+        ([STREAM.replace(b"\n\n", b"\n")], {}),
+        ([LINES.replace(b"data: [DONE]\n\n", b"").rstrip()], {}),
+        ([gzip.compress(STREAM)], {"Content-Encoding": "gzip"}),
+        ([zlib.compress(STREAM)], {"Content-Encoding": "deflate"}),
+    ],
+    ids=["BOM", "BOM in pieces", "CR", "CRLF in pieces", "lines", "lines CR", "lines CRLF in pieces", "no empty lines",
+         "lines without end", "gzip", "deflate"],
+)  # fmt: skip
+def test_a_stream_is_read_however_it_is_written(pieces, headers):
+    with serving(Answer(200, pieces, headers)) as server:
+        assert Opened(server).ask().text == "Gr\u00fc\u00dfe"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import socket
 import threading
-import zlib
 from collections.abc import Callable
 
 import pytest
@@ -151,6 +149,7 @@ NO_ROOM = "exceed_context_size_error"
         (events(delta("a", **timings(1)), done=False, cut=True), "a", "The connection to {} broke ("),
         (events(done=False), "", NOTHING),
         (events(delta("a", **timings(1)), b"data: {oops\n\n"), "a", "{} sends something that is no JSON: check --server"),
+        (events(delta("a", **timings(1)), b"data: {\ndata: oops\n\n"), "a", "{} sends something that is no JSON: check --"),
         (events(delta("a", **timings(1)), {"error": {"message": "out of\x1b[2J memory", "code": 500}}), "a",
          "{} broke off: out of?[2J memory."),
         (events({"error": "plain words"}), "", "{} broke off: plain words."),
@@ -185,30 +184,6 @@ def test_bad_answers_are_one_sentence_and_the_next_prompt_works(answer, kept, se
         assert opened.ask().text == "Abcd"
 
 
-STREAM = b"".join(
-    piece
-    for piece in events(delta("Gr"), delta("\u00fc\u00dfe"), delta(finish="stop")).pieces
-    if isinstance(piece, bytes)
-)
-
-
-@pytest.mark.parametrize(
-    ("pieces", "headers"),
-    [
-        ([b"\xef\xbb\xbf" + STREAM], {}),
-        ([bytes([each]) for each in b"\xef\xbb\xbf" + STREAM], {}),
-        ([STREAM.replace(b"\n", b"\r")], {}),
-        ([bytes([each]) for each in STREAM.replace(b"\n", b"\r\n")], {}),
-        ([gzip.compress(STREAM)], {"Content-Encoding": "gzip"}),
-        ([zlib.compress(STREAM)], {"Content-Encoding": "deflate"}),
-    ],
-    ids=["BOM", "BOM in pieces", "CR", "CRLF in pieces", "gzip", "deflate"],
-)
-def test_a_stream_is_read_however_it_is_written(pieces, headers):
-    with serving(Answer(200, pieces, headers)) as server:
-        assert Opened(server).ask().text == "Gr\u00fc\u00dfe"
-
-
 PARTS = [
     {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
     {"type": "text", "text": "a"},
@@ -224,11 +199,13 @@ OTHERS = {"choices": [{"index": 1, "delta": {"content": "other"}}, {"index": 0, 
         ({"choices": [{"delta": {"content": PARTS}}]}, "<think>hm</think>\n\na"),
         ({"choices": [{"delta": {"thinking": "hm", "content": "a"}}]}, "<think>hm</think>\n\na"),
         ({"choices": [{"delta": {"refusal": "I will not."}}]}, "I will not."),
+        ({"choices": [{"text": "completed", "index": 0}]}, "completed"),
+        (b"data: null\n\n", ""),
         (OTHERS, "first"),
         ({"choices": [{"index": 1, "delta": {"content": "other"}}]}, ""),
         (b'data: {"choices":[{"delta":{"content":"a\xffb"}}]}\n\n', "a\ufffdb"),
     ],
-    ids=["parts", "thinking", "refusal", "several", "another one", "no UTF-8"],
+    ids=["parts", "thinking", "refusal", "completion", "null", "several", "another one", "no UTF-8"],
 )
 def test_text_is_found_wherever_a_server_puts_it(row, text):
     with serving(events(row, delta(finish="stop"))) as server:
