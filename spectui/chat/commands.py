@@ -1,12 +1,12 @@
 """The one table of commands: what a person can have done, by a key, in the palette, or behind a slash.
 
 The window's keys, its last line, its palette and its help come from it, and so do the plain chat's commands and the tables in
-the documents. The window and the plain chat each say how they do it, by `id`.
+the documents. The window and the plain chat each add how they do it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 
@@ -15,7 +15,7 @@ class Command(NamedTuple):
 
     `keys`: the window's, as Textual names them; "" if it has none. `slash`: its name behind a slash; "" if it has none there.
     `arguments`: what can follow that in the plain chat, and `plain`: what it does there, where that is not `help`. `shown`: on
-    the window's last line too.
+    the window's last line too. `run` does it in the window, where it is `enabled`.
     """
 
     id: str
@@ -26,6 +26,8 @@ class Command(NamedTuple):
     arguments: str = ""
     plain: str = ""
     shown: bool = False
+    run: Callable[[], object] = lambda: None
+    enabled: Callable[[], bool] = lambda: True
 
     @property
     def behind_slash(self) -> str:

@@ -48,7 +48,7 @@ class Remembered:
 
 def restore(screen: ChatScreen, chosen: Remembered) -> None:
     """Give a screen that opens the look that was chosen last, unless it closes before it has widgets."""
-    if not hasattr(screen, "panel"):
+    if not screen.is_mounted:
         return
     screen.transcript.show_tokens = chosen.get("tokens", False)
     screen.set_class(not chosen.get("panel", True), "-no-panel")
@@ -58,7 +58,7 @@ def restore(screen: ChatScreen, chosen: Remembered) -> None:
 
 def note(screen: ChatScreen, chosen: Remembered) -> None:
     """Remember the look of a screen that closes, if it ever was open."""
-    if not hasattr(screen, "panel"):
+    if not screen.is_mounted:
         return
     chosen.set("tokens", screen.transcript.show_tokens)
     chosen.set("panel", not screen.has_class("-no-panel"))

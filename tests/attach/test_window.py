@@ -63,7 +63,7 @@ def test_colours_figures_and_the_flag_for_draft_max_are_shown():
         assert "tiny  ⟵ drafted by  draft-simple" in screen_text(app)
         await ask(pilot, "hello")
         await wait_until(pilot, lambda: app.screen.session.state == "ready" and app.screen.session.last_reply)
-        app.screen.show_figures()
+        app.screen.view.show_figures()
         await pilot.pause()
         text = screen_text(app)
         assert "accepted 30" in text and "correction 15" in text and "plain 16" in text

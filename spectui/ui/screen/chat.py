@@ -6,18 +6,17 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from inspect import isawaitable
 from time import monotonic
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.content import Content
 
 from spectui.chat.commands import LAST_LINE
 from spectui.chat.comparison import OfComparison
 from spectui.chat.dropping import Dropped
-from spectui.chat.sentences import dropped_mark, dropped_note, failed_advice, load_advice, stop_note
+from spectui.chat.sentences import NO_TEXT, dropped_note, failed_advice, load_advice, stop_note
 from spectui.chat.session import ChatSession
 from spectui.engine.events import (
     Devices,
@@ -41,29 +40,24 @@ from spectui.telemetry.monitor import Monitor
 from spectui.text import printable
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.rounds import RoundsPage
-from spectui.ui.dashboard.panel import SidePanel
-from spectui.ui.dashboard.status import StatusLine
 from spectui.ui.keys import with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.prompt.suggestions import Suggestions
-from spectui.ui.screen.commands import BINDINGS, ENABLED, GROUPS, RUN, behind_slash
+from spectui.ui.screen.commands import BINDINGS, GROUPS, ScreenCommands
 from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.conversations import Conversations
 from spectui.ui.screen.messages import Messages
 from spectui.ui.screen.pages import PanelPages
 from spectui.ui.screen.reading import Reading
 from spectui.ui.screen.replies import Replies
+from spectui.ui.screen.view import ChatView
 from spectui.ui.screen.welcome import Fetch, Welcome
 from spectui.ui.textual_patches.key_line import KeyLine
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
 from spectui.ui.textual_patches.screen import DirectScreen
 from spectui.ui.transcript.inspectable import InspectableTranscript
-from spectui.ui.transcript.inspector import Inspector
-from spectui.ui.transcript.legend import Legend
 from spectui.ui.widgets.choice_row import ChoiceRow
-from spectui.ui.widgets.loading import LoadingLine
 from spectui.ui.widgets.slider import Slider
-from spectui.ui.widgets.title_line import TitleLine
 
 FIGURES_S = 1.0
 """Seconds between two redraws of the figures while a reply is written."""
@@ -80,15 +74,7 @@ class ChatScreen(DirectScreen):
     BINDING_GROUP_TITLE = "chat"
     BINDING_GROUPS: ClassVar[Mapping[str, Any]] = GROUPS
     BINDINGS: ClassVar[list[BindingType]] = BINDINGS
-
-    controls: Controls
-    pages: PanelPages
-    messages: Messages
-    conversations: Conversations
-    reading: Reading
-    replies: Replies
-    session: ChatSession
-    prompt: PromptInput
+    CONTROLS: ClassVar[type[Controls]] = Controls
 
     def __init__(
         self,
@@ -106,56 +92,55 @@ class ChatScreen(DirectScreen):
         says what they would take on the devices, and `fetch` downloads a first pair."""
         super().__init__()
         self.session = session
-        self.profiles = profiles
-        self.catalogue = catalogue or ModelCatalogue()
-        self.plan = plan
         self._fetch = fetch
         self._conversation = conversation
         self._monitor = monitor
         self._notices = notices
-        self.controls = Controls(self)
-        self.pages = PanelPages(self)
-        self.messages = Messages(self)
-        self.conversations = Conversations(self)
-        self.reading = Reading(self)
-        self.replies = Replies(self)
-        self._mark_models(update=False)  # after the widgets are styled, the whole window would be styled again
-        self._figures_stale = False  # they do not show the latest events yet
+        self.view = view = ChatView(self, session, resumes=conversation is not None)
+        self.transcript = view.transcript
+        self.prompt = view.prompt
+        self.panel = view.panel
+        self.controls = self.CONTROLS(view, profiles, catalogue, plan)
+        self.pages = PanelPages(view, self.controls)
+        self.replies = Replies(view, self.pages)
+        self.conversations = Conversations(view, self.replies)
+        self.messages = Messages(view, self.conversations)
+        self.reading = Reading(view)
+        self.commands = ScreenCommands(
+            view, self.controls, self.pages, self.replies, self.messages, self.conversations, self.reading
+        )
+        self.prompt.commands = self.commands.behind_slash
         self._figures_due = 0.0
         self._seen = False
         self._unsent: str | None = None  # the prompt's text as it is on disk; None before the last chat's was taken
 
     def compose(self) -> ComposeResult:
         """Title; transcript, legend, prompt beside the panel; keys."""
-        yield TitleLine(id="title")
+        view = self.view
+        yield view.title
         with Horizontal(id="body"):
             with Vertical(id="main"):
-                yield InspectableTranscript(id="transcript")
+                yield view.transcript
                 if self.has_class("-empty"):
-                    yield Welcome(self._fetch, id="welcome")
-                yield LoadingLine(id="loading")
-                yield LoadingLine(id="opening")
-                yield Inspector(id="inspector")
-                yield Legend(id="legend")
-                yield StatusLine(id="status")
-                suggestions = Suggestions(id="suggestions")
-                yield suggestions
-                yield PromptInput(suggestions, id="prompt")
-            yield SidePanel(self.session.knobs, self.session.setup, id="panel")
+                    yield Welcome(view, self.controls, self._fetch)
+                yield view.loading
+                yield view.opening
+                yield view.inspector
+                yield view.legend
+                yield view.status
+                yield view.suggestions
+                yield view.prompt
+            yield view.panel
         yield KeyLine()
 
     def on_mount(self) -> None:
         """Show the known figures, and load after the window is drawn, so that a person can type meanwhile."""
-        self.transcript = self.query_one(InspectableTranscript)
-        self.prompt = self.query_one(PromptInput)
-        self.panel = self.query_one(SidePanel)
         self.session.conversation.listen(self.conversations.follow)
-        self.prompt.commands = lambda: behind_slash(self)
-        self.show_models()
+        self.view.show_models()
         if self.session.setup.model:
-            self.query_one("#loading", LoadingLine).begin()
-        self.show_figures()
-        self._refresh_rate = RefreshRate(self.set_interval, self._tick)
+            self.view.loading.begin()
+        self.view.show_figures()
+        self.view.rate = RefreshRate(self.set_interval, self._tick)
         self.call_after_refresh(lambda: self.run_worker(self._begin()))
 
     async def _begin(self) -> None:
@@ -199,7 +184,7 @@ class ChatScreen(DirectScreen):
                     self._show_once_a_second()
             # Widgets announce changed figures by messages, which must be handled first.
             (self.check_idle if due else self.refresh_now)()
-        self._refresh_rate.adjust(awaited=self.session.state == "reading")
+        self.view.rate.adjust(awaited=self.session.state == "reading")
 
     def _drain(self) -> None:
         for notice in self.session.take_notices():
@@ -210,7 +195,7 @@ class ChatScreen(DirectScreen):
         for shown in self.session.drain():
             event = shown.event if isinstance(shown, OfComparison) else shown
             if isinstance(event, RoundDone):
-                self._refresh_rate.add(len(event.round.tokens))
+                self.view.rate.add(len(event.round.tokens))
             if isinstance(shown, OfComparison):
                 self.replies.show_comparison(shown.event)
             elif isinstance(shown, RoundDone):
@@ -221,7 +206,7 @@ class ChatScreen(DirectScreen):
                 self.transcript.grow()
                 self._show(shown)
         self.transcript.grow()
-        self._figures_stale = True
+        self.view.stale = True
         self.replies.send_waiting()  # after all events of this drain: a notice belongs above the next prompt
 
     def _show(self, event: Event | Dropped) -> None:
@@ -230,14 +215,14 @@ class ChatScreen(DirectScreen):
             case Prompt(thinking=True):
                 transcript.begin_thinking()
             case Loading():
-                self.query_one("#loading", LoadingLine).update_loading(event)
+                self.view.loading.update_loading(event)
             case Loaded():
-                self.query_one("#loading", LoadingLine).end()
-                self.show_models()
+                self.view.loading.end()
+                self.view.show_models()
                 self.panel.update_models(filter(None, (event.target, event.draft)))
                 self.panel.update_fixed(session.models.fixed, session.knobs)
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
-                self.query_one("#loading", LoadingLine).end()
+                self.view.loading.end()
                 self.panel.update_models(())
                 advice = load_advice(without_draft=without_draft, without_servers=without_servers)
                 say = transcript.add_notice if session.models.stopped else transcript.add_error
@@ -246,11 +231,11 @@ class ChatScreen(DirectScreen):
             case Finished(reason=reason, to_drop=to_drop):
                 models = session.models
                 note = stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context)
-                self.replies.finish(with_keys(self.app, note))
+                self._finish(with_keys(self.app, note))
             case Dropped(turns=turns):
                 transcript.add_notice_above(with_keys(self.app, dropped_note(turns)))
             case Failed(message=message, to_drop=to_drop):
-                self.replies.finish()
+                self._finish()
                 transcript.add_error(f"{printable(message)} {with_keys(self.app, failed_advice(to_drop))}".rstrip())
             case Notice(message=message):
                 transcript.add_notice(printable(message))
@@ -259,69 +244,35 @@ class ChatScreen(DirectScreen):
         if isinstance(event, Loaded | Devices | LoadFailed):
             self.controls.show_devices()
         if not isinstance(event, Loading | Devices | Notice):
-            self.show_figures()
+            self.view.show_figures()
         if not isinstance(event, Loading | Devices | Notice | Prompt):
-            self.show_state()
+            self.view.show_state()
 
-    # Figures and state
-
-    def show_figures(self) -> None:
-        """Draw the present figures. Hide a comparison when its reply is gone."""
-        self._figures_stale = False
-        figures = self.session.figures()
-        self.query_one(TitleLine).update_figures(figures)
-        self.query_one(Legend).update_figures(figures)
-        self.query_one(StatusLine).update_figures(figures)
-        self.panel.update_figures(figures)
-        self.replies.hide_old_comparison()
+    def _finish(self, note: str = "") -> None:
+        """The reply has ended, with a note. If it has no text and was in place of others, they are there again, and an edited
+        prompt is edited again."""
+        came_back = self.session.take_back()
+        if came_back is None:
+            self.transcript.finish_reply()
+            if note:
+                self.transcript.add_notice(note)
+            return
+        self.view.say(NO_TEXT)
+        if came_back.prompt:
+            self.messages.edit_again(came_back.at, came_back.prompt)
 
     def _show_once_a_second(self) -> None:
         self._save_unsent()
-        if self._figures_stale:
-            self.show_figures()
+        if self.view.stale:
+            self.view.show_figures()
         if self._monitor is not None:
             self.panel.update_telemetry(self._monitor.telemetry)
-
-    def show_state(self) -> None:
-        """Show above the prompt what waits and what is edited, and update the keys."""
-        session = self.session
-        if session.state == "reading":
-            self._refresh_rate.hurry()
-        self.prompt.cursor_blink = not session.replying  # each blink draws a frame, which takes time from decoding
-        waiting, way = len(session.waiting), ""
-        if waiting:
-            word = "prompt waits" if waiting == 1 else "prompts wait"
-            way = f"{waiting} {word} until the model is free, {{stop}} takes back"
-        elif (editing := session.conversation.editing) is not None:
-            way = f"editing message {editing + 1}: {{send}} sends it anew, {{stop}} leaves it"
-        self.transcript.mark_dropped(session.oldest.dropped, dropped_mark(session.oldest.turns))
-        self.prompt.border_title = Content(with_keys(self.app, way))
-        self.refresh_bindings()
 
     def _save_unsent(self) -> None:
         # Before, it would take the place of the last chat's text, or come into the box as if it were that.
         if self._unsent is not None and self.prompt.unsent != self._unsent:
             self._unsent = self.prompt.unsent
             self.session.stored.save_unsent(self._unsent)
-
-    def show_models(self) -> None:
-        """Show the models' names."""
-        self.query_one(TitleLine).update_models(self.session.name, self.session.models.drafter)
-        if self.has_class("-empty") and self.session.setup.model:
-            self.prompt.focus()  # the list has had the keys
-        self._mark_models()
-
-    def _mark_models(self, update: bool = True) -> None:
-        empty = not self.session.setup.model and self._conversation is None
-        self.update_classes({"-alone": not self.session.models.drafter, "-empty": empty}, update)
-
-    def say(self, sentence: str, severity: Literal["information", "warning", "error"] = "warning") -> None:
-        """Notify a person, with keys in place of the {ids} of actions."""
-        self.notify(with_keys(self.app, sentence), severity=severity, markup=False)
-
-    def complain(self, error: Exception) -> None:
-        """Notify a person of an error."""
-        self.notify(printable(str(error)), severity="error", markup=False)
 
     # Actions
 
@@ -334,12 +285,11 @@ class ChatScreen(DirectScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key is active, and taken from the text area, only while its action is possible."""
-        enabled = ENABLED.get(str(parameters[0])) if action == "run" else None
-        return enabled is None or enabled(self)
+        return action != "run" or self.commands[str(parameters[0])].enabled()
 
     async def action_run(self, identity: str) -> None:
         """Do what the command of this id asks for."""
-        done = RUN[identity](self)
+        done = self.commands[identity].run()
         if isawaitable(done):
             await done
 

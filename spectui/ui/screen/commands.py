@@ -3,91 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from functools import partial
 
 from textual.binding import BindingType
 
 from spectui.chat import commands
+from spectui.chat.commands import COMMANDS, Command
 from spectui.ui.dashboard.panel import MEASURED, PAGES
 from spectui.ui.keys import binding, format_key
 from spectui.ui.prompt.suggestions import Suggestion
-
-if TYPE_CHECKING:
-    from spectui.ui.screen.chat import ChatScreen
-
-
-def _shows(page: str) -> Callable[[ChatScreen], object]:
-    return lambda screen: screen.pages.show_by_key(page)
-
-
-def _can_interrupt(screen: ChatScreen) -> bool:
-    """There is a reply to stop, or selected text that is not the prompt's, which copies its own."""
-    possible = screen.session.replying or bool(screen.get_selected_text())
-    return possible and not (screen.focused is screen.prompt and screen.prompt.selected_text)
-
-
-def _interrupt(screen: ChatScreen) -> None:
-    """Copy the selected text; without any, stop the reply. Textual's own binding of the key for copying is replaced."""
-    if screen.get_selected_text():
-        screen.action_copy_text()
-    else:
-        screen.replies.stop()
-
-
-RUN: Mapping[str, Callable[[ChatScreen], object]] = {
-    "panel": lambda screen: screen.pages.toggle(),
-    "devices": lambda screen: screen.pages.show_devices(),
-    "placement": lambda screen: screen.controls.change_placement(),
-    "drafter": lambda screen: screen.controls.switch("drafter"),
-    "policy": lambda screen: screen.controls.switch("policy"),
-    "page": lambda screen: screen.pages.turn(1),
-    **{f"page.{page}": _shows(page) for page in PAGES if page != MEASURED},
-    "think": lambda screen: screen.controls.switch_thinking(),
-    "profile": lambda screen: screen.controls.next_profile(),
-    "save-profile": lambda screen: screen.controls.save_profile(),
-    "reset": lambda screen: screen.controls.reset(),
-    "stop": lambda screen: screen.replies.stop(),
-    "interrupt": _interrupt,
-    "colours": lambda screen: screen.reading.toggle_tokens(),
-    "rejected": lambda screen: screen.reading.toggle_rejected(),
-    "inspect": lambda screen: screen.reading.toggle_inspection(),
-    "regenerate": lambda screen: screen.replies.regenerate(),
-    "new-chat": lambda screen: screen.conversations.begin_new(),
-    "without-draft": lambda screen: screen.controls.load_without_draft(),
-    "load": lambda screen: screen.controls.load_again(),
-    "models": lambda screen: screen.controls.choose_models(),
-    "best-settings": lambda screen: screen.controls.measure(),
-    "last-chat": lambda screen: screen.conversations.open_offer(),
-    "safe-mode": lambda screen: screen.controls.load_safely(),
-    **dict.fromkeys(("conversations", "open", "rename", "delete"), lambda screen: screen.conversations.list()),
-    "measure-reply": lambda screen: screen.replies.compare(),
-    "export": lambda screen: screen.reading.ask_export(),
-    "edit": lambda screen: screen.messages.edit_last(),
-    **dict.fromkeys(("messages", "back"), lambda screen: screen.messages.list()),
-    "undo": lambda screen: screen.messages.undo(),
-    "continue": lambda screen: screen.replies.continue_last(),
-    "drop": lambda screen: screen.replies.drop_oldest(),
-    "undrop": lambda screen: screen.replies.bring_back(),
-    "system": lambda screen: screen.messages.show_system_prompt(),
-    "thinking": lambda screen: screen.reading.toggle_thinking(),
-    "copy-code": lambda screen: screen.reading.copy_code(),
-    "page-up": lambda screen: screen.reading.scroll(-1),
-    "page-down": lambda screen: screen.reading.scroll(1),
-    "editor": lambda screen: screen.prompt.action_editor(),
-    "help": lambda screen: screen.app.run_action("help"),
-    "quit": lambda screen: screen.app.run_action("quit"),
-}
-"""By id."""
-
-ENABLED: Mapping[str, Callable[[ChatScreen], bool]] = {
-    "interrupt": _can_interrupt,
-    "without-draft": lambda screen: screen.session.models.without_draft,
-    "load": lambda screen: screen.session.state == "failed",
-    "last-chat": lambda screen: screen.session.offer is not None,
-    "safe-mode": lambda screen: screen.session.models.crash is not None and bool(screen.session.setup.model),
-}
-"""By id; the others always are."""
-
+from spectui.ui.screen.controls import Controls
+from spectui.ui.screen.conversations import Conversations
+from spectui.ui.screen.messages import Messages
+from spectui.ui.screen.pages import PanelPages
+from spectui.ui.screen.reading import Reading
+from spectui.ui.screen.replies import Replies
+from spectui.ui.screen.view import ChatView
+from spectui.ui.screen.welcome import Choices, Welcome
+from spectui.ui.widgets.slider import Slider
 
 GROUPS = {title: commands.GROUPS[title] for title in ("panel", "chat", "messages", "reading")}
 """By the title in the help."""
@@ -95,8 +28,124 @@ GROUPS = {title: commands.GROUPS[title] for title in ("panel", "chat", "messages
 BINDINGS: list[BindingType] = [binding(each) for group in GROUPS.values() for each in group if each.keys]
 
 
-def behind_slash(screen: ChatScreen) -> list[Suggestion]:
-    """The commands that can be chosen now, by their names behind a slash, each with its key."""
-    keys = {each.binding.id: format_key(each.binding.key) for each in screen.active_bindings.values()}
-    possible = [each for each in commands.SLASH.values() if each.id not in ENABLED or ENABLED[each.id](screen)]
-    return [Suggestion(f"/{each.slash}", f"{each.help} {keys.get(each.id, '')}".rstrip(), each.id) for each in possible]
+class ScreenCommands(dict[str, Command]):
+    """The commands that the screen does, by id."""
+
+    def __init__(
+        self,
+        view: ChatView,
+        controls: Controls,
+        pages: PanelPages,
+        replies: Replies,
+        messages: Messages,
+        conversations: Conversations,
+        reading: Reading,
+    ) -> None:
+        self._view = view
+        self._controls = controls
+        self._replies = replies
+        self._messages = messages
+        self._reading = reading
+        session, models, action = view.session, view.session.models, view.screen.run_action
+        does: Mapping[str, Callable[[], object]] = {
+            "panel": pages.toggle,
+            "devices": pages.show_devices,
+            "placement": controls.change_placement,
+            "drafter": partial(controls.switch, "drafter"),
+            "policy": partial(controls.switch, "policy"),
+            "page": partial(pages.turn, 1),
+            **{f"page.{page}": partial(pages.show_by_key, page) for page in PAGES if page != MEASURED},
+            "think": controls.switch_thinking,
+            "profile": controls.next_profile,
+            "save-profile": controls.save_profile,
+            "reset": controls.reset,
+            "stop": self._stop,
+            "interrupt": self._interrupt,
+            "colours": reading.toggle_tokens,
+            "rejected": reading.toggle_rejected,
+            "inspect": reading.toggle_inspection,
+            "regenerate": replies.regenerate,
+            "new-chat": conversations.begin_new,
+            "without-draft": controls.load_without_draft,
+            "load": controls.load_again,
+            "models": controls.choose_models,
+            "best-settings": controls.measure,
+            "last-chat": conversations.open_offer,
+            "safe-mode": controls.load_safely,
+            **dict.fromkeys(("conversations", "open", "rename", "delete"), conversations.list),
+            "measure-reply": replies.compare,
+            "export": reading.ask_export,
+            "edit": messages.edit_last,
+            **dict.fromkeys(("messages", "back"), messages.list),
+            "undo": messages.undo,
+            "continue": replies.continue_last,
+            "drop": replies.drop_oldest,
+            "undrop": replies.bring_back,
+            "system": messages.show_system_prompt,
+            "thinking": reading.toggle_thinking,
+            "copy-code": reading.copy_code,
+            "page-up": partial(reading.scroll, -1),
+            "page-down": partial(reading.scroll, 1),
+            "editor": view.prompt.action_editor,
+            "help": partial(action, "app.help"),
+            "quit": partial(action, "app.quit"),
+        }
+        possible: Mapping[str, Callable[[], bool]] = {
+            "interrupt": self._can_interrupt,
+            "without-draft": lambda: models.without_draft,
+            "load": lambda: session.state == "failed",
+            "last-chat": lambda: session.offer is not None,
+            "safe-mode": lambda: models.crash is not None and bool(session.setup.model),
+        }
+        for identity, run in does.items():
+            command = COMMANDS[identity]
+            self[identity] = command._replace(run=run, enabled=possible.get(identity, command.enabled))
+
+    def behind_slash(self) -> list[Suggestion]:
+        """The commands that can be chosen now, by their names behind a slash, each with its key."""
+        active = self._view.screen.active_bindings.values()
+        keys = {each.binding.id: format_key(each.binding.key) for each in active}
+        possible = [each for each in self.values() if each.slash and each.enabled()]
+        return [
+            Suggestion(f"/{each.slash}", f"{each.help} {keys.get(each.id, '')}".rstrip(), each.id) for each in possible
+        ]
+
+    def _can_interrupt(self) -> bool:
+        """There is a reply to stop, or selected text that is not the prompt's, which copies its own."""
+        screen, prompt = self._view.screen, self._view.prompt
+        possible = self._view.session.replying or bool(screen.get_selected_text())
+        return possible and not (screen.focused is prompt and prompt.selected_text)
+
+    def _interrupt(self) -> None:
+        """Copy the selected text; without any, stop the reply. Textual's own binding of the key for copying is replaced."""
+        if self._view.screen.get_selected_text():
+            self._view.screen.action_copy_text()
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
+        """Do the first of these that there is something for: close the suggestions, forget a number typed at a slider or
+        picked devices, leave an edit, take waiting prompts back into the text area, stop the reply or the loading, remove the
+        token cursor, close the overlay. No text is lost by it."""
+        view, screen, session = self._view, self._view.screen, self._view.session
+        if view.prompt.decline() or any(each.stop() for each in screen.query(Welcome)):
+            return
+        slider = screen.focused if isinstance(screen.focused, Slider) else None
+        if slider is not None and slider.forget():
+            return
+        if view.panel.devices.has_focus and self._controls.leave_picked():
+            return
+        editing = session.conversation.editing is not None and slider is None
+        if editing and not session.waiting and session.state != "loading":
+            self._messages.leave_edit()
+            return
+        if session.waiting:
+            self._replies.return_waiting()
+        elif session.replying or session.state == "loading":
+            session.stop()
+            view.show_state()
+        elif view.transcript.inspected is not None:
+            self._reading.end_inspection()
+        else:
+            screen.remove_class("-overlay")
+        (screen.query_one(Choices) if screen.has_class("-empty") else view.prompt).focus()

@@ -6,52 +6,58 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from spectui.chat.device_choice import Role, pick
-from spectui.chat.models import LoadedModels
 from spectui.chat.sentences import saved_profile, thinking_switched
+from spectui.engine.loading.plan import PlanInWords
 from spectui.errors import SpectuiError
+from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup, spec_of, title
+from spectui.profiles.file import ProfileFile
 from spectui.ui.dashboard.panel import NO_PROFILE, turned
+from spectui.ui.screen.view import ChatView
 from spectui.ui.widgets.choice_row import next_choice
-from spectui.ui.widgets.loading import LoadingLine
 
 if TYPE_CHECKING:
     from spectui.measure.live.process import View
-    from spectui.ui.screen.chat import ChatScreen
 
 
 class Controls:
     """Passes changes on the panel to the session."""
 
-    def __init__(self, screen: ChatScreen) -> None:
-        self._screen = screen
+    def __init__(
+        self, view: ChatView, profiles: ProfileFile | None, catalogue: ModelCatalogue | None, plan: PlanInWords | None
+    ) -> None:
+        """`catalogue` has the models to choose from, `plan` says what they would take on the devices."""
+        self._view = view
+        self._session = view.session
+        self._models = view.session.models
+        self._panel = view.panel
+        self._profiles = profiles
+        self.catalogue = catalogue or ModelCatalogue()
+        self._plan_of = plan
         self._measured: View | None = None  # what was found the last time
         self._profile_knobs: Knobs | None = None  # as the shown profile has set them
         self._picked: Setup | None = None  # with the devices that a person has picked, until it is loaded
 
     @property
-    def _models(self) -> LoadedModels:
-        return self._screen.session.models
-
-    @property
     def knobs(self) -> Knobs:
         """The knobs as a person has them."""
-        return self._screen.session.knobs
+        return self._session.knobs
 
     @knobs.setter
     def knobs(self, knobs: Knobs) -> None:
-        self._screen.session.knobs = knobs
+        self._session.knobs = knobs
         self._show_knobs()
 
     def _show_knobs(self) -> None:
-        self._screen.panel.show_knobs(self.knobs)
+        self._panel.show_knobs(self.knobs)
         if self.knobs != self._profile_knobs:
-            self._screen.panel.profile.value = NO_PROFILE
+            self._panel.profile.value = NO_PROFILE
 
     def turn(self, key: str, value: float | str) -> None:
         """Set one knob, which acts from the next round on."""
         if (fixed := self._models.fixed.get(key)) is not None:
             self._show_knobs()  # the control may show another value already
-            self._screen.say(fixed.sentence)
+            self._view.say(fixed.sentence)
             return
         knobs = turned(self.knobs, key, value)
         if knobs != self.knobs:
@@ -61,19 +67,19 @@ class Controls:
         """Turn to the next choice, and say so where the panel is hidden."""
         value = next_choice(spec_of(Knobs, key).choices, getattr(self.knobs, key))
         self.turn(key, value)
-        if not self._screen.panel.display and getattr(self.knobs, key) == value:
-            self._screen.notify(f"{title(key)}: {value}", timeout=2, markup=False)
+        if not self._panel.display and getattr(self.knobs, key) == value:
+            self._view.tell(f"{title(key)}: {value}")
 
     def switch_thinking(self) -> None:
         """Have the model think before its next replies, or not."""
         target = self._models.target
         try:
-            on = self._screen.session.user_knobs.switch_thinking(target.thinks if target is not None else None)
+            on = self._session.user_knobs.switch_thinking(target.thinks if target is not None else None)
         except SpectuiError as error:
-            self._screen.complain(error)
+            self._view.complain(error)
             return
         self._show_knobs()
-        self._screen.notify(thinking_switched(on), timeout=2, markup=False)
+        self._view.tell(thinking_switched(on))
 
     def reset(self) -> None:
         """Turn every knob back to its default."""
@@ -84,20 +90,20 @@ class Controls:
     def profile_names(self) -> list[str]:
         """The profiles of the configuration; none, with a notice, if it cannot be read."""
         try:
-            return self._screen.profiles.names() if self._screen.profiles is not None else []
+            return self._profiles.names() if self._profiles is not None else []
         except SpectuiError as error:
-            self._screen.complain(error)
+            self._view.complain(error)
             return []
 
     def use_profile(self, name: str) -> bool:
         """Turn the knobs that a profile sets. Returns False, with a notice, if that fails."""
-        if self._screen.profiles is None or name == NO_PROFILE:
+        if self._profiles is None or name == NO_PROFILE:
             return False
         try:
-            self._screen.session.user_knobs.use_profile(self._screen.profiles, name)
+            self._session.user_knobs.use_profile(self._profiles, name)
         except SpectuiError as error:
-            self._screen.panel.profile.value = NO_PROFILE  # the choice may show the profile already
-            self._screen.complain(error)
+            self._panel.profile.value = NO_PROFILE  # the choice may show the profile already
+            self._view.complain(error)
             return False
         self._show_knobs()
         self._show_profile(name)
@@ -107,35 +113,35 @@ class Controls:
         """Turn the knobs to the next profile."""
         names = self.profile_names()
         if not names:
-            self._screen.say("There is no profile yet: {save-profile} saves the knobs as one.", severity="information")
+            self._view.say("There is no profile yet: {save-profile} saves the knobs as one.", severity="information")
             return
-        now = self._screen.panel.profile.value
+        now = self._panel.profile.value
         name = next_choice(names, now) if now in names else names[0]
         if self.use_profile(name):
-            self._screen.notify(f"profile: {name}", timeout=2, markup=False)
+            self._view.tell(f"profile: {name}")
 
     def save_profile(self) -> None:
         """Ask for a name and save the knobs under it."""
         from spectui.ui.dialogs.profile_name import SaveScreen
 
-        if self._screen.profiles is not None:
-            now = self._screen.panel.profile.value
+        if self._profiles is not None:
+            now = self._panel.profile.value
             ask = SaveScreen("" if now == NO_PROFILE else now, self.profile_names())
-            self._screen.app.push_screen(ask, self._save_profile)
+            self._view.ask(ask, self._save_profile)
 
     def _save_profile(self, name: str | None) -> None:
-        if not name or self._screen.profiles is None:
+        if not name or self._profiles is None:
             return
         try:
-            self._screen.profiles.save(name, self.knobs)
+            self._profiles.save(name, self.knobs)
         except SpectuiError as error:
-            self._screen.complain(error)
+            self._view.complain(error)
         else:
             self._show_profile(name)
-            self._screen.notify(saved_profile(name), markup=False)
+            self._view.screen.notify(saved_profile(name), markup=False)
 
     def _show_profile(self, name: str) -> None:
-        self._screen.panel.profile.show_choices([NO_PROFILE, *self.profile_names()], name)
+        self._panel.profile.show_choices([NO_PROFILE, *self.profile_names()], name)
         self._profile_knobs = self.knobs
 
     # Devices and models
@@ -146,25 +152,24 @@ class Controls:
 
     def _show_loading(self, loads: bool) -> None:
         """Show whether other models are being loaded."""
-        loading, session = self._screen.query_one("#loading", LoadingLine), self._screen.session
-        self._picked = None
+        view, self._picked = self._view, None
         if loads:
-            loading.begin("the draft" if session.setup.draft else "")
+            view.loading.begin("the draft" if self._session.setup.draft else "")
             self._show_knobs()
-            self._screen.show_models()
+            view.show_models()
         else:
-            loading.end()
-            self._screen.show_figures()
+            view.loading.end()
+            view.show_figures()
         self.show_devices()
-        self._screen.show_state()
+        view.show_state()
 
     def show_devices(self) -> None:
         """Show the devices, and where the models are or were picked to be."""
-        models, panel = self._models, self._screen.panel
+        models, panel = self._models, self._panel
         panel.update_devices(models.devices, models.setup)
         if self._picked is not None:
             panel.devices.update_devices(models.devices, self._picked, picked=True)
-            self._screen.run_worker(self._plan(self._picked), group="plan", exclusive=True)
+            self._view.run(self._plan(self._picked), "plan")
 
     def pick_device(self, role: Role, device: str) -> None:
         """Pick this device for one of the models, or take it away. `change_placement` loads what was picked."""
@@ -175,10 +180,10 @@ class Controls:
 
     async def _plan(self, picked: Setup) -> None:
         """Show below the devices what the models would take on those that are picked."""
-        if self._screen.plan is not None:
-            plan = await asyncio.to_thread(self._screen.plan, picked, self._models.memory)
+        if self._plan_of is not None:
+            plan = await asyncio.to_thread(self._plan_of, picked, self._models.memory)
             if picked == self._picked:
-                self._screen.panel.devices.show_plan(plan)
+                self._panel.devices.show_plan(plan)
 
     def leave_picked(self) -> bool:
         """Forget the devices that were picked and not loaded. False if there are none."""
@@ -195,10 +200,8 @@ class Controls:
             if setup is not None:
                 self.use_models(setup)
 
-        screen = ModelsScreen(
-            self._screen.catalogue, self._screen.session.setup, self._screen.plan, self._models.memory
-        )
-        self._screen.app.push_screen(screen, chosen)
+        screen = ModelsScreen(self.catalogue, self._session.setup, self._plan_of, self._models.memory)
+        self._view.ask(screen, chosen)
 
     def change_placement(self) -> None:
         """Show the numbers behind the devices, with those that were picked, and load the models anew with what is entered."""
@@ -209,29 +212,26 @@ class Controls:
                 self._show_loading(True)
 
         if self._models.setup.model is None:
-            self._screen.say(self._screen.session.busy_reason)
+            self._view.say(self._session.busy_reason)
             return
-        screen = PlacementScreen(self._models.setup, self._screen.plan, self._models.memory, self._picked)
-        self._screen.app.push_screen(screen, chosen)
+        self._view.ask(PlacementScreen(self._models.setup, self._plan_of, self._models.memory, self._picked), chosen)
 
     def measure(self) -> None:
         """Find the best settings for the loaded pair. Its models are freed during a measurement."""
         from spectui.ui.measuring.screen import MeasureScreen
 
-        session = self._screen.session
-        if (fixed := session.models.fixed.get("draft_max")) is not None:
-            self._screen.say(f"Only models of this machine are measured here. {fixed.sentence}")
-        elif self._screen.replies.is_free():
-            page = MeasureScreen(
-                session.models, lambda: self.knobs, self._use_knobs, self._screen.profiles, self._measured
-            )
+        models = self._models
+        if (fixed := models.fixed.get("draft_max")) is not None:
+            self._view.say(f"Only models of this machine are measured here. {fixed.sentence}")
+        elif not self._view.refuses(self._session.busy_reason):
+            page = MeasureScreen(models, lambda: self.knobs, self._use_knobs, self._profiles, self._measured)
 
             def back(_: None) -> None:
                 self._measured = page.measurement.view
-                if session.state == "measuring":
+                if self._session.state == "measuring":
                     self.load_again()
 
-            self._screen.app.push_screen(page, back)
+            self._view.ask(page, back)
 
     def _use_knobs(self, knobs: Knobs) -> None:
         self.knobs = knobs

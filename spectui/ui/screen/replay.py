@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.content import Content
 
 from spectui.chat.recorded import Compare, Continue, Send, recorded_step, take_over
 from spectui.chat.session import ChatSession
@@ -20,7 +19,6 @@ from spectui.traces.player import TracePlayer
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.screen.commands import GROUPS
 from spectui.ui.screen.controls import Controls
-from spectui.ui.screen.replies import Replies
 
 NO_MODEL = "This is a replay: no model is loaded, so nothing can be asked or turned. spectui chat begins a chat."
 
@@ -38,10 +36,29 @@ REPLAY: list[BindingType] = [
 ]
 
 
+class _FixedControls(Controls):
+    """The controls of a replay: knobs and models stay as recorded."""
+
+    def turn(self, key: str, value: float | str) -> None:
+        if getattr(self.knobs, key) != value:
+            self._panel.show_knobs(self.knobs)  # the control may show another value already
+            self._view.say(NO_MODEL)
+
+    def use_models(self, setup: Setup) -> None:
+        self._view.say(NO_MODEL)
+
+    def change_placement(self) -> None:
+        self._view.say(NO_MODEL)
+
+    def pick_device(self, role: Any, device: str) -> None:
+        self._view.say(NO_MODEL)
+
+
 class ReplayScreen(ChatScreen):
     """Plays a trace. The text area takes no text, so that plain keys can steer."""
 
     AUTO_FOCUS = "#transcript"
+    CONTROLS = _FixedControls
     BINDINGS: ClassVar[list[BindingType]] = REPLAY
     BINDING_GROUPS: ClassVar[Mapping[str, Any]] = {**GROUPS, "replay": REPLAY}
 
@@ -49,8 +66,9 @@ class ReplayScreen(ChatScreen):
         super().__init__(session, **parts)
         self.player = player
         self._file = file
-        self.controls = _FixedControls(self)
-        self.replies = _RecordedReplies(self)
+        self.view.way = self._way
+        for identity in _NEED_A_MODEL:
+            self.commands[identity] = self.commands[identity]._replace(enabled=lambda: False)
         self._played_until = monotonic()
         self._shown_knobs: Knobs | None = None
         self._sent: Asked | None = None  # the last prompt
@@ -60,11 +78,7 @@ class ReplayScreen(ChatScreen):
         super().on_mount()
         self.prompt.disabled = True
         self.prompt.placeholder = "Space pauses, + and - change the speed, . plays one round"
-        self.show_state()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The bindings without the commands that need a model."""
-        return False if action == "run" and parameters[0] in _NEED_A_MODEL else super().check_action(action, parameters)
+        self.view.show_state()
 
     def _tick(self) -> None:
         now = monotonic()
@@ -80,7 +94,7 @@ class ReplayScreen(ChatScreen):
             self._shown_knobs = self.session.knobs
             self.panel.show_knobs(self.session.knobs)
         if was_over != self.player.ended:
-            self.show_state()
+            self.view.show_state()
 
     def _ask(self, asked: Asked) -> None:
         """Do what was recorded. What the conversation had before a prompt, and is not here, is shown first."""
@@ -98,31 +112,29 @@ class ReplayScreen(ChatScreen):
         take_over(self.session, step)
         self.replies.send_waiting()
 
-    def show_state(self) -> None:
-        """Show above the text area that this is a replay, and its speed."""
-        super().show_state()
+    def _way(self) -> str:
+        """That this is a replay, and its speed."""
         speed = f"{self.player.speed:g}x"
         state = "ended" if self.player.ended else f"paused, {speed}" if self.player.paused else speed
-        self.prompt.border_title = Content(f"replay of {one_line(self._file.name)}: {state}")
-        self.prompt.cursor_blink = False
+        return f"replay of {one_line(self._file.name)}: {state}"
 
     # Keys
 
     def action_pause(self) -> None:
         """Pause, or play on."""
         self.player.paused = not self.player.paused
-        self.show_state()
+        self.view.show_state()
 
     def action_faster(self, factor: float) -> None:
         """Change the speed."""
         self.player.faster(factor)
-        self.show_state()
+        self.view.show_state()
 
     def action_step(self) -> None:
         """Pause, and play one round."""
         self.player.paused = True
         self.player.step()
-        self.show_state()
+        self.view.show_state()
 
     def take_text(self, event: events.Key | events.Paste) -> bool:
         """The keys are the replay's."""
@@ -132,37 +144,9 @@ class ReplayScreen(ChatScreen):
         """A typed key shows why no model can answer."""
         if event.is_printable and event.key not in self.active_bindings:
             event.stop()
-            self.say(NO_MODEL)
+            self.view.say(NO_MODEL)
 
     def on_paste(self, event: events.Paste) -> None:
         """The same for a paste."""
         event.stop()
-        self.say(NO_MODEL)
-
-
-class _FixedControls(Controls):
-    """The controls of a replay: knobs and models stay as recorded."""
-
-    def turn(self, key: str, value: float | str) -> None:
-        knobs = self._screen.session.knobs
-        if getattr(knobs, key) != value:
-            self._screen.panel.show_knobs(knobs)
-            self._screen.say(NO_MODEL)
-
-    def use_models(self, setup: Setup) -> None:
-        self._screen.say(NO_MODEL)
-
-    def change_placement(self) -> None:
-        self._screen.say(NO_MODEL)
-
-    def pick_device(self, role: Any, device: str) -> None:
-        self._screen.say(NO_MODEL)
-
-
-class _RecordedReplies(Replies):
-    def submit(self, text: str) -> None:
-        self._screen.say(NO_MODEL)
-
-    def stop(self) -> None:
-        super().stop()
-        self._screen.show_state()
+        self.view.say(NO_MODEL)

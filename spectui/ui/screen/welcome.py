@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
@@ -21,9 +21,8 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.ui.figures import MUTED
 from spectui.ui.keys import with_keys
-
-if TYPE_CHECKING:
-    from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.screen.controls import Controls
+from spectui.ui.screen.view import ChatView
 
 _DRAFT = "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
 
@@ -99,8 +98,10 @@ class Welcome(Vertical):
     }
     """
 
-    def __init__(self, fetch: Fetch | None = None, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, view: ChatView, controls: Controls, fetch: Fetch | None) -> None:
+        super().__init__(id="welcome")
+        self._view = view
+        self._controls = controls
         self._download = fetch
         self._pair = PAIRS[-1]
         self._stopped: bool | None = None  # None: nothing is being fetched
@@ -121,7 +122,7 @@ class Welcome(Vertical):
 
     def on_show(self) -> None:
         """Take the keys, unless a prompt was begun, and look for files."""
-        if not self._chat.prompt.text:
+        if not self._view.prompt.text:
             self.query_one(Choices).focus()
         self.run_worker(self._look())
 
@@ -133,17 +134,13 @@ class Welcome(Vertical):
     async def _look(self) -> None:
         """Say how many files there are, and which pair fits; propose the quickest way that there is."""
         worker, choices = get_current_worker(), self.query_one(Choices)
-        number = await asyncio.to_thread(self._chat.catalogue.count, lambda: worker.is_cancelled)
+        number = await asyncio.to_thread(self._controls.catalogue.count, lambda: worker.is_cancelled)
         self._hint(FILES, f"{count(number)} on this machine" if number else "none where other programs keep theirs")
         if not number and choices.highlighted == FILES:
             choices.highlighted = FETCH if choices.get_option_at_index(DEMO).disabled else DEMO
         self._pair = await asyncio.to_thread(_fitting)
         if self._stopped is None:
             self._hint(FETCH, self._pair.words)
-
-    @property
-    def _chat(self) -> ChatScreen:
-        return cast("ChatScreen", self.screen)
 
     @on(OptionList.OptionSelected)
     def _choose(self, event: OptionList.OptionSelected) -> None:
@@ -153,11 +150,11 @@ class Welcome(Vertical):
     def take(self, way: int | None = None) -> None:
         """Go this way, or the highlighted one."""
         way = self.query_one(Choices).highlighted if way is None else way
-        setup = self._chat.session.setup
+        setup = self._view.session.setup
         if way == FILES:
-            self._chat.controls.choose_models()
+            self._controls.choose_models()
         elif way == DEMO and (pair := demo.pair(replace(setup, draft=None))) is not None:
-            self._chat.controls.use_models(pair)
+            self._controls.use_models(pair)
         elif way == FETCH and self._stopped is None and self._download is not None:
             self._stopped = False
             self.run_worker(self._fetch(self._download, self._pair))
@@ -180,10 +177,10 @@ class Welcome(Vertical):
         try:
             model, draft = await asyncio.to_thread(download, pair.target, pair.draft, progress)
         except SpectuiError as error:
-            self._chat.complain(error)
+            self._view.complain(error)
         else:
             if not self._stopped:
-                self._chat.controls.use_models(replace(self._chat.session.setup, model=model, draft=draft))
+                self._controls.use_models(replace(self._view.session.setup, model=model, draft=draft))
         finally:
             self._stopped = None
             if self.is_attached:

@@ -46,7 +46,7 @@ async def plainly(pilot: Pilot[None], engine: FakeEngine, texts: list[str]) -> N
         engine.emit_round(plain=text, seconds=0.1)
     engine.finish()
     await wait_until(pilot, lambda: not engine.events)
-    pilot.app.screen.show_figures()
+    pilot.app.screen.view.show_figures()
     await pilot.pause()
 
 

@@ -58,7 +58,7 @@ async def test_what_is_drawn_change_by_change_is_the_window(make_app: Make, engi
             app.screen.pages.show(page)
             write_reply(engine)
             await wait_until(pilot, lambda: not engine.events)
-            app.screen.show_figures()
+            app.screen.view.show_figures()
             await painted.compare(pilot)
         for keys in (("alt+1", "f3"), ("f4", "left"), ("escape", "ctrl+p"), ("a", "escape"), ("x", "f1"), ("f1", "f6")):
             await pilot.press(*keys)
@@ -76,7 +76,7 @@ async def rendered_for_a_token(pilot: Pilot[None], engine: FakeEngine, patch: py
     await ask(pilot, "Write add.")
     write_reply(engine)
     await wait_until(pilot, lambda: not engine.events)
-    screen.show_figures()
+    screen.view.show_figures()
     await pilot.pause()
     patch.setattr(screen, "_figures_due", float("inf"))
     rendered: list[int] = []

@@ -1,0 +1,133 @@
+"""What the chat screen's parts share: its widgets, what they show of the session, and ways to tell and ask a person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal
+
+from textual.app import App
+from textual.content import Content
+from textual.screen import Screen, ScreenResultType
+
+from spectui.chat.sentences import dropped_mark
+from spectui.chat.session import ChatSession
+from spectui.text import printable
+from spectui.ui.dashboard.panel import SidePanel
+from spectui.ui.dashboard.status import StatusLine
+from spectui.ui.keys import with_keys
+from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.prompt.suggestions import Suggestions
+from spectui.ui.textual_patches.refresh_rate import RefreshRate
+from spectui.ui.transcript.inspectable import InspectableTranscript
+from spectui.ui.transcript.inspector import Inspector
+from spectui.ui.transcript.legend import Legend
+from spectui.ui.widgets.loading import LoadingLine
+from spectui.ui.widgets.title_line import TitleLine
+
+
+class ChatView:
+    """The widgets of the chat screen, which it composes."""
+
+    rate: RefreshRate
+    """How often news is taken; the screen sets it when it is mounted."""
+
+    def __init__(self, screen: Screen[None], session: ChatSession, *, resumes: bool) -> None:
+        """`resumes`: a conversation is shown although no model may be chosen."""
+        self.screen = screen
+        self.session = session
+        self._resumes = resumes
+        self.title = TitleLine(id="title")
+        self.transcript = InspectableTranscript(id="transcript")
+        self.loading = LoadingLine(id="loading")
+        self.opening = LoadingLine(id="opening")
+        self.inspector = Inspector(id="inspector")
+        self.legend = Legend(id="legend")
+        self.status = StatusLine(id="status")
+        self.suggestions = Suggestions(id="suggestions")
+        self.prompt = PromptInput(self.suggestions, id="prompt")
+        self.panel = SidePanel(session.knobs, session.setup, id="panel")
+        self.way: Callable[[], str] = self._way
+        """What stands above the prompt: what waits and what is edited, and what can be done about it."""
+        self.stale = False
+        """The figures do not show the latest events yet."""
+        self._mark_models(update=False)  # after the widgets are styled, the whole window would be styled again
+
+    @property
+    def app(self) -> App[Any]:
+        """The window's app."""
+        return self.screen.app
+
+    # What is shown
+
+    def show_figures(self) -> None:
+        """Draw the present figures. Hide a comparison when its reply is gone."""
+        self.stale = False
+        figures = self.session.figures()
+        for each in (self.title, self.legend, self.status, self.panel):
+            each.update_figures(figures)
+        if self.panel.compare.comparison is not None and self.session.comparison is None:
+            self.panel.clear()
+
+    def show_state(self) -> None:
+        """Show `way` above the prompt, and update the keys."""
+        session = self.session
+        if session.state == "reading":
+            self.rate.hurry()
+        # Each blink draws a frame, which takes time from decoding.
+        self.prompt.cursor_blink = not (session.replying or self.prompt.disabled)
+        self.transcript.mark_dropped(session.oldest.dropped, dropped_mark(session.oldest.turns))
+        self.prompt.border_title = Content(self.way())
+        self.screen.refresh_bindings()
+
+    def _way(self) -> str:
+        session, waiting = self.session, len(self.session.waiting)
+        if waiting:
+            word = "prompt waits" if waiting == 1 else "prompts wait"
+            return with_keys(self.app, f"{waiting} {word} until the model is free, {{stop}} takes back")
+        if (editing := session.conversation.editing) is not None:
+            return with_keys(self.app, f"editing message {editing + 1}: {{send}} sends it anew, {{stop}} leaves it")
+        return ""
+
+    def show(self) -> None:
+        """Draw the present figures, and the state."""
+        self.show_figures()
+        self.show_state()
+
+    def show_models(self) -> None:
+        """Show the models' names."""
+        self.title.update_models(self.session.name, self.session.models.drafter)
+        if self.screen.has_class("-empty") and self.session.setup.model:
+            self.prompt.focus()  # the list has had the keys
+        self._mark_models()
+
+    def _mark_models(self, update: bool = True) -> None:
+        empty = not self.session.setup.model and not self._resumes
+        self.screen.update_classes({"-alone": not self.session.models.drafter, "-empty": empty}, update)
+
+    # What is told and asked
+
+    def say(self, sentence: str, severity: Literal["information", "warning", "error"] = "warning") -> None:
+        """Notify a person, with keys in place of the {ids} of actions."""
+        self.screen.notify(with_keys(self.app, sentence), severity=severity, markup=False)
+
+    def refuses(self, reason: str) -> bool:
+        """Say why something cannot be done, unless the reason is "". Returns whether it cannot."""
+        if reason:
+            self.say(reason)
+        return bool(reason)
+
+    def tell(self, news: str) -> None:
+        """Notify a person for a moment."""
+        self.screen.notify(news, timeout=2, markup=False)
+
+    def complain(self, error: Exception) -> None:
+        """Notify a person of an error."""
+        self.screen.notify(printable(str(error)), severity="error", markup=False)
+
+    def ask(self, dialog: Screen[ScreenResultType], then: Callable[[ScreenResultType | None], None]) -> None:
+        """Open a dialog, and pass on what a person chooses there."""
+        self.app.push_screen(dialog, then)
+
+    def run(self, work: Coroutine[Any, Any, object], group: str) -> None:
+        """Run this beside the window, in place of what is still running of the same group."""
+        self.screen.run_worker(work, exclusive=True, group=group)
