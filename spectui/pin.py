@@ -24,3 +24,11 @@ ONE_HEAD = (
 """The architectures whose own head (multi-token prediction) can draft..."""
 SEVERAL_HEADS = "hy_v3 mimo2 step35"
 """... and those whose heads can, however many they have. It would end the process over others."""
+
+LAYER_ROWS = (
+    "bailingmoe3 deepseek4 gemma4 gpt-oss hunyuan-dense hunyuan_vl lfm2 lfm2moe llama llama-embed mimo2 minimax-01 minimax-m2 "
+    "muse-glimmer nanbeige nemotron_h nemotron_h_moe qwen3 qwen35 qwen35moe qwen3moe qwen3next"
+)
+"""The architectures that give the rows that go into each of their layers, which EAGLE-3 reads..."""
+LAST_ROWS = "bailingmoe3 deepseek4 gemma4 gpt-oss mimo2 nemotron_h nemotron_h_moe qwen35 qwen35moe qwen3next"
+"""... and those of them that give what comes out of the last. Another would end the process."""

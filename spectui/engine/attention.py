@@ -107,7 +107,7 @@ class Attention:
 
     def _key_of(self, kind: str) -> tuple[Any, ...]:
         assert self._target is not None
-        return (*keys.context_key(self._setup, kind), models.drafts_with_heads(self._setup, self._target))
+        return (*keys.context_key(self._setup, kind), models.rows_for_heads(self._setup, self._target))
 
     def _exchange_terms(self, costs: CostModel) -> CostModel:
         """Take the context terms of the other kind, and keep those of this one."""

@@ -256,8 +256,8 @@ class Pair:
         if self.context.hidden is None or self.draft_context is not None:
             return
         model = self.draft or self.target
-        self.draft_context = models.heads_context(self._setup, model, self.context, self._interrupt)
-        self.drafter = ModelDrafter(self.draft_context, self.target.n_vocab, source="mtp")
+        heads = models.heads_context(self._setup, model, self.context, self._interrupt)
+        self.draft_context, self.drafter = heads, ModelDrafter(heads, self.target.n_vocab, source=heads.source)
         if self.strategy is not None:
             self.strategy.model = self.drafter
 
@@ -270,6 +270,8 @@ class Pair:
     def _load_draft(self, setup: Setup) -> None:
         assert self.target is not None and self.context is not None
         try:
+            if heads_in(setup.draft or "")[1] and (problem := models.heads_problem(setup.draft or "", self.target)):
+                raise DraftError(problem)
             self.draft = self.draft or self._draft_or_copy(setup)
             self._make_heads()  # if it is a file of heads
             if self.draft_context is not None:

@@ -102,6 +102,7 @@ class Session:
     def _load(self, setup: Setup) -> Setup:
         """Load the pair, with the heads in a file beside the target if it names no draft. Returns what is loaded."""
         from spectui.engine.loading.models import with_heads_beside
+        from spectui.gguf_files.check import kind_of_heads
 
         assert self.pair is not None
         beside = with_heads_beside(setup)
@@ -115,7 +116,8 @@ class Session:
             return setup
         if beside != setup:
             self._say_once(
-                f"{Path(beside.draft or '').name}, which lies beside the target, drafts: it has its heads (MTP)."
+                f"{Path(beside.draft or '').name}, which lies beside the target, drafts: it has its heads "
+                f"({kind_of_heads(beside.draft or '')})."
             )
         return beside
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
+from array import array
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache, reduce
 from pathlib import Path
 
 from spectui.errors import SpectuiError
-from spectui.gguf_files.judgement import are_heads, judge, read_file, usable_heads
+from spectui.gguf_files.judgement import EAGLE3, LAYERS_READ, are_heads, judge, read_file, usable_heads
 from spectui.gguf_files.metadata import Damaged, Matrices, Metadata, Tensors, Value
 from spectui.gguf_files.parts import Part, part_of
 from spectui.gguf_files.vocabulary import PADDING
@@ -38,7 +40,7 @@ def check_file(path: str, role: str, *, textless: bool = False) -> Path:
             raise ModelFileError(f"The {role} model {name} is a directory: name the .gguf file in it.")
         if not stat.S_ISREG(file.stat().st_mode):  # to open a pipe would block
             raise ModelFileError(f"The {role} model {name} is not a file: name one that ends in .gguf.")
-        problem = judge(file, _metadata, textless=textless, heads=role == "draft").problem
+        problem = judge(file, _metadata, textless=textless, heads=role == "draft").problem or _wrong_ids(file)
     except FileNotFoundError:
         raise ModelFileError(f"There is no {role} model {name}: check the path.") from None
     except (OSError, ValueError) as error:
@@ -47,6 +49,32 @@ def check_file(path: str, role: str, *, textless: bool = False) -> Path:
     if problem:
         raise ModelFileError(f"The {role} model {name} {problem}.")
     return file
+
+
+def layers_read(path: str) -> tuple[int, ...]:
+    """The target's layers whose rows a head (EAGLE-3) in this file reads; () of another file."""
+    with suppress(Damaged, OSError):
+        return tuple(map(int, _metadata(Path(path).expanduser()).by_layer.get(LAYERS_READ, ())))
+    return ()
+
+
+def kind_of_heads(path: str) -> str:
+    """What people call the heads in this file."""
+    return "EAGLE-3" if layers_read(path) else "MTP"
+
+
+def _wrong_ids(file: Path) -> str:
+    """What is wrong with the ids of the tokens that a head (EAGLE-3) foresees, which llama.cpp asserts; "" if nothing is."""
+    found = _metadata(file)
+    ids = found.tensors.apart.get("d2t")
+    if found.architecture != EAGLE3 or ids is None:
+        return ""
+    numbers = array("q", _bytes(file, ids.start, 8 * ids.shape[0]))
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    if all(0 <= number < found.n_tokens for number in numbers):
+        return ""
+    return f"foresees tokens that its vocabulary of {found.n_tokens} does not have: choose another file of this model"
 
 
 def same_vocabulary(target: str, draft: str) -> Metadata | None:
@@ -95,7 +123,10 @@ def tied_bytes(path: str) -> int:
     Of a split model each part has some of the tensors, the first perhaps none.
     """
     try:
-        return reduce(Tensors.with_those_of, (_metadata(each).tensors for each in _files_of(path))).tied
+        found = [_metadata(each) for each in _files_of(path)]
+        if found[0].architecture == EAGLE3:  # it uses the target's
+            return 0
+        return reduce(Tensors.with_those_of, (each.tensors for each in found)).tied
     except (Damaged, OSError):
         return 0
 

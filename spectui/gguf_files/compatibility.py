@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from spectui.gguf_files.check import heads_in
 from spectui.gguf_files.header import GgufHeader, read_header
+from spectui.gguf_files.judgement import EAGLE3
 from spectui.gguf_files.vocabulary import digest_difference
+from spectui.pin import LAYER_ROWS
 
 
 class Match(NamedTuple):
@@ -40,7 +43,14 @@ def match(target: GgufHeader, draft: GgufHeader) -> Match:
 
 
 def _match_heads(target: GgufHeader, heads: GgufHeader) -> Match:
-    """Heads are of their target's architecture; another size of that has another width."""
+    """Heads are of their target's architecture; another size of that has another width. A head (EAGLE-3) has one of its own."""
+    if heads.architecture == EAGLE3:
+        if target.architecture not in LAYER_ROWS.split():
+            return Match("never", f"drafts for no {target.architecture}, which does not give it its layers' rows")
+        ours, theirs = target.vocabulary, heads.vocabulary
+        if ours is None or theirs is None or target.width != heads.width or digest_difference(ours, theirs):
+            return Match("never", "is the head of another model")
+        return Match("same", "a head for such a target (EAGLE-3)")
     if (target.architecture, target.width) == (heads.architecture, heads.width):
         return Match("same", "heads for such a target (MTP)")
     return Match("never", "are the heads of another model")
@@ -75,7 +85,7 @@ def smaller_drafts(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHe
 def heads_beside(target: str) -> str | None:
     """The path of the target's heads in a file beside it; None without such a file, or if the target has its own.
 
-    Only files whose names say "mtp" are read: a directory may have hundreds of models.
+    Only files whose names say "mtp" or "eagle3" are read: a directory may have hundreds of models.
     """
     file = Path(target).expanduser()
     headers: list[GgufHeader] = []
@@ -91,12 +101,13 @@ def heads_beside(target: str) -> str | None:
 
 def lies_beside(target: Path, heads: Path) -> bool:
     """Whether a file of heads is in the target's directory, under a name by which it is found unasked."""
-    return heads.parent == target.parent and "mtp" in heads.name.casefold() and heads.name != target.name
+    named = re.search("mtp|eagle-?3", heads.name, re.IGNORECASE) is not None
+    return heads.parent == target.parent and named and heads.name != target.name
 
 
 def drafting_heads(target: str, draft: str | None) -> str | None:
-    """The file whose heads (MTP) draft for the target: the one that is named as its draft; without a draft its own, or those
-    beside it. None if none do."""
+    """The file whose heads (MTP, EAGLE-3) draft for the target: the one that is named as its draft; without a draft its own, or
+    those beside it. None if none do."""
     if draft is not None:
         return draft if heads_in(draft)[1] else None
     return target if heads_in(target)[0] else heads_beside(target)

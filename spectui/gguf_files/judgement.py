@@ -16,13 +16,22 @@ from spectui.gguf_files.vocabulary import WITHOUT_TEXT, kind_of
 from spectui.pin import MOST_EXPERTS, MOST_LAYERS, ONE_HEAD, SEVERAL_HEADS
 from spectui.text import safe
 
+EAGLE3 = "eagle3"
+"""The architecture of a head that reads the rows of three of its target's layers, in a file of its own..."""
+LAYERS_READ = f"{EAGLE3}.target_layers"
+"""... and the key that says of which."""
+
 _ROPE_SCALINGS = (b"none", b"linear", b"yarn", b"longrope")
+_I64 = 27  # ggml_type (ggml.h)
 _RANK = 4  # LLAMA_POOLING_TYPE_RANK; those above 0 are of models that make one vector of a text
 
 _SAME_NAMES = "give the parts the names that they were downloaded with, or download them again"
 _JOINED = f"is several parts of a split model joined to one file: {_SAME_NAMES}"
 _HEADS = (
     "is the draft heads (MTP) of one target, no model of its own: load that target, and give this file as its draft"
+)
+_EAGLE3 = (
+    "is the draft head (EAGLE-3) of one target, no model of its own: load that target, and give this file as its draft"
 )
 _OTHER_HEADS = (
     "is draft heads (MTP) with which this llama.cpp cannot draft: use a small model of the target's family as the draft"
@@ -36,7 +45,7 @@ _SOUND = "makes sounds instead of text: choose a chat model"
 _DIFFUSION = "writes by diffusion, not one token after the other: choose another chat model"
 
 _PURPOSES: Mapping[str, str] = {
-    **dict.fromkeys(("eagle", "eagle2", "eagle3"), _HEAD.format("EAGLE")),
+    **dict.fromkeys(("eagle", "eagle2"), _HEAD.format("EAGLE")),
     **dict.fromkeys(("dflash", "dspark"), _HEAD.format("DFlash")),
     **dict.fromkeys(("mtp", "gemma4-assistant"), _HEAD.format("MTP")),
     "medusa": _HEAD.format("Medusa"),
@@ -164,7 +173,7 @@ def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool, heads
         return "has no weights, only a vocabulary: choose the model itself"
     if are_heads(values, tensors) and not (heads and usable_heads(values, tensors)):
         if usable_heads(values, tensors):
-            return _HEADS
+            return _EAGLE3 if architecture == EAGLE3 else _HEADS
         named = _number(values, f"{architecture}.nextn_predict_layers")
         return _OTHER_HEADS if named == tensors.heads else _MISSING_HEADS.format(named, tensors.heads)
     if pooling == _RANK:
@@ -179,6 +188,8 @@ def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool, heads
 def are_heads(values: Mapping[str, Value], tensors: Tensors) -> bool:
     """Whether a file with these keys is a target's own heads, apart from that."""
     architecture = metadata.architecture_of(values)
+    if architecture == EAGLE3:
+        return tensors.number > 0
     predicted = _number(values, f"{architecture}.nextn_predict_layers")
     alone = not tensors.first_layer or predicted >= _number(values, f"{architecture}.block_count") > 0
     return predicted > 0 and tensors.number > 0 and alone
@@ -190,6 +201,8 @@ def usable_heads(values: Mapping[str, Value], tensors: Tensors) -> int:
     It asserts that an architecture has a graph for them, how many there are, and that each has its tensors.
     """
     architecture = metadata.architecture_of(values)
+    if architecture == EAGLE3:
+        return 1
     named = _number(values, f"{architecture}.nextn_predict_layers")
     known = architecture in SEVERAL_HEADS.split() or (named == 1 and architecture in ONE_HEAD.split())
     return named if known and named == tensors.heads else 0
@@ -217,7 +230,24 @@ def _unfit(file: Metadata) -> str:
         found = f"claims an epsilon of {odd[0]}"
     elif isinstance(scaling, bytes) and scaling not in _ROPE_SCALINGS:
         found = f"scales its positions in a way that this llama.cpp does not know ({_shown(scaling)})"
+    elif prefix == EAGLE3:
+        found = _unfit_eagle3(file)
     return safe(f"{found}: choose another file of this model") if found else ""
+
+
+def _unfit_eagle3(file: Metadata) -> str:
+    """The same of a head (EAGLE-3)."""
+    apart = file.tensors.apart
+    tokens, output, ids = (apart.get(name) for name in ("token_embd.weight", "output.weight", "d2t"))
+    if (layers := _number(file.values, f"{EAGLE3}.block_count")) != 1:
+        return f"claims to have {layers} layers, where such a head has one"
+    if (read := len(file.by_layer.get(LAYERS_READ, ()))) != 3:
+        return f"reads {read} layers of its target, where such a head reads three"
+    if tokens is not None and tokens.shape[1:] != (file.n_tokens,):
+        return f"does not have an embedding of each of its {file.n_tokens} tokens"
+    if ids is not None and (ids.kind != _I64 or output is None or ids.shape != output.shape[-1:]):
+        return "says of other tokens which they are than it foresees"
+    return ""
 
 
 def text_of(values: Mapping[str, Value], name: str) -> str:

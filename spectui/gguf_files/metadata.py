@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
 from spectui.gguf_files.vocabulary import digests_of, padding_of
-from spectui.pin import LONGEST_TENSOR_NAME, MOST_DIMENSIONS
+from spectui.pin import LONGEST_TENSOR_NAME, MOST_DIMENSIONS, MOST_LAYERS
 
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
@@ -97,6 +98,11 @@ class Numbers(NamedTuple):
     form: str
     content: bytes
 
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return len(self.content) // struct.calcsize(self.form)
+
 
 class Matrices(NamedTuple):
     """A tensor that passes multiply by: `number` matrices of `rows` rows of `k` weights of this ggml_type, `bytes` in all."""
@@ -108,12 +114,20 @@ class Matrices(NamedTuple):
     bytes: int
 
 
+class Tensor(NamedTuple):
+    """A tensor's ggml_type, its dimensions, and the byte of the file that it begins at."""
+
+    kind: int
+    shape: tuple[int, ...]
+    start: int
+
+
 class Tensors(NamedTuple):
     """A file's tensors: how many, and the byte of the file behind the last of their numbers, or behind the keys without any.
 
     `first_layer`: whether one is of the model's first layer. `embedding`: bytes of the token embedding. `output`: whether there
     is an output matrix. `matrices`: those that passes multiply by. `heads`: the model's own (multi-token prediction) that are
-    whole.
+    whole. `apart`: those of no layer, by name.
     """
 
     number: int = 0
@@ -123,6 +137,7 @@ class Tensors(NamedTuple):
     output: bool = False
     matrices: tuple[Matrices, ...] = ()
     heads: int = 0
+    apart: Mapping[str, Tensor] = MappingProxyType({})
 
     @property
     def tied(self) -> int:
@@ -139,6 +154,7 @@ class Tensors(NamedTuple):
             self.output or part.output,
             self.matrices + part.matrices,
             self.heads + part.heads,
+            {**self.apart, **part.apart},
         )
 
 
@@ -146,7 +162,8 @@ class Metadata(NamedTuple):
     """A file's keys and tensors, as far as they matter before llama.cpp loads it.
 
     `start` and `end`: the bytes of the file that hold the texts of its `n_tokens` tokens. `digests` and `padding`: as in
-    `VocabularyDigest`. `twice`: the first token that occurs twice, b"" if none does.
+    `VocabularyDigest`. `twice`: the first token that occurs twice, b"" if none does. `by_layer`: the keys of no
+    more numbers than a model can have layers.
     """
 
     values: Mapping[str, Value]
@@ -157,6 +174,7 @@ class Metadata(NamedTuple):
     digests: str = ""
     padding: int = 0
     twice: bytes = b""
+    by_layer: Mapping[str, tuple[float, ...]] = MappingProxyType({})
 
     @property
     def architecture(self) -> str:
@@ -175,11 +193,14 @@ def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int
     `size` is the whole file's in bytes, `tensors` and `keys` are the counts in the fixed header.
     """
     values: dict[str, Value] = {}
+    by_layer: dict[str, tuple[float, ...]] = {}
     n_tokens = start = end = padding = 0
     digests, twice = "", list[bytes]()
     for name, value in entries(read, keys):
         if isinstance(value, Numbers):
             padding = padding_of(value) if name == "tokenizer.ggml.token_type" else padding
+            if value.number <= MOST_LAYERS:
+                by_layer[name] = struct.unpack(f"<{value.number}{value.form}", value.content)
         elif not isinstance(value, Strings):
             values[name] = value[:_KEPT] if isinstance(value, bytes) else value
         elif name == "tokenizer.ggml.tokens":
@@ -187,7 +208,7 @@ def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int
             digests = digests_of(_noting_duplicates(value, twice), value.count)
             end = file.tell()
     found = _read_tensors(file, read, tensors, size, values)
-    return Metadata(values, found, n_tokens, start, end, digests, padding, next(iter(twice), b""))
+    return Metadata(values, found, n_tokens, start, end, digests, padding, next(iter(twice), b""), by_layer)
 
 
 def architecture_of(values: Mapping[str, Value]) -> str:
@@ -200,6 +221,7 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
     """The file's tensors. Raise Damaged if one has too many dimensions or numbers, or begins behind the file's end."""
     embedding, end, has_output, first_layer = 0, 0, False, False
     heads = dict.fromkeys(_OF_A_HEAD, 0)
+    apart: dict[str, Tensor] = {}
     matrices: dict[bytes, Matrices] = {}
     for _ in range(count):
         name = _string(read, LONGEST_TENSOR_NAME)
@@ -216,6 +238,8 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
         end = max(end, offset + bytes)
         has_output |= name == b"output.weight"
         first_layer |= name.startswith(b"blk.0.")
+        if not name.startswith(b"blk."):
+            apart[name.decode("utf-8", "replace")] = Tensor(kind, tuple(shape), offset)
         if (part := name.partition(b".nextn.")[2]) in heads:
             heads[part] += 1
         if name == b"token_embd.weight":
@@ -224,8 +248,10 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
             matrices[name] = Matrices(kind, shape[0], shape[1], math.prod(shape[2:]), bytes)
     if has_output:
         matrices.pop(b"token_embd.weight", None)
-    end += aligned(file.tell(), values) if count else file.tell()
-    return Tensors(count, end, first_layer, embedding, has_output, tuple(matrices.values()), min(heads.values()))
+    base = aligned(file.tell(), values) if count else file.tell()
+    placed = {name: each._replace(start=base + each.start) for name, each in apart.items()}
+    found = tuple(matrices.values())
+    return Tensors(count, base + end, first_layer, embedding, has_output, found, min(heads.values()), placed)
 
 
 def aligned(at: int, values: Mapping[str, Value]) -> int:

@@ -40,9 +40,6 @@ STATES = 4
 """Recurrent states that are kept beside the last one, where llama.cpp can, so that rejected tokens are dropped without a
 second pass. Each takes as much memory as the last: 150 MB for a 27B of Qwen3.5. Longer drafts need a checkpoint."""
 
-_OF_HEADS = 1
-"""LLAMA_CONTEXT_TYPE_MTP (llama.h)."""
-
 _PARTIAL_ONLY = 1
 """LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: save only the recurrent part of a hybrid context (llama.h)."""
 
@@ -70,7 +67,7 @@ class Context:
         swa_full: bool = False,
         equal_rows: bool = False,
         keeps: int = 0,
-        hidden: bool = False,
+        hidden: Sequence[int] | None = None,
         heads_of: Context | None = None,
     ) -> None:
         """Room for `n_ctx` tokens (0: what the model was trained with), and for the logits of `rows` rows.
@@ -79,8 +76,9 @@ class Context:
         drafts before it: on a CPU, have attention round a single row as it rounds several rows (see `reference_path`), and
         keep the cells of a sliding window in order (see `ring`).
         llama.cpp ends the process when more rows are asked for. `keeps`: have the device keep so many of the likeliest tokens
-        of each row at first (see `submit`); 0: never. `hidden`: keep hidden rows for the model's heads. `heads_of`: it
-        is a context of these heads, beside that target (see `heads.context`). Raises SpectuiError if llama.cpp refuses it.
+        of each row at first (see `submit`); 0: never. `hidden`: keep hidden rows for heads, of these layers (see
+        `heads.rows`). `heads_of`: it is a context of heads, beside that target (see `heads.context`). Raises
+        SpectuiError if llama.cpp refuses it.
         """
         self.handle: Any = None  # llama_context *
         self.model = model
@@ -119,7 +117,7 @@ class Context:
         params.flash_attn_type = _FLASH[plugin.flash_attention(flash_attn, model.role, model.kernels)]
         params.type_k, params.type_v = context_memory.GGML_TYPES[type_k], context_memory.GGML_TYPES[type_v]
         if heads_of is not None:
-            params.ctx_type, params.ctx_other = _OF_HEADS, heads_of.handle
+            params.ctx_type, params.ctx_other = model.context_type, heads_of.handle
         params.abort_callback = _ABORT
         params.abort_callback_data = interrupt.address
         clear_errors()
@@ -155,8 +153,8 @@ class Context:
         self._size = max(self.chunk, rows)
         self._batch = llama.llama_batch_init(self._size, 0, 1)
         self._fields = _Fields(self._batch, self._size)
-        self.hidden = HiddenRows(self.handle, model.width) if hidden else None
-        """For the model's heads."""
+        self.hidden = HiddenRows(self.handle, model.width, hidden) if hidden is not None else None
+        """For heads."""
         self.on_hidden: Callable[[], None] | None = None
         """Called when there are more of them."""
         if self._sampler is not None and not self._sampler.supported:

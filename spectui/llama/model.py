@@ -11,6 +11,7 @@ from typing import Any
 
 from spectui.errors import SpectuiError
 from spectui.gguf_files.check import ModelFileError, check_file, heads_in, tied_bytes
+from spectui.gguf_files.judgement import EAGLE3
 from spectui.gguf_files.metadata import Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.llama.cpu import plugin
@@ -25,6 +26,7 @@ MOST_BYTES = 1 << 20
 """Most bytes of one token."""
 
 _CONTROL = 1 << 3  # llama_token_attr (llama.h)
+_OF_HEADS = 1  # LLAMA_CONTEXT_TYPE_MTP (llama.h)
 _INTEGER, _STRING = 0, 3  # llama_model_kv_override_type (llama.h)
 _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
 
@@ -124,7 +126,8 @@ class Model:
         self._tokenizer = Tokenizer(self.vocab)
         self.n_vocab: int = llama.llama_vocab_n_tokens(self.vocab)
         causal = self.metadata(f"{self.metadata('general.architecture')}.attention.causal")
-        if causal == "false" or not llama.llama_model_has_decoder(self._model) or self.has_encoder:
+        encodes = self.has_encoder and not self.eagle3  # what it encodes is the target's rows
+        if causal == "false" or not llama.llama_model_has_decoder(self._model) or encodes:
             self.close()
             raise ModelFileError(
                 f"The {role} model {self.path!r} writes no text (it is an embedding or encoder model): choose a chat model."
@@ -141,6 +144,16 @@ class Model:
     def width(self) -> int:
         """Numbers of a hidden row."""
         return int(llama.llama_model_n_embd_out(self.handle))
+
+    @property
+    def eagle3(self) -> bool:
+        """Is it a head (EAGLE-3)?"""
+        return self.metadata("general.architecture") == EAGLE3
+
+    @property
+    def context_type(self) -> int:
+        """llama_context_type (llama.h) of a context in which it drafts as heads."""
+        return 0 if self.eagle3 else _OF_HEADS
 
     @property
     def description(self) -> str:

@@ -65,17 +65,17 @@ class Exported(NamedTuple):
         return [*self.notes, *(f"spectui: {line}" for line in self.lacking)]
 
 
-def exported(settings: Configuration, name: str, heads: bool = False) -> Exported:
+def exported(settings: Configuration, name: str, heads: str = "") -> Exported:
     """The effective settings of a profile as llama-server can be told them. Raises UsageError if they name no model.
 
-    `heads`: its target drafts with heads of its own, in its file or in the draft's.
+    `heads`: llama-server's name of the heads that draft for its target, which are in its file or in the draft's.
     """
     if settings.setup.model is None:
         raise UsageError(
             f"Profile {name!r} names no model, which llama-server needs: give one with -m, or in the file."
         )
     drafters = _drafters(settings.knobs, settings.setup, heads)
-    flags = FLAGS | (SPECULATION_FLAGS | DRAFT_FLAGS if {"draft-simple", "draft-mtp"} & set(drafters) else {})
+    flags = FLAGS | (SPECULATION_FLAGS | DRAFT_FLAGS if any(each.startswith("draft-") for each in drafters) else {})
     if drafters == (LOOKUP,):
         flags |= {"draft_max": LOOKUP_LENGTH}
     arguments: list[tuple[str, ...]] = []
@@ -97,13 +97,14 @@ def exported(settings: Configuration, name: str, heads: bool = False) -> Exporte
     return Exported(tuple(arguments), tuple(lacking), tuple(_notes(settings, drafters)))
 
 
-def _drafters(knobs: Knobs, setup: Setup, heads: bool) -> tuple[str, ...]:
+def _drafters(knobs: Knobs, setup: Setup, heads: str) -> tuple[str, ...]:
     """What drafts, by llama-server's names. It asks a lookup before the draft model, whatever their order."""
     if knobs.draft_max == 0:
         return ()
     lookup = (LOOKUP,) if knobs.drafter in ("auto", "suffix") else ()
     if heads:
-        return (*lookup, *(("draft-mtp",) if knobs.drafter in ("auto", "model", "mtp") else ()))
+        named = knobs.drafter in ("auto", "model") or heads == f"draft-{knobs.drafter}"
+        return (*lookup, *((heads,) if named else ()))
     model = ("draft-simple",) if setup.draft and knobs.drafter in ("auto", "model") else ()
     return (*lookup, *model)
 

@@ -64,6 +64,9 @@ _LOOKUP_LENGTHS = {
 }  # fmt: skip
 """Flags that bound what a lookup of llama-server drafts, and which one it is."""
 
+_DRAFTING = {"draft-simple": "model", "draft-mtp": "mtp", "draft-eagle3": "model"}
+"""What drafts by a model or by heads, as llama-server calls it, and the drafter that it is."""
+
 _SECRET = re.compile(r"api-key|hf-token|-hft$|TOKEN|SECRET|PASSWORD|_KEY$")
 _PRINTED = tuple("\u2013\u2014\u2212\u201c\u201d\u201e\u2018\u2019")
 """Dashes and quotes as programs that write letters make them of plain ones."""
@@ -170,7 +173,7 @@ def flag_of_variable(name: str) -> str | None:
 
 def _take_types(settings: dict[str, Any], types: Sequence[str], left_out: list[LeftOut]) -> None:
     """Choose the drafter that is nearest to llama-server's `--spec-type`, which may be a list, and `--spec-default`."""
-    kinds = {"draft-simple": "model", "draft-mtp": "mtp", "none": "off"}
+    kinds = {**_DRAFTING, "none": "off"}
     found = {each: kinds.get(each) or ("suffix" if each.startswith("ngram-") else "") for each in types}
     left_out += [LeftOut(NO_DRAFTER, shown(each)) for each, kind in found.items() if not kind]
     drafters = {kind for kind in found.values() if kind} - ({"off"} if len(found) > 1 else set())
@@ -181,7 +184,7 @@ def _take_types(settings: dict[str, Any], types: Sequence[str], left_out: list[L
         left_out.append(
             LeftOut("", "spectui drafts with the draft; newer versions of llama-server would not, without --spec-type.")
         )
-    elif draft and not {"draft-simple", "draft-mtp"} & set(types) and any(each.startswith("draft-") for each in types):
+    elif draft and not set(_DRAFTING) & set(types) and any(each.startswith("draft-") for each in types):
         left_out.append(
             LeftOut("", f"draft {settings.pop('draft')} is left out: it is made for what spectui does not have.")
         )
@@ -193,7 +196,7 @@ def _take_lengths(
     """The length of what a lookup drafts, which llama-server has apart from that of a draft model's drafts."""
     for flag, value in lengths.items():
         used = _LOOKUP_LENGTHS[flag] in types
-        drafts = "draft_max" in settings and "draft-simple" in types
+        drafts = "draft_max" in settings and not set(_DRAFTING).isdisjoint(types)
         if used and not drafts:
             settings.pop("draft_max", None)  # it bounds no lookup
             _put(settings, "draft_max", value, flag, left_out)

@@ -131,6 +131,12 @@ def test_the_heads_of_a_target_are_fetched_with_it(
     assert setup.model == str(hub.directory / fetched[0])
 
 
+def test_so_is_a_head_that_reads_its_layers(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
+    hub.files = ("eagle3-big-Q4_K_M.gguf", *FILES)
+    run(monkeypatch, "-hf", "user/big-GGUF")
+    assert hub.fetched == ["big-Q4_K_M.gguf", "eagle3-big-Q4_K_M.gguf"]
+
+
 @pytest.mark.parametrize(
     ("quant", "files", "chosen"),
     [

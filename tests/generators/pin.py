@@ -30,20 +30,50 @@ def in_source(directory: Path) -> dict[str, int | str]:
         assert match is not None, f"{file} defines no {macro}"
         found[name] = int(match[1]) + more
     one, several = _with_heads(directory / "src")
-    return {**found, "ONE_HEAD": " ".join(one), "SEVERAL_HEADS": " ".join(several)}
+    layers, last = _with_rows(directory / "src")
+    lists = {"ONE_HEAD": one, "SEVERAL_HEADS": several, "LAYER_ROWS": layers, "LAST_ROWS": last}
+    return {**found, **{name: " ".join(each) for name, each in lists.items()}}
 
 
 def _with_heads(source: Path) -> tuple[list[str], list[str]]:
     """The architectures whose own heads can draft: those with a graph that asserts that there is one, and those with others."""
-    names = dict(re.findall(r"{ (LLM_ARCH_\w+), *\"([\w-]+)\"", (source / "llama-arch.cpp").read_text()))
-    classes = re.findall(r"case (LLM_ARCH_\w+):\s+return new (\w+)\(", (source / "llama-model.cpp").read_text())
     one, several = [], []
     for file in (source / "models").glob("*.cpp"):
         text = file.read_text()
         graph = re.search(r"(\w+)::build_arch_graph[^}]*GRAPH_TYPE_DECODER_MTP\) {\s+return", text)
-        found = [names[architecture] for architecture, name in classes if graph is not None and name == graph[1]]
+        found = _named(source, {graph[1]}) if graph is not None else []
         (one if "n_layer_nextn == 1" in text else several).extend(found)
     return sorted(one), sorted(several)
+
+
+def _with_rows(source: Path) -> tuple[list[str], list[str]]:
+    """The architectures that give the rows that go into each layer, and those of them that give what comes out of the last.
+
+    A row that is wider than the model ends the process: that of Qwen 4's wide residual.
+    """
+    layers, last = set(), set()
+    for file in (source / "models").glob("*.cpp"):
+        text = file.read_text()
+        if re.search(r"t_layer_inp\[il\] = (inpL|cur|build_hc_mean\(inpL\));", text):
+            found = set(re.findall(r"^(\w+)::graph", text, re.MULTILINE))
+            layers |= found
+            last |= found if "res->t_h_nextn = " in text else set()
+    derived = r"struct (\w+) :[^{]*{(?:(?!\n};).)*?using graph = (\w+)::graph"
+    same = re.findall(derived, (source / "models/models.h").read_text(), re.DOTALL)
+    return _named(source, _with_those(layers, same)), _named(source, _with_those(last, same))
+
+
+def _with_those(classes: set[str], same: list[tuple[str, str]]) -> set[str]:
+    """The classes, and those that use the graph of one of them."""
+    return classes | {name for name, other in same if other in classes}
+
+
+def _named(source: Path, classes: set[str]) -> list[str]:
+    """The architectures that have one of these classes."""
+    names = dict(re.findall(r"{ (LLM_ARCH_\w+), *\"([\w-]+)\"", (source / "llama-arch.cpp").read_text()))
+    cases = re.findall(r"((?:case LLM_ARCH_\w+:\s+)+)return new (\w+)\(", (source / "llama-model.cpp").read_text())
+    found = [re.findall(r"LLM_ARCH_\w+", labels) for labels, name in cases if name in classes]
+    return sorted(names[each] for labels in found for each in labels)
 
 
 def installed() -> dict[str, str]:
@@ -65,7 +95,8 @@ def main() -> None:
     text = file.read_text()
     for name, value in {**installed(), **in_source(Path(sys.argv[1]))}.items():
         written = f'"{value}"' if isinstance(value, str) else str(value)
-        text = re.sub(rf"^{name} = .*$", f"{name} = {written}", text, flags=re.MULTILINE)
+        before = rf"^{name} = (\([^)]*\)|.*)$"  # the formatter divides long lists
+        text = re.sub(before, f"{name} = {written}", text, flags=re.MULTILINE)
     file.write_text(text)
 
 

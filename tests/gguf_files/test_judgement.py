@@ -16,6 +16,7 @@ from spectui.gguf_files.compatibility import drafts_for, heads_beside, match, sm
 from spectui.gguf_files.header import read_header
 from spectui.knobs import Setup
 from tests.llama.ggufs import write_model
+from tests.llama.heads import eagle
 from tests.llama.heads.headed import write_headed
 
 
@@ -32,6 +33,7 @@ def problem(path: Path) -> str:
     if said:
         whole = read_header(write_model(path.with_name("whole.gguf")))
         why = "are the heads of another model" if listed.only_heads else said
+        why = "is the head of another model" if listed.architecture == "eagle3" else why
         assert match(whole, listed) == ("never", why), "it is not offered as a draft"
     return said
 
@@ -110,7 +112,8 @@ CUT = "is damaged or cut short: download it again"
         ({"general.architecture": "clip"}, ["v.blk.0.a"], "is the part of a model that sees"),
         ({"general.architecture": "controlvector"}, ["direction.1"], "is a control vector"),
         ({"general.architecture": "llama", **WORDS}, [], "has no weights, only a vocabulary"),
-        ({"general.architecture": "eagle3", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (EAGLE)"),
+        ({"general.architecture": "eagle3", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is the draft head (EAGLE-3)"),
+        ({"general.architecture": "eagle2", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (EAGLE)"),
         ({"general.architecture": "dflash", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (DFlash)"),
         ({"general.architecture": "gemma4-assistant", **WORDS}, ["blk.0.attn_q.weight"], "is a draft head (MTP)"),
         ({"general.architecture": "qwen35", "qwen35.block_count": 25, "qwen35.nextn_predict_layers": 1, **WORDS},
@@ -234,6 +237,19 @@ def test_heads_are_offered_to_their_target_alone(tmp_path: Path) -> None:
     assert smaller_drafts(target, [small, heads]) == [heads, small]
     assert own.heads == 1 and not own.only_heads
     assert smaller_drafts(own, [small, heads]) == []
+
+
+def test_a_head_that_reads_layers_is_offered_to_targets_that_give_them(tmp_path: Path) -> None:
+    target, small = (read_header(eagle.write_target(tmp_path / f"{layers}.gguf", layers=layers)) for layers in (4, 1))
+    wider = read_header(eagle.write_target(tmp_path / "wider.gguf", width=320))
+    silent = read_header(eagle.write_target(tmp_path / "silent.gguf", architecture="exaone"))
+    head = read_header(eagle.write_eagle(tmp_path / "eagle3-4.gguf"))
+    assert match(target, head) == ("same", "a head for such a target (EAGLE-3)")
+    assert match(wider, head) == ("never", "is the head of another model")
+    assert match(silent, head) == ("never", "drafts for no exaone, which does not give it its layers' rows")
+    assert smaller_drafts(target, [small, head]) == [head, small]
+    assert heads_beside(target.path) == head.path
+    assert heads_beside(silent.path) is None
 
 
 def test_heads_beside_their_target_are_found(tmp_path: Path) -> None:

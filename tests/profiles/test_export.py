@@ -216,8 +216,11 @@ def test_a_command_line_is_what_a_shell_reads(tmp_path: Path) -> None:
 
 def test_heads_of_the_target_are_exported_as_what_llama_server_calls_them(tmp_path: Path) -> None:
     settings = {"model": "/m", "drafter": "mtp", "policy": "fixed", "draft_max": 3}
-    found = dict(exported(loaded(tmp_path / "c", "a", settings), "a", heads=True).arguments)
+    found = dict(exported(loaded(tmp_path / "c", "a", settings), "a", heads="draft-mtp").arguments)
     assert found["--spec-type"] == "draft-mtp"
     assert found["--spec-draft-n-max"] == "3"
-    auto = dict(exported(loaded(tmp_path / "c", "a", {"model": "/m"}), "a", heads=True).arguments)
+    auto = dict(exported(loaded(tmp_path / "c", "a", {"model": "/m"}), "a", heads="draft-mtp").arguments)
     assert auto["--spec-type"] == "ngram-simple,draft-mtp"
+    pair = loaded(tmp_path / "c", "a", {"model": "/m", "draft": "/e"})
+    eagle = dict(exported(pair, "a", heads="draft-eagle3").arguments)
+    assert (eagle["--spec-type"], eagle["--model-draft"]) == ("ngram-simple,draft-eagle3", "/e")

@@ -254,7 +254,8 @@ def test_variables_are_replaced_where_a_shell_does_it(monkeypatch: pytest.Monkey
     ("flags", "drafter", "lacking"),
     [("--spec-type draft-simple", "model", []), ("--spec-type ngram-mod", "suffix", []), ("--spec-type none", "off", []),
      ("--spec-type ngram-cache,draft-simple", "auto", []), ("--spec-default", "suffix", []),
-     ("--spec-type draft-simple --spec-default", "auto", []), ("--spec-type draft-eagle3", None, ["draft-eagle3"]),
+     ("--spec-type draft-simple --spec-default", "auto", []), ("--spec-type draft-eagle3", "model", []),
+     ("--spec-type draft-dflash", None, ["draft-dflash"]),
      ("--spec-type draft-mtp", "mtp", []), ("--spec-type draft-mtp,ngram-mod", "auto", []),
      ("--spec-type draft-simple,draft-dflash,ngram-mod", "auto", ["draft-dflash"]), ("--spec-type=$X", None, ["$X"])],
 )  # fmt: skip
@@ -268,7 +269,8 @@ def test_a_draft_that_llama_server_would_not_use_is_said() -> None:
     found = llama_server.read("llama-server -m /a -md /b").profiles[0]
     assert found.settings["draft"] == "/b" and found.left_out == (LeftOut("", NO_SPEC_TYPE),)
     assert not llama_server.read("llama-server -m /a -md /b --spec-type draft-simple").profiles[0].left_out
-    head = llama_server.read("llama-server -m /a -md /b --spec-type draft-eagle3").profiles[0]
+    assert not llama_server.read("llama-server -m /a -md /b --spec-type draft-eagle3").profiles[0].left_out
+    head = llama_server.read("llama-server -m /a -md /b --spec-type draft-dflash").profiles[0]
     assert head.settings == {"model": "/a"}
     assert head.left_out[1].what == "draft /b is left out: it is made for what spectui does not have."
 

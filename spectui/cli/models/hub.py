@@ -214,12 +214,13 @@ def choose(files: Sequence[str], model: HubModel) -> list[str]:
 
 
 def _heads(files: Sequence[str], model: str) -> list[str]:
-    """The file of heads (MTP) in the model's directory, at best with its quantisation; [] without one."""
+    """The file of heads (MTP, EAGLE-3) in the model's directory, at best with its quantisation; [] without one."""
     quants = {each[1].upper() for each in _QUANT.finditer(Path(model).name)}
     found = [
         file
         for file in files
-        if Path(file).parent == Path(model).parent and re.fullmatch(r"mtp-.*\.gguf", Path(file).name, re.IGNORECASE)
+        if Path(file).parent == Path(model).parent
+        and re.fullmatch(r"(mtp|eagle-?3)-.*\.gguf", Path(file).name, re.IGNORECASE)
     ]
     return sorted(
         found, key=lambda file: (quants.isdisjoint(each[1].upper() for each in _QUANT.finditer(file)), len(file))

@@ -12,7 +12,7 @@ from spectui.engine.loading import placement
 from spectui.engine.loading.overrides import overrides
 from spectui.engine.loading.shares import shares
 from spectui.errors import DraftError
-from spectui.gguf_files.check import ModelFileError, heads_in
+from spectui.gguf_files.check import ModelFileError, heads_in, layers_read
 from spectui.gguf_files.compatibility import heads_beside
 from spectui.gguf_files.metadata import Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
@@ -23,8 +23,10 @@ from spectui.llama.devices.rpc import on_this_machine
 from spectui.llama.drafting import has_own_devices
 from spectui.llama.heads import rows
 from spectui.llama.heads.context import Heads
+from spectui.llama.heads.eagle import Eagle, misfit
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
+from spectui.llama.tokens.vocabulary import check_vocabularies
 from spectui.pin import LLAMA_CPP_PYTHON
 from spectui.speculation.choice import tokens_to_keep
 
@@ -58,8 +60,6 @@ def draft_model(setup: Setup, path: str, progress: Progress = _always, simulated
 
     Raises SpectuiError.
     """
-    if heads_in(path)[1] and not rows.available():  # as a model of its own it would end the process
-        raise DraftError(f"The heads in {path!r} cannot draft: {FUNCTIONS_MOVED}.")
     if metadata is not None:
         with suppress(ModelFileError):  # some architectures need the texts of the tokens
             return _model(setup, path, "draft", progress, simulated, metadata, kernels)
@@ -116,7 +116,7 @@ def target_context(setup: Setup, model: Model, interrupt: Interrupt, flash_attn:
         swa_full=setup.swa_full == "on",
         equal_rows=True,
         keeps=tokens_to_keep_on(model),
-        hidden=drafts_with_heads(setup, model),
+        hidden=rows_for_heads(setup, model),
     )
 
 
@@ -127,10 +127,22 @@ def with_heads_beside(setup: Setup) -> Setup:
     return replace(setup, draft=heads_beside(setup.model))
 
 
-def drafts_with_heads(setup: Setup, model: Model) -> bool:
-    """Whether the target drafts with heads of its own: those of its file, or a file of heads that is named as the draft."""
-    named = setup.draft is not None
-    return rows.available() and (heads_in(setup.draft or "")[1] if named else model.heads > 0)
+def rows_for_heads(setup: Setup, model: Model) -> tuple[int, ...] | None:
+    """What the target keeps for the heads that draft for it, its own or those in the draft's file: the rows of these layers, ()
+    for what comes out of the last; None if none draft."""
+    if setup.draft is None:
+        return () if rows.available() and model.heads else None
+    if not heads_in(setup.draft)[1] or heads_problem(setup.draft, model):
+        return None
+    return layers_read(setup.draft)
+
+
+def heads_problem(path: str, target: Model) -> str:
+    """Why the heads in this file cannot draft for the target, as a sentence; "" if loading them decides."""
+    layers = layers_read(path)
+    if not rows.available(bool(layers)):  # as a model of its own it would end the process
+        return f"The heads in {path!r} cannot draft: {FUNCTIONS_MOVED}."
+    return misfit(path, target) if layers else ""
 
 
 def heads_context(setup: Setup, model: Model, target: Context, interrupt: Interrupt) -> Heads:
@@ -139,12 +151,14 @@ def heads_context(setup: Setup, model: Model, target: Context, interrupt: Interr
     Raises SpectuiError.
     """
     of = target.model
-    if (of.width, of.n_vocab) != (model.width, model.n_vocab):
+    if model.eagle3 and not model.same_vocabulary:
+        check_vocabularies(of, model)
+    elif not model.eagle3 and (of.width, of.n_vocab) != (model.width, model.n_vocab):
         raise DraftError(
             f"The heads in {model.path!r} are those of another model ({model.width} numbers a token and {model.n_vocab} tokens "
             f"instead of {of.width} and {of.n_vocab}): choose the file that was made for this target."
         )
-    return Heads(
+    return (Eagle if model.eagle3 else Heads)(
         model,
         target,
         interrupt,

@@ -13,8 +13,8 @@ from dataclasses import replace
 from spectui.engine.kernels import choice
 from spectui.engine.loading import draft_copy, models, placement
 from spectui.engine.loading.plan import MemoryPlan, shortage
-from spectui.errors import SpectuiError, UsageError
-from spectui.gguf_files.check import vocabulary_of
+from spectui.errors import DraftError, SpectuiError, UsageError
+from spectui.gguf_files.check import heads_in, vocabulary_of
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.knobs import Setup
 from spectui.llama import selftest
@@ -77,7 +77,9 @@ class Simulation:
     def draft(self, setup: Setup) -> tuple[MemoryUse, ...]:
         """The memory of its draft beside the target of the last call, or of that target's own heads; () without either."""
         path, beside = setup.draft, self._target
-        if beside is not None and not models.drafts_with_heads(setup, beside[0]):
+        if beside is not None and models.rows_for_heads(setup, beside[0]) is None:
+            if path is not None and heads_in(path)[1]:
+                raise DraftError(models.heads_problem(path, beside[0]))
             beside = None
         if path is None:
             if beside is None:

@@ -32,7 +32,10 @@ class Heads(Context):
     token of a draft, the second the second one, and each has cells of its own.
     """
 
-    def __init__(self, model: Model, target: Context, interrupt: Interrupt, **settings: Any) -> None:
+    source = "mtp"
+    """What their tokens are called."""
+
+    def __init__(self, model: Model, target: Context, interrupt: Interrupt, rows: int = 1, **settings: Any) -> None:
         """`model`: the target's, loaded with its heads, or one from a file of heads alone. `target`: keeps its hidden rows.
         `settings`: as `Context` takes them. Raises SpectuiError."""
         assert target.hidden is not None
@@ -41,14 +44,14 @@ class Heads(Context):
         self._read = 0
         # The heads' hidden rows of the last token read and of each drafted one: what the tokens behind these are read with.
         self._own: list[Rows] = []
-        super().__init__(model, interrupt, rows=1, heads_of=target, **settings)
-        if extension.llama_get_ctx_other(self.handle) == target.handle:
+        super().__init__(model, interrupt, rows=rows, heads_of=target, **settings)
+        if not model.eagle3 and extension.llama_get_ctx_other(self.handle) == target.handle:
             super().close()
             raise SpectuiError(
                 f"The heads in {model.path!r} draft in the target's own cells, which spectui cannot yet do."
             )
         self.asynchronous = False  # a drafted token needs the row of the one before
-        self._states = np.zeros((self._size, self._hidden.width), np.float32)
+        self._states = np.zeros((self._size, model.width), np.float32)
         self._batch.embd = self._states.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
         extension.llama_set_embeddings_nextn(self.handle, True, True)
         number = llama.llama_model_n_layer_nextn(model.handle)
@@ -129,14 +132,17 @@ class Heads(Context):
     def _row(self) -> Rows:
         """The heads' hidden row of the token that was evaluated last: float32 [width]."""
         pointer = extension.llama_get_embeddings_nextn_ith(self.handle, -1)
-        row: Rows = np.ctypeslib.as_array(pointer, (self._hidden.width,)).copy()
+        row: Rows = np.ctypeslib.as_array(pointer, (self.model.width,)).copy()
         return row
 
     def _decode(self, tokens: Sequence[int], rows: int) -> None:
-        start = len(self.tokens)
-        for index in range(len(tokens)):
-            self._states[index] = self._hidden_row(start + index - 1)
+        self._fill_states(len(self.tokens) - 1, len(tokens))
         super()._decode(tokens, rows)
+
+    def _fill_states(self, start: int, n: int) -> None:
+        """The rows of n positions from `start` on, with which the tokens behind them are read."""
+        for index in range(n):
+            self._states[index] = self._hidden_row(start + index)
 
     def _hidden_row(self, position: int) -> Rows | float:
         """The hidden row of this position: the target's, else the heads' own. Zeros before the first token, and where the

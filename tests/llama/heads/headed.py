@@ -64,7 +64,7 @@ def write_headed(
     writer.add_array("step35.attention.sliding_window_pattern", [block % 2 == 0 for block in range(layers + heads)])
     writer.add_layer_norm_rms_eps(1e-6)
     writer.add_rope_dimension_count(width // 4)
-    _add_vocabulary(writer)
+    add_vocabulary(writer)
     random = np.random.default_rng(0)
 
     def add(name: str, tensor: NDArray[np.float32]) -> None:
@@ -93,7 +93,7 @@ def write_headed(
             add(f"blk.{block}.nextn.eh_proj", np.concatenate([same, echo * same], axis=1))
             for name in ("enorm", "hnorm"):
                 add(f"blk.{block}.nextn.{name}", np.ones(width))
-    _finish(writer)
+    finish(writer)
     return path
 
 
@@ -142,7 +142,7 @@ def write_hybrid(path: Path, *, heads: int = 1) -> Path:
     writer.add_ssm_state_size(state)
     writer.add_ssm_time_step_rank(values)
     writer.add_ssm_group_count(groups)
-    _add_vocabulary(writer)
+    add_vocabulary(writer)
     random = np.random.default_rng(0)
 
     def add(name: str, *shape: int, scale: float = 0.25) -> None:
@@ -181,11 +181,12 @@ def write_hybrid(path: Path, *, heads: int = 1) -> Path:
             add(f"{name}.nextn.eh_proj.weight", width, 2 * width)
             ones(f"{name}.nextn.enorm.weight", width)
             ones(f"{name}.nextn.hnorm.weight", width)
-    _finish(writer)
+    finish(writer)
     return path
 
 
-def _add_vocabulary(writer: gguf.GGUFWriter) -> None:
+def add_vocabulary(writer: gguf.GGUFWriter) -> None:
+    """The bytes, and a few control tokens."""
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
     writer.add_token_list([*WORDS, *byte_names()])
@@ -196,7 +197,8 @@ def _add_vocabulary(writer: gguf.GGUFWriter) -> None:
     writer.add_add_bos_token(False)
 
 
-def _finish(writer: gguf.GGUFWriter) -> None:
+def finish(writer: gguf.GGUFWriter) -> None:
+    """Write the file."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -23,7 +23,7 @@ class Pair:
     def __init__(self, path: Path, chunk: int = 512) -> None:
         self.model = Model(str(path), heads=True)
         interrupt = Interrupt()
-        self.target = Context(self.model, interrupt, n_ctx=512, rows=17, ubatch=chunk, hidden=True)
+        self.target = Context(self.model, interrupt, n_ctx=512, rows=17, ubatch=chunk, hidden=())
         self.heads = Heads(self.model, self.target, interrupt, n_ctx=512, ubatch=chunk)
 
     def close(self) -> None:
