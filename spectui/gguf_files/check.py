@@ -12,6 +12,7 @@ from functools import lru_cache, reduce
 from pathlib import Path
 
 from spectui.errors import SpectuiError
+from spectui.gguf_files import judgement
 from spectui.gguf_files.judgement import EAGLE3, LAYERS_READ, are_heads, judge, read_file, usable_heads
 from spectui.gguf_files.metadata import Damaged, Matrices, Metadata, Tensors, Value
 from spectui.gguf_files.parts import Part, part_of
@@ -139,6 +140,14 @@ def heads_in(path: str) -> tuple[int, bool]:
         return 0, False
     values, tensors = found[0].values, reduce(Tensors.with_those_of, (each.tensors for each in found))
     return usable_heads(values, tensors), are_heads(values, tensors)
+
+
+def assists(heads: str, target: str) -> bool | None:
+    """Whether these heads can attend to this target's own cells, if they have to; None if they need not."""
+    try:
+        return judgement.assists(*(_metadata(Path(each).expanduser()) for each in (target, heads)))
+    except (Damaged, OSError):
+        return False
 
 
 def values_of(path: str) -> Mapping[str, Value]:

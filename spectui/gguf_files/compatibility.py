@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from spectui.gguf_files.check import heads_in
 from spectui.gguf_files.header import GgufHeader, read_header
-from spectui.gguf_files.judgement import EAGLE3
+from spectui.gguf_files.judgement import EAGLE3, TARGETS
 from spectui.gguf_files.vocabulary import digest_difference
 from spectui.pin import LAYER_ROWS
 
@@ -51,7 +51,8 @@ def _match_heads(target: GgufHeader, heads: GgufHeader) -> Match:
         if ours is None or theirs is None or target.width != heads.width or digest_difference(ours, theirs):
             return Match("never", "is the head of another model")
         return Match("same", "a head for such a target (EAGLE-3)")
-    if (target.architecture, target.width) == (heads.architecture, heads.width):
+    of = TARGETS.get(heads.architecture, heads.architecture)
+    if (target.architecture, target.width) == (of, heads.width):
         return Match("same", "heads for such a target (MTP)")
     return Match("never", "are the heads of another model")
 
@@ -85,7 +86,7 @@ def smaller_drafts(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHe
 def heads_beside(target: str) -> str | None:
     """The path of the target's heads in a file beside it; None without such a file, or if the target has its own.
 
-    Only files whose names say "mtp" or "eagle3" are read: a directory may have hundreds of models.
+    Only files whose names say "mtp", "eagle3" or "assistant" are read: a directory may have hundreds of models.
     """
     file = Path(target).expanduser()
     headers: list[GgufHeader] = []
@@ -101,7 +102,7 @@ def heads_beside(target: str) -> str | None:
 
 def lies_beside(target: Path, heads: Path) -> bool:
     """Whether a file of heads is in the target's directory, under a name by which it is found unasked."""
-    named = re.search("mtp|eagle-?3", heads.name, re.IGNORECASE) is not None
+    named = re.search("mtp|eagle-?3|assistant", heads.name, re.IGNORECASE) is not None
     return heads.parent == target.parent and named and heads.name != target.name
 
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.gguf_files import metadata
-from spectui.gguf_files.judgement import EAGLE3, are_heads, judge, read_file, text_of, usable_heads
+from spectui.gguf_files.judgement import EAGLE3, TARGETS, are_heads, judge, read_file, text_of, usable_heads
 from spectui.gguf_files.parts import model_name
 from spectui.gguf_files.vocabulary import VocabularyDigest, read_vocabulary
 
 LARGEST_HEADER = 1 << 26
 """Bytes. The largest real ones, with a tokenizer of 262,144 tokens, take 15 MB."""
 
-_WIDTHS = {EAGLE3: "target_hidden_size"}
+_WIDTHS = {EAGLE3: "target_hidden_size", **dict.fromkeys(TARGETS, "embedding_length_out")}
 
 _READS_PER_PAUSE = 2000
 _PAUSE_S = 0.0005
@@ -30,7 +30,7 @@ class GgufHeader:
     cannot be loaded, to complete the sentence "The model ..."; "" if it can. `called`: its name in the program that keeps it,
     where its file has another. `recurrent`: its context cannot be truncated, so
     it cannot draft. `heads`: of its own (multi-token prediction). `only_heads`: it is those of a target, and no model. `width`:
-    numbers of a hidden row, of the target's where it is a head for one (EAGLE-3).
+    numbers of a hidden row, of the target's where it is a head for one.
     """
 
     path: str

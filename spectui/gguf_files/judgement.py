@@ -33,6 +33,9 @@ _HEADS = (
 _EAGLE3 = (
     "is the draft head (EAGLE-3) of one target, no model of its own: load that target, and give this file as its draft"
 )
+_ASSISTANT = (
+    "is the assistant (MTP) of a Gemma 4, no model of its own: load that model, and give this file as its draft"
+)
 _OTHER_HEADS = (
     "is draft heads (MTP) with which this llama.cpp cannot draft: use a small model of the target's family as the draft"
 )
@@ -47,7 +50,7 @@ _DIFFUSION = "writes by diffusion, not one token after the other: choose another
 _PURPOSES: Mapping[str, str] = {
     **dict.fromkeys(("eagle", "eagle2"), _HEAD.format("EAGLE")),
     **dict.fromkeys(("dflash", "dspark"), _HEAD.format("DFlash")),
-    **dict.fromkeys(("mtp", "gemma4-assistant"), _HEAD.format("MTP")),
+    "mtp": _HEAD.format("MTP"),
     "medusa": _HEAD.format("Medusa"),
     **dict.fromkeys(("clip", "mmproj"), _SEES),
     "controlvector": "is a control vector, which changes a model: choose the model itself",
@@ -60,6 +63,9 @@ _PURPOSES: Mapping[str, str] = {
     **dict.fromkeys(("dream", "llada", "llada-moe", "rnd1"), _DIFFUSION),
 }  # fmt: skip
 """Architecture (llama.cpp's src/llama-arch.cpp) -> what such a file is, if it is no chat model."""
+
+TARGETS: Mapping[str, str] = {"gemma4-assistant": "gemma4"}
+"""Architecture of a file of heads that are a model of another architecture than their target -> that of the target."""
 
 _TYPES: Mapping[str, str] = {
     "adapter": "is a LoRA adapter, which changes a model: choose the model itself",
@@ -173,9 +179,10 @@ def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool, heads
         return "has no weights, only a vocabulary: choose the model itself"
     if are_heads(values, tensors) and not (heads and usable_heads(values, tensors)):
         if usable_heads(values, tensors):
-            return _EAGLE3 if architecture == EAGLE3 else _HEADS
-        named = _number(values, f"{architecture}.nextn_predict_layers")
-        return _OTHER_HEADS if named == tensors.heads else _MISSING_HEADS.format(named, tensors.heads)
+            return _EAGLE3 if architecture == EAGLE3 else _ASSISTANT if architecture in TARGETS else _HEADS
+        named, there = _number(values, f"{architecture}.nextn_predict_layers"), tensors.heads
+        there = _number(values, f"{architecture}.block_count") if architecture in TARGETS else there
+        return _OTHER_HEADS if named == there else _MISSING_HEADS.format(named, there)
     if pooling == _RANK:
         return _RERANKING
     if pooling > 0 or values.get(f"{architecture}.attention.causal") is False:
@@ -191,6 +198,8 @@ def are_heads(values: Mapping[str, Value], tensors: Tensors) -> bool:
     if architecture == EAGLE3:
         return tensors.number > 0
     predicted = _number(values, f"{architecture}.nextn_predict_layers")
+    if architecture in TARGETS:
+        return True
     alone = not tensors.first_layer or predicted >= _number(values, f"{architecture}.block_count") > 0
     return predicted > 0 and tensors.number > 0 and alone
 
@@ -204,8 +213,48 @@ def usable_heads(values: Mapping[str, Value], tensors: Tensors) -> int:
     if architecture == EAGLE3:
         return 1
     named = _number(values, f"{architecture}.nextn_predict_layers")
+    if architecture in TARGETS:  # all of its layers are one
+        return int(named == _number(values, f"{architecture}.block_count") > 0)
     known = architecture in SEVERAL_HEADS.split() or (named == 1 and architecture in ONE_HEAD.split())
     return named if known and named == tensors.heads else 0
+
+
+def assists(target: Metadata, heads: Metadata) -> bool | None:
+    """Whether heads that attend to their target's last two layers can attend to those of this one; None for other heads.
+
+    llama.cpp does not ask: it would read numbers of others, or end the process.
+    """
+    if heads.architecture not in TARGETS:
+        return None
+    width = _number(heads.values, f"{heads.architecture}.embedding_length_out")
+    if (target.architecture, _number(target.values, f"{target.architecture}.embedding_length")) != (
+        TARGETS[heads.architecture],
+        width,
+    ):
+        return False
+    last = _number(target.values, f"{target.architecture}.block_count")
+    looked_at = [_cells(target, layer) for layer in (last - 2, last - 1)]
+    attend = [_cells(heads, layer) for layer in range(_number(heads.values, f"{heads.architecture}.block_count"))]
+    return (
+        [each and each[0] for each in looked_at] == [True, False]
+        and set(attend) <= set(looked_at)
+        and looked_at[0] in attend
+    )
+
+
+def _cells(file: Metadata, layer: int) -> tuple[Value | None, ...] | None:
+    """What a layer's cells are: whether of a sliding window, how many heads, and the lengths of keys and values."""
+
+    def key(name: str) -> Value | None:
+        return file.values.get(f"{file.architecture}.attention.{name}")
+
+    sliding = file.by_layer.get(f"{file.architecture}.attention.sliding_window_pattern", ())
+    heads = file.by_layer.get(f"{file.architecture}.attention.head_count_kv", ())
+    if not 0 <= layer < len(sliding):
+        return None
+    suffix = "_swa" if sliding[layer] else ""
+    number = heads[layer] if layer < len(heads) else key("head_count_kv")
+    return bool(sliding[layer]), number, key(f"key_length{suffix}"), key(f"value_length{suffix}")
 
 
 def _unfit(file: Metadata) -> str:

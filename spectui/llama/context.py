@@ -84,7 +84,7 @@ class Context:
         self.model = model
         self.n_vocab = model.n_vocab
         self.n_ctx = n_ctx or model.trained_ctx
-        self.rows = rows
+        self.rows, self.flash_attn = rows, flash_attn
         self.tokens: list[int] = []
         self.asynchronous = model.output_on_gpu
         """Does a device compute all of a pass while Python continues?"""
@@ -286,9 +286,9 @@ class Context:
         llama.llama_synchronize(self.handle)
         rpc.synchronise()
 
-    def _decode(self, tokens: Sequence[int], rows: int) -> None:
-        """One llama_decode, with logits for the last `rows` of the tokens. A failed one may leave cells."""
-        n, start = len(tokens), len(self.tokens)
+    def _decode(self, tokens: Sequence[int], rows: int, at: int | None = None) -> None:
+        """One llama_decode at position `at` (None: the next), with logits for the last `rows`. A failed one may leave cells."""
+        n, start = len(tokens), len(self.tokens) if at is None else at
         assert n <= len(self._fields.token) and rows <= self.rows
         fields = self._fields
         self._batch.n_tokens = n

@@ -137,6 +137,12 @@ def test_so_is_a_head_that_reads_its_layers(monkeypatch: pytest.MonkeyPatch, hub
     assert hub.fetched == ["big-Q4_K_M.gguf", "eagle3-big-Q4_K_M.gguf"]
 
 
+def test_an_assistant_is_fetched_with_its_target(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
+    hub.files = ("gemma-4-E2B-it-Q8_0.gguf", "gemma-4-E2B-it-assistant-BF16.gguf")
+    run(monkeypatch, "-hf", "user/big-GGUF")
+    assert hub.fetched == list(hub.files)
+
+
 @pytest.mark.parametrize(
     ("quant", "files", "chosen"),
     [
@@ -145,6 +151,8 @@ def test_so_is_a_head_that_reads_its_layers(monkeypatch: pytest.MonkeyPatch, hub
         ("Q4_K", ("a-Q4_K_M.gguf", "a-Q4_K.gguf"), "a-Q4_K.gguf"),
         ("Q8_0", ("a-Q8_0-imatrix.gguf", "a-Q8_0.gguf"), "a-Q8_0.gguf"),
         ("Q8_0", ("mtp-a-Q8_0.gguf", "a-Q8_0-with-MTP.gguf"), "a-Q8_0-with-MTP.gguf"),
+        ("Q8_0", ("gemma-4-it-assistant-Q8_0.gguf", "gemma-4-it.Q8_0.gguf"), "gemma-4-it.Q8_0.gguf"),
+        ("Q8_0", ("gemma-3-assistant-Q8_0.gguf",), "gemma-3-assistant-Q8_0.gguf"),  # a model of that name
         ("", ("a-EAGLE3-Q4_K_M.gguf", "imatrix_a.gguf", "model-Q6_K.gguf", "mmproj-a-Q4_K_M.gguf"), "model-Q6_K.gguf"),
         ("q4_0", ("Q4_0/model.gguf", "Q8_0/model.gguf"), "Q4_0/model.gguf"),
     ],

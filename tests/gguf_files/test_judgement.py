@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from spectui.engine.demo import default_setup
-from spectui.gguf_files.check import ModelFileError, check_file, heads_in
-from spectui.gguf_files.compatibility import drafts_for, heads_beside, match, smaller_drafts
+from spectui.gguf_files.check import ModelFileError, assists, check_file, heads_in
+from spectui.gguf_files.compatibility import drafting_heads, drafts_for, heads_beside, match, smaller_drafts
 from spectui.gguf_files.header import read_header
 from spectui.knobs import Setup
 from tests.llama.ggufs import write_model
 from tests.llama.heads import eagle
+from tests.llama.heads.assistant import write_assistant, write_target
 from tests.llama.heads.headed import write_headed
 
 
@@ -115,7 +116,12 @@ CUT = "is damaged or cut short: download it again"
         ({"general.architecture": "eagle3", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is the draft head (EAGLE-3)"),
         ({"general.architecture": "eagle2", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (EAGLE)"),
         ({"general.architecture": "dflash", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (DFlash)"),
-        ({"general.architecture": "gemma4-assistant", **WORDS}, ["blk.0.attn_q.weight"], "is a draft head (MTP)"),
+        ({"general.architecture": "mtp", **WORDS}, ["blk.0.attn_q.weight"], "is a draft head (MTP)"),
+        ({"general.architecture": "gemma4-assistant", "gemma4-assistant.nextn_predict_layers": 4,
+          "gemma4-assistant.block_count": 4, **WORDS}, ["blk.0.attn_q.weight"], "is the assistant (MTP) of a Gemma 4"),
+        ({"general.architecture": "gemma4-assistant", "gemma4-assistant.nextn_predict_layers": 1,
+          "gemma4-assistant.block_count": 4, **WORDS}, ["blk.0.a"], "claims to have 1 draft heads (MTP) and has 4"),
+        ({"general.architecture": "gemma4-assistant", **WORDS}, ["blk.0.a"], "is draft heads (MTP) with which this"),
         ({"general.architecture": "qwen35", "qwen35.block_count": 25, "qwen35.nextn_predict_layers": 1, **WORDS},
          ["token_embd.weight", "blk.24.attn_norm.weight", *head(24)], "is the draft heads (MTP)"),
         ({"general.architecture": "step35", "step35.block_count": 1, "step35.nextn_predict_layers": 1, **WORDS},
@@ -250,6 +256,44 @@ def test_a_head_that_reads_layers_is_offered_to_targets_that_give_them(tmp_path:
     assert smaller_drafts(target, [small, head]) == [head, small]
     assert heads_beside(target.path) == head.path
     assert heads_beside(silent.path) is None
+
+
+def test_an_assistant_is_offered_to_its_target_alone(tmp_path: Path) -> None:
+    target = read_header(write_target(tmp_path / "target.gguf"))
+    small = read_header(write_target(tmp_path / "small.gguf", width=320))
+    assistant = read_header(write_assistant(tmp_path / "target-assistant.gguf"))
+    assert check_file(assistant.path, "draft") == Path(assistant.path)
+    assert match(target, assistant).how == "same"
+    assert match(small, assistant).how == "never"
+    assert match(assistant, assistant).how == "never"
+    assert drafts_for(target, [small, assistant])[0] == assistant
+    assert heads_beside(target.path) == drafting_heads(target.path, None) == assistant.path
+    assert heads_beside(small.path) is None
+
+
+Changes = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("target", "assistant", "fits"),
+    [
+        ({}, {}, True),
+        ({"layers": 4}, {}, True),
+        ({"layers": 4}, {"layers": 4}, True),
+        ({"layers": 3}, {}, False),  # its last layer has a sliding window
+        ({"layers": 1}, {"layers": 1}, False),
+        ({}, {"heads": 2}, False),
+        ({}, {"width": 320}, False),
+    ],
+)
+def test_an_assistant_fits_the_last_layers_of_its_target(
+    tmp_path: Path, target: Changes, assistant: Changes, fits: bool
+) -> None:
+    files = write_target(tmp_path / "target.gguf", **target), write_assistant(tmp_path / "heads.gguf", **assistant)
+    assert assists(str(files[1]), str(files[0])) is fits
+    other = write_headed(tmp_path / "other.gguf", heads=0)
+    assert assists(str(files[1]), str(other)) is False
+    assert assists(str(other), str(files[0])) is None
 
 
 def test_heads_beside_their_target_are_found(tmp_path: Path) -> None:

@@ -32,8 +32,10 @@ _NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?::([\w.-]+))?")
 _QUANT = re.compile(
     r"(?<![A-Za-z0-9])((?:UD-)?(?:I?Q\d\w*|TQ\d\w*|BF16|F16|F32|MXFP4\w*))(?![A-Za-z0-9])", re.IGNORECASE
 )
-_NO_CHAT_MODEL = re.compile(r"mmproj|eagle-?3|dflash|dspark|(^|/)(mtp-|imatrix)", re.IGNORECASE)
+_NO_CHAT_MODEL = re.compile(r"mmproj|eagle-?3|dflash|dspark|(^|/)(mtp-|imatrix)|gemma-?4[^/]*assistant", re.IGNORECASE)
 """Names of files that repositories have beside their models: they see, draft, or help to quantise."""
+
+_HEADS = re.compile(r"((mtp|eagle-?3)-.*|.*gemma-?4.*assistant.*)\.gguf", re.IGNORECASE)
 
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 
@@ -216,12 +218,7 @@ def choose(files: Sequence[str], model: HubModel) -> list[str]:
 def _heads(files: Sequence[str], model: str) -> list[str]:
     """The file of heads (MTP, EAGLE-3) in the model's directory, at best with its quantisation; [] without one."""
     quants = {each[1].upper() for each in _QUANT.finditer(Path(model).name)}
-    found = [
-        file
-        for file in files
-        if Path(file).parent == Path(model).parent
-        and re.fullmatch(r"(mtp|eagle-?3)-.*\.gguf", Path(file).name, re.IGNORECASE)
-    ]
+    found = [file for file in files if Path(file).parent == Path(model).parent and _HEADS.fullmatch(Path(file).name)]
     return sorted(
         found, key=lambda file: (quants.isdisjoint(each[1].upper() for each in _QUANT.finditer(file)), len(file))
     )[:1]

@@ -12,7 +12,7 @@ from spectui.engine.loading import placement
 from spectui.engine.loading.overrides import overrides
 from spectui.engine.loading.shares import shares
 from spectui.errors import DraftError
-from spectui.gguf_files.check import ModelFileError, heads_in, layers_read
+from spectui.gguf_files.check import ModelFileError, assists, heads_in, layers_read
 from spectui.gguf_files.compatibility import heads_beside
 from spectui.gguf_files.metadata import Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
@@ -22,6 +22,7 @@ from spectui.llama.devices.records import Device
 from spectui.llama.devices.rpc import on_this_machine
 from spectui.llama.drafting import has_own_devices
 from spectui.llama.heads import rows
+from spectui.llama.heads.assistant import Assistant
 from spectui.llama.heads.context import Heads
 from spectui.llama.heads.eagle import Eagle, misfit
 from spectui.llama.interrupt import Interrupt
@@ -142,6 +143,8 @@ def heads_problem(path: str, target: Model) -> str:
     layers = layers_read(path)
     if not rows.available(bool(layers)):  # as a model of its own it would end the process
         return f"The heads in {path!r} cannot draft: {FUNCTIONS_MOVED}."
+    if assists(path, target.path) is False:
+        return f"The assistant {path!r} was made for another target (a Gemma 4 of another size): choose that of this target."
     return misfit(path, target) if layers else ""
 
 
@@ -150,7 +153,7 @@ def heads_context(setup: Setup, model: Model, target: Context, interrupt: Interr
 
     Raises SpectuiError.
     """
-    of = target.model
+    of, assistant = target.model, assists(model.path, target.model.path)
     if model.eagle3 and not model.same_vocabulary:
         check_vocabularies(of, model)
     elif not model.eagle3 and (of.width, of.n_vocab) != (model.width, model.n_vocab):
@@ -158,7 +161,12 @@ def heads_context(setup: Setup, model: Model, target: Context, interrupt: Interr
             f"The heads in {model.path!r} are those of another model ({model.width} numbers a token and {model.n_vocab} tokens "
             f"instead of {of.width} and {of.n_vocab}): choose the file that was made for this target."
         )
-    return (Eagle if model.eagle3 else Heads)(
+    flash_attn, type_k, type_v = target.flash_attn, setup.cache_type_k, placement.value_type(setup)
+    if not assistant:  # they have cells of their own
+        flash_attn, type_k = placement.draft_flash(setup, model.kernels), setup.cache_type_k_draft
+        type_v = setup.cache_type_v_draft
+    kind = Eagle if model.eagle3 else Assistant if assistant else Heads
+    return kind(
         model,
         target,
         interrupt,
@@ -166,9 +174,9 @@ def heads_context(setup: Setup, model: Model, target: Context, interrupt: Interr
         batch=setup.batch,
         ubatch=placement.draft_chunk_of(setup, model.kernels),
         threads=placement.draft_threads(setup, ahead=False),
-        flash_attn=placement.draft_flash(setup, model.kernels),
-        type_k=setup.cache_type_k_draft,
-        type_v=setup.cache_type_v_draft,
+        flash_attn=flash_attn,
+        type_k=type_k,
+        type_v=type_v,
         swa_full=setup.swa_full == "on",
     )
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from spectui.errors import SpectuiError
 from spectui.llama.context import Context, EvaluationError
 from spectui.llama.heads.rows import Rows, extension
 from spectui.llama.interrupt import Interrupt
@@ -45,11 +44,6 @@ class Heads(Context):
         # The heads' hidden rows of the last token read and of each drafted one: what the tokens behind these are read with.
         self._own: list[Rows] = []
         super().__init__(model, interrupt, rows=rows, heads_of=target, **settings)
-        if not model.eagle3 and extension.llama_get_ctx_other(self.handle) == target.handle:
-            super().close()
-            raise SpectuiError(
-                f"The heads in {model.path!r} draft in the target's own cells, which spectui cannot yet do."
-            )
         self.asynchronous = False  # a drafted token needs the row of the one before
         self._states = np.zeros((self._size, model.width), np.float32)
         self._batch.embd = self._states.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
@@ -135,9 +129,9 @@ class Heads(Context):
         row: Rows = np.ctypeslib.as_array(pointer, (self.model.width,)).copy()
         return row
 
-    def _decode(self, tokens: Sequence[int], rows: int) -> None:
+    def _decode(self, tokens: Sequence[int], rows: int, at: int | None = None) -> None:
         self._fill_states(len(self.tokens) - 1, len(tokens))
-        super()._decode(tokens, rows)
+        super()._decode(tokens, rows, at)
 
     def _fill_states(self, start: int, n: int) -> None:
         """The rows of n positions from `start` on, with which the tokens behind them are read."""

@@ -40,7 +40,7 @@ class Eagle(Heads):
             embd=self._features.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
         )  # fmt: skip
 
-    def _decode(self, tokens: Sequence[int], rows: int) -> None:
+    def _decode(self, tokens: Sequence[int], rows: int, at: int | None = None) -> None:
         if not self.tokens and self._target.tokens and len(tokens) > 1:
             # No row lies before the first token, so the head was trained without it.
             self.tokens.append(tokens[0])

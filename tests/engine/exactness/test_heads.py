@@ -18,6 +18,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
 from tests.helpers.llama_server import PROGRAM
 from tests.helpers.smollm2 import ask, opened
+from tests.llama.heads.assistant import write_assistant, write_target
 from tests.llama.heads.headed import write_headed, write_hybrid
 
 Opened = tuple[Session, list[Event]]
@@ -26,10 +27,19 @@ SPECULATIVE = PROGRAM.with_name("llama-speculative-simple")
 OFF = replace(KNOBS, drafter="off")
 
 
-@pytest.fixture(scope="module", params=[1, 3], ids=["one head", "three heads"])
+@pytest.fixture(scope="module", params=[1, 3, 0], ids=["one head", "three heads", "Gemma 4's assistant"])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
-    path = write_headed(tmp_path_factory.mktemp("headed") / "headed.gguf", heads=request.param)
-    session, events = opened(Setup(model=str(path), ctx_size=512, threads=1, no_profile="on"))
+    folder = tmp_path_factory.mktemp("headed")
+    setup = Setup(ctx_size=512, ubatch=64, threads=1, no_profile="on")
+    if request.param:
+        path = write_headed(folder / "headed.gguf", heads=request.param)
+        session, events = opened(replace(setup, model=str(path)))
+    else:
+        path, heads = (
+            write(folder / name, attends=0.05)
+            for write, name in ((write_target, "target.gguf"), (write_assistant, "a.gguf"))
+        )
+        session, events = opened(replace(setup, model=str(path), draft=str(heads)))
     yield session, events
     session.close()
 
@@ -241,26 +251,32 @@ def test_a_hybrid_with_heads_writes_its_own_text(tmp_path: Path) -> None:
         session.close()
 
 
-@pytest.mark.skipif(not SPECULATIVE.exists(), reason=f"llama.cpp's programs are not built ({SPECULATIVE})")
-@pytest.mark.parametrize("heads", [1, 3])
-def test_llama_cpp_accepts_as_many(tmp_path: Path, heads: int) -> None:
-    path = write_headed(tmp_path / "headed.gguf", heads=heads, echo=0.2)
-    prompt = tmp_path / "prompt.txt"
+def accepted_by_llama_cpp(folder: Path, *models: str) -> tuple[str, float]:
+    """What llama-speculative-simple writes behind "hello there", and the share of the drafted tokens that it accepts."""
+    prompt = folder / "prompt.txt"
     prompt.write_text("hello there")
     flags = ["-n", "200", "--temp", "0", "-c", "512", "-t", "1", "--spec-type", "draft-mtp"]
     flags += ["--spec-draft-n-max", "3", "--spec-draft-p-min", "0"]
     said = None
     for _ in range(20):  # it may end before its log is written
         done = subprocess.run(
-            [SPECULATIVE, "-m", path, "-f", prompt, *flags], capture_output=True, text=True, timeout=60, check=True
+            [SPECULATIVE, *models, "-f", prompt, *flags], capture_output=True, text=True, timeout=60, check=True
         )
         if said := re.search(r"accept +=\s+([\d.]+)%", done.stderr):
             break
     assert said is not None
+    return done.stdout, float(said[1]) / 100
+
+
+@pytest.mark.skipif(not SPECULATIVE.exists(), reason=f"llama.cpp's programs are not built ({SPECULATIVE})")
+@pytest.mark.parametrize("heads", [1, 3])
+def test_llama_cpp_accepts_as_many(tmp_path: Path, heads: int) -> None:
+    path = write_headed(tmp_path / "headed.gguf", heads=heads, echo=0.2)
+    text, accepted = accepted_by_llama_cpp(tmp_path, "-m", str(path))
     session, _ = opened(Setup(model=str(path), ctx_size=512, threads=1, no_profile="on", no_template="on"))
     try:
         found = ask(session, replace(KNOBS, temperature=0.0, predict=200), "hello there")
     finally:
         session.close()
-    assert found.text[:100] in done.stdout
-    assert found.statistics.acceptance == pytest.approx(float(said[1]) / 100, abs=0.02)
+    assert found.text[:100] in text
+    assert found.statistics.acceptance == pytest.approx(accepted, abs=0.02)

@@ -185,12 +185,12 @@ def write_hybrid(path: Path, *, heads: int = 1) -> Path:
     return path
 
 
-def add_vocabulary(writer: gguf.GGUFWriter) -> None:
-    """The bytes, and a few control tokens."""
+def add_vocabulary(writer: gguf.GGUFWriter, more: int = 0) -> None:
+    """The bytes, a few control tokens, and so many more."""
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
-    writer.add_token_list([*WORDS, *byte_names()])
-    writer.add_token_types([3] * len(WORDS) + [1] * 256)
+    writer.add_token_list([*WORDS, *byte_names(), *(f"more {number}" for number in range(more))])
+    writer.add_token_types([3] * len(WORDS) + [1] * (256 + more))
     writer.add_token_merges(["a b"])
     writer.add_uint32("tokenizer.ggml.bos_token_id", 1)
     writer.add_uint32("tokenizer.ggml.eos_token_id", END)
