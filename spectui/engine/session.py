@@ -102,10 +102,16 @@ class Session:
     def _load(self, setup: Setup) -> Setup:
         """Load the pair, with the heads in a file beside the target if it names no draft. Returns what is loaded."""
         from spectui.engine.loading.models import with_heads_beside
-        from spectui.gguf_files.check import kind_of_heads
+        from spectui.gguf_files.check import heads_in, kind_of_heads
+        from spectui.gguf_files.compatibility import damaged_beside
 
         assert self.pair is not None
         beside = with_heads_beside(setup)
+        if beside.draft is None and beside.model is not None and not heads_in(beside.model)[0]:
+            for each in damaged_beside(beside.model):
+                self._say_once(
+                    f"{Path(each.path).name}, which lies beside the target, does not draft: it {each.problem}."
+                )
         try:
             self.pair.load(beside)
         except DraftError as error:

@@ -26,7 +26,7 @@ class Match(NamedTuple):
 
 def match(target: GgufHeader, draft: GgufHeader) -> Match:
     """May `draft` draft for `target`?"""
-    if draft.only_heads:
+    if draft.only_heads and draft.heads:
         return _match_heads(target, draft)
     if draft.problem:
         return Match("never", draft.problem)
@@ -88,16 +88,28 @@ def heads_beside(target: str) -> str | None:
 
     Only files whose names say "mtp", "eagle3" or "assistant" are read: a directory may have hundreds of models.
     """
-    file = Path(target).expanduser()
-    headers: list[GgufHeader] = []
+    headers = _beside(target)
     try:
-        for each in sorted(each for each in file.parent.glob("*.gguf") if lies_beside(file, each)):
-            with suppress(OSError):  # the next one may be readable
-                headers.append(read_header(each))
-        found = smaller_drafts(read_header(file), headers) if headers else []
+        found = smaller_drafts(read_header(Path(target).expanduser()), headers) if headers else []
     except OSError:
         return None
     return next((each.path for each in found if each.only_heads), None)
+
+
+def damaged_beside(target: str) -> list[GgufHeader]:
+    """The files with such names that are no models and no heads that can draft: `problem` says why."""
+    headers = _beside(target)
+    return [each for each in headers if each.problem and not each.heads and (each.only_heads or not each.architecture)]
+
+
+def _beside(target: str) -> list[GgufHeader]:
+    file = Path(target).expanduser()
+    headers: list[GgufHeader] = []
+    with suppress(OSError):
+        for each in sorted(each for each in file.parent.glob("*.gguf") if lies_beside(file, each)):
+            with suppress(OSError):  # the next one may be readable
+                headers.append(read_header(each))
+    return headers
 
 
 def lies_beside(target: Path, heads: Path) -> bool:

@@ -183,6 +183,11 @@ def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool, heads
         named, there = _number(values, f"{architecture}.nextn_predict_layers"), tensors.heads
         there = _number(values, f"{architecture}.block_count") if architecture in TARGETS else there
         return _OTHER_HEADS if named == there else _MISSING_HEADS.format(named, there)
+    # llama.cpp takes the last layers for heads, and computes the others alone.
+    named, layers = (_number(values, f"{architecture}.{name}") for name in ("nextn_predict_layers", "block_count"))
+    own = len(tensors.layers - tensors.headed)
+    if architecture in f"{ONE_HEAD} {SEVERAL_HEADS}".split() and 0 < layers - named < own:
+        return _MISSING_HEADS.format(named, max(0, layers - own))
     if pooling == _RANK:
         return _RERANKING
     if pooling > 0 or values.get(f"{architecture}.attention.causal") is False:

@@ -127,7 +127,8 @@ class Tensors(NamedTuple):
 
     `first_layer`: whether one is of the model's first layer. `embedding`: bytes of the token embedding. `output`: whether there
     is an output matrix. `matrices`: those that passes multiply by. `heads`: the model's own (multi-token prediction) that are
-    whole. `apart`: those of no layer, by name.
+    whole. `apart`: those of no layer, by name. `layers`: the numbers of those that have some.
+    `headed`: of those that are heads.
     """
 
     number: int = 0
@@ -138,6 +139,8 @@ class Tensors(NamedTuple):
     matrices: tuple[Matrices, ...] = ()
     heads: int = 0
     apart: Mapping[str, Tensor] = MappingProxyType({})
+    layers: frozenset[bytes] = frozenset()
+    headed: frozenset[bytes] = frozenset()
 
     @property
     def tied(self) -> int:
@@ -155,6 +158,8 @@ class Tensors(NamedTuple):
             self.matrices + part.matrices,
             self.heads + part.heads,
             {**self.apart, **part.apart},
+            self.layers | part.layers,
+            self.headed | part.headed,
         )
 
 
@@ -222,6 +227,8 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
     embedding, end, has_output, first_layer = 0, 0, False, False
     heads = dict.fromkeys(_OF_A_HEAD, 0)
     apart: dict[str, Tensor] = {}
+    layers: set[bytes] = set()
+    headed: set[bytes] = set()
     matrices: dict[bytes, Matrices] = {}
     for _ in range(count):
         name = _string(read, LONGEST_TENSOR_NAME)
@@ -240,6 +247,10 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
         first_layer |= name.startswith(b"blk.0.")
         if not name.startswith(b"blk."):
             apart[name.decode("utf-8", "replace")] = Tensor(kind, tuple(shape), offset)
+        else:
+            layers.add(name.split(b".")[1])
+        if b".nextn." in name:
+            headed.add(name.split(b".")[1])
         if (part := name.partition(b".nextn.")[2]) in heads:
             heads[part] += 1
         if name == b"token_embd.weight":
@@ -250,8 +261,18 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
         matrices.pop(b"token_embd.weight", None)
     base = aligned(file.tell(), values) if count else file.tell()
     placed = {name: each._replace(start=base + each.start) for name, each in apart.items()}
-    found = tuple(matrices.values())
-    return Tensors(count, base + end, first_layer, embedding, has_output, found, min(heads.values()), placed)
+    return Tensors(
+        count,
+        base + end,
+        first_layer,
+        embedding,
+        has_output,
+        tuple(matrices.values()),
+        min(heads.values()),
+        placed,
+        frozenset(layers),
+        frozenset(headed),
+    )
 
 
 def aligned(at: int, values: Mapping[str, Value]) -> int:

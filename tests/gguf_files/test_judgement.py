@@ -33,7 +33,7 @@ def problem(path: Path) -> str:
     assert not said or ": " in said, "it says what to do"
     if said:
         whole = read_header(write_model(path.with_name("whole.gguf")))
-        why = "are the heads of another model" if listed.only_heads else said
+        why = "are the heads of another model" if listed.only_heads and listed.heads else said
         why = "is the head of another model" if listed.architecture == "eagle3" else why
         assert match(whole, listed) == ("never", why), "it is not offered as a draft"
     return said
@@ -130,6 +130,10 @@ CUT = "is damaged or cut short: download it again"
          head(0), "is draft heads (MTP) with which this llama.cpp cannot draft"),
         ({"general.architecture": "step35", "step35.block_count": 2, "step35.nextn_predict_layers": 3, **WORDS},
          ["blk.0.a", *head(1)], "claims to have 3 draft heads (MTP) and has 1: choose another file"),
+        ({"general.architecture": "step35", "step35.block_count": 3, "step35.nextn_predict_layers": 2, **WORDS},
+         ["blk.0.a", "blk.1.a", *head(2)], "claims to have 2 draft heads (MTP) and has 1: choose another file"),
+        ({"general.architecture": "qwen35", "qwen35.block_count": 2, "qwen35.nextn_predict_layers": 1, **WORDS},
+         ["blk.0.a", "blk.1.a"], "claims to have 1 draft heads (MTP) and has 0: choose another file"),
         ({"general.architecture": "qwen3", "qwen3.pooling_type": 3, **WORDS}, ["a"], "writes no text (it is an emb"),
         ({"general.architecture": "qwen3", "qwen3.pooling_type": 4, **WORDS}, ["blk.0.a"], "writes no text (it is a reranking"),
         ({"general.architecture": "bert", **WORDS}, ["blk.0.a"], "writes no text (it is an embedding or encoder"),

@@ -184,6 +184,24 @@ def test_a_target_goes_on_without_heads_that_do_not_load(apart: tuple[Setup, Pat
         session.close()
 
 
+@pytest.mark.parametrize("content", [b"GGUF", b"<html>", None], ids=["cut short", "a web page", "a head too many"])
+def test_a_file_of_heads_that_is_damaged_is_named(
+    apart: tuple[Setup, Path], tmp_path: Path, content: bytes | None
+) -> None:
+    target, heads = shutil.copy(apart[0].model or "", tmp_path), tmp_path / "mtp-target.gguf"
+    if content is None:
+        write_headed(heads, heads=2, alone=True, without=True)
+    else:
+        heads.write_bytes(content)
+    session, events = opened(replace(apart[0], model=target, draft=None))
+    session.load(replace(apart[0], model=target, draft=None, ctx_size=256))
+    said = [event.message for event in events if isinstance(event, Notice) and "beside" in event.message]
+    assert len(said) == 1
+    assert said[0].startswith("mtp-target.gguf, which lies beside the target, does not draft: it ")
+    assert ask(session, KNOBS, "hello").text
+    session.close()
+
+
 MOVED = "does not have llama.cpp's functions for heads (MTP) where they were; install "
 
 
