@@ -41,6 +41,10 @@ _OTHER_HEADS = (
 )
 _MISSING_HEADS = "claims to have {} draft heads (MTP) and has {}: choose another file of this model"
 _HEAD = "is a draft head ({}), a part that drafts for one target only, with which spectui cannot draft: choose a whole model"
+_DFLASH = (
+    "is a draft head (DFlash) of one target that foresees a whole block of tokens in one pass, where spectui asks for one "
+    "token after the other: use a small model of the target's family as the draft"
+)
 _EMBEDDING = "writes no text (it is an embedding or encoder model): choose a chat model"
 _RERANKING = "writes no text (it is a reranking model): choose a chat model"
 _SEES = "is the part of a model that sees or hears, not one that writes: choose the model itself"
@@ -49,7 +53,7 @@ _DIFFUSION = "writes by diffusion, not one token after the other: choose another
 
 _PURPOSES: Mapping[str, str] = {
     **dict.fromkeys(("eagle", "eagle2"), _HEAD.format("EAGLE")),
-    **dict.fromkeys(("dflash", "dspark"), _HEAD.format("DFlash")),
+    **dict.fromkeys(("dflash", "dspark"), _DFLASH),
     "mtp": _HEAD.format("MTP"),
     "medusa": _HEAD.format("Medusa"),
     **dict.fromkeys(("clip", "mmproj"), _SEES),
