@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from textual.app import App
@@ -36,10 +37,12 @@ def key_of(app: App[Any], identity: str) -> str:
 
     Raises LookupError where nothing in the window has such a binding.
     """
-    for node in (*app.screen_stack, app, *app.screen_stack[0].query("*")):
-        mapped = _bindings_of(node)
-        binding = next((binding for _, binding in mapped if binding.id == identity), None)
+    nodes = (*app.screen_stack, app, *app.screen_stack[0].walk_children())
+    for kind in dict.fromkeys(map(type, nodes)):
+        declared = _bindings_of(kind)
+        binding = next((binding for _, binding in declared if binding.id == identity), None)
         if binding is not None:
+            mapped = declared.copy()
             mapped.apply_keymap(getattr(app, "key_map", {}))
             keys = [key for key, each in mapped if each.id == identity]
             keys.sort(key=lambda key: mapped.key_to_bindings[key][0].id != identity)  # one that is its own, if any is
@@ -47,9 +50,10 @@ def key_of(app: App[Any], identity: str) -> str:
     raise LookupError(identity)
 
 
-def _bindings_of(node: DOMNode) -> BindingsMap:
-    """The bindings that a node's class and its bases declare. Textual's `active_bindings` has only those that act now."""
-    kinds = reversed(type(node).__mro__)
+@cache
+def _bindings_of(kind: type[DOMNode]) -> BindingsMap:
+    """The bindings that a class and its bases declare. Textual's `active_bindings` has only those that act now."""
+    kinds = reversed(kind.__mro__)
     return BindingsMap(each for kind in kinds for each in kind.__dict__.get("BINDINGS", ()))
 
 

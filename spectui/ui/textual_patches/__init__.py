@@ -6,7 +6,7 @@ docs/contributing.md says which of these parts work around a fault of Textual.
 PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
     "textual._ansi_sequences.ANSI_SEQUENCES_KEYS": (),
     "textual._callback.invoke": (),
-    "textual._compositor.Compositor": ("_get_renders",),
+    "textual._compositor.Compositor": ("_dirty_regions",),
     "textual._context.active_message_pump": (),
     "textual._xterm_parser.BRACKETED_PASTE_END": (),
     "textual._xterm_parser.BRACKETED_PASTE_START": (),
