@@ -70,11 +70,11 @@ async def test_a_slider_acts_at_once_and_draft_min_never_passes_draft_max(window
         await pilot.press("left")
         await wait_until(pilot, lambda: engine.knobs.draft_max == 15)
         low = app.screen.query_one("#slider-draft-min", Slider)
-        low.post_message(Slider.Changed(low, 20))
+        low.post_message(Slider.Changed("draft_min", 20))
         await wait_until(pilot, lambda: engine.knobs.draft_min == 20)
         assert engine.knobs.draft_max == 20
         assert slider.value == 20
-        slider.post_message(Slider.Changed(slider, 4))
+        slider.post_message(Slider.Changed("draft_max", 4))
         await wait_until(pilot, lambda: engine.knobs == Knobs(draft_max=4, draft_min=4))
         assert low.value == 4
 

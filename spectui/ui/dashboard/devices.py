@@ -65,14 +65,8 @@ as layers, context and the share of each GPU. The conversation stays. Several GP
     class Picked(Message):
         """A person has picked this device for `role` ("device" or "device_draft" of the set-up), or removed it."""
 
-        pane: DevicePane
         role: Role
         device: str
-
-        @property
-        def control(self) -> DevicePane:
-            """The pane of the device."""
-            return self.pane
 
     def __init__(self, setup: Setup, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -129,7 +123,7 @@ as layers, context and the share of each GPU. The conversation stays. Several GP
             role: Role = ROLES[self._role]
             if role == "device_draft" and self._setup.draft is None:
                 return
-            self.post_message(self.Picked(self, role, self._devices[self._row].name))
+            self.post_message(self.Picked(role, self._devices[self._row].name))
 
     def on_click(self, event: events.Click) -> None:
         """Pick the mark under the mouse."""

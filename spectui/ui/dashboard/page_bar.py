@@ -24,13 +24,7 @@ class PageBar(LineWidget):
     class Chosen(Message):
         """A person has clicked on this page's name."""
 
-        bar: PageBar
         page: str
-
-        @property
-        def control(self) -> PageBar:
-            """The bar."""
-            return self.bar
 
     def __init__(self, pages: Sequence[str], *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -57,5 +51,5 @@ class PageBar(LineWidget):
         for page in self.pages:
             at += len(page) + GAP
             if event.x < at:
-                self.post_message(self.Chosen(self, page))
+                self.post_message(self.Chosen(page))
                 return

@@ -20,9 +20,7 @@ class StatusLine(Widget):
     StatusLine { height: 1; padding: 0 1; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._figures = Figures()
+    _figures = Figures()
 
     def update_figures(self, figures: Figures) -> None:
         """Draw these."""

@@ -76,25 +76,13 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
     class Submitted(Message):
         """A person sends a prompt: `remove_sent` takes it, `keep_sent` puts it back. "": Enter in an empty box."""
 
-        prompt_input: PromptInput
         text: str
-
-        @property
-        def control(self) -> PromptInput:
-            """The box it was written in."""
-            return self.prompt_input
 
     @dataclass
     class Commanded(Message):
         """A person has chosen the command of this id behind a slash."""
 
-        prompt_input: PromptInput
         command: str
-
-        @property
-        def control(self) -> PromptInput:
-            """The box it was written in."""
-            return self.prompt_input
 
     def __init__(self, suggestions: Suggestions | None = None, *, id: str | None = None) -> None:
         """`suggestions`: the list that is shown while a command or the name of a file is typed."""
@@ -179,7 +167,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         typed = self.text
         if not typed.strip():
             if not typed:
-                self.post_message(self.Submitted(self, ""))
+                self.post_message(self.Submitted(""))
             return
         self._suggest()  # the last letters may not have been seen yet
         chosen = self._suggestions.chosen
@@ -197,7 +185,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         self._sending.append((text, typed))
         self.text = self.text.removeprefix(typed)
         self.move_cursor(self.document.end)
-        self.post_message(self.Submitted(self, text))
+        self.post_message(self.Submitted(text))
 
     def action_editor(self) -> None:
         """Open the prompt in $EDITOR."""
@@ -241,7 +229,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         self._suggestions.show(())
         if chosen.command:
             self.text = ""
-            self.post_message(self.Commanded(self, chosen.command))
+            self.post_message(self.Commanded(chosen.command))
             return
         row, column = self.cursor_location
         end = "" if chosen.text[0] == "/" or chosen.text[-1] == "/" else " "  # more of a path can follow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from textual import on
@@ -47,20 +46,10 @@ class Suggestions(OptionList, can_focus=False):
     }
     """
 
-    @dataclass
     class Taken(Message):
         """A person has clicked on a suggestion."""
 
-        suggestions: Suggestions
-
-        @property
-        def control(self) -> Suggestions:
-            """The list."""
-            return self.suggestions
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._shown: Sequence[Suggestion] = ()
+    _shown: Sequence[Suggestion] = ()
 
     def show(self, suggestions: Sequence[Suggestion]) -> None:
         """List these; none closes it."""
@@ -87,7 +76,7 @@ class Suggestions(OptionList, can_focus=False):
     @on(OptionList.OptionSelected)
     def _take(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        self.post_message(self.Taken(self))
+        self.post_message(self.Taken())
 
 
 def matching(commands: Sequence[Suggestion], word: str) -> list[Suggestion]:

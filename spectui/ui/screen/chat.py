@@ -340,10 +340,10 @@ class ChatScreen(DirectScreen):
     @on(Slider.Changed)
     @on(ChoiceRow.Changed)
     def _turn(self, event: Slider.Changed | ChoiceRow.Changed) -> None:
-        if event.control is self.panel.profile:
+        if event.key == self.panel.profile.key:
             self.controls.use_profile(str(event.value))
         else:
-            self.controls.turn(event.control.key, event.value)
+            self.controls.turn(event.key, event.value)
 
     @on(DevicePane.Picked)
     def _pick(self, event: DevicePane.Picked) -> None:

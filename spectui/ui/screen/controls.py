@@ -148,9 +148,9 @@ class Controls:
 
     def load(self, setup: Setup) -> None:
         """Load the models of this set-up."""
-        self._show_loading(self._models.load(setup))
+        self.show_loading(self._models.load(setup))
 
-    def _show_loading(self, loads: bool) -> None:
+    def show_loading(self, loads: bool) -> None:
         """Show whether other models are being loaded."""
         view, self._picked = self._view, None
         if loads:
@@ -209,7 +209,7 @@ class Controls:
 
         def chosen(line: str | None) -> None:
             if line and self._models.place(line):
-                self._show_loading(True)
+                self.show_loading(True)
 
         if self._models.setup.model is None:
             self._view.say(self._session.busy_reason)
@@ -229,7 +229,7 @@ class Controls:
             def back(_: None) -> None:
                 self._measured = page.measurement.view
                 if self._session.state == "measuring":
-                    self.load_again()
+                    self.show_loading(self._models.load_again())
 
             self._view.ask(page, back)
 
@@ -238,16 +238,4 @@ class Controls:
 
     def use_models(self, setup: Setup) -> None:
         """Load this set-up's target and draft; the other settings stay."""
-        self._show_loading(self._models.load_others(setup.model, setup.draft))
-
-    def load_again(self) -> None:
-        """Load the same models again."""
-        self._show_loading(self._models.load_again())
-
-    def load_without_draft(self) -> None:
-        """Load the target alone."""
-        self._show_loading(self._models.load_without_draft())
-
-    def load_safely(self) -> None:
-        """Load the models after a crash with settings that are likelier to work."""
-        self._show_loading(self._models.load_safely())
+        self.show_loading(self._models.load_others(setup.model, setup.draft))

@@ -55,26 +55,14 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
     class Inspected(Message):
         """A person has put the cursor on a token, or removed it (None)."""
 
-        transcript: InspectableTranscript
         token: Token | None
         round: Round | None
-
-        @property
-        def control(self) -> InspectableTranscript:
-            """The transcript."""
-            return self.transcript
 
     @dataclass
     class HeadingClicked(Message):
         """A person has clicked on the heading of the conversation's `index`th message."""
 
-        transcript: InspectableTranscript
         index: int
-
-        @property
-        def control(self) -> InspectableTranscript:
-            """The transcript."""
-            return self.transcript
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -157,7 +145,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
         if event.chain == 1:
             self._lose_cursor()
             if (index := self.message_at(row)) is not None:
-                self.post_message(self.HeadingClicked(self, index))
+                self.post_message(self.HeadingClicked(index))
 
     def _is_read(self, block: Block) -> bool:
         """As text, unless it has the cursor or the marked round, which are among tokens."""
@@ -172,7 +160,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
         lost = self._cursor.token is not None
         self.end_inspection()
         if lost:
-            self.post_message(self.Inspected(self, None, None))
+            self.post_message(self.Inspected(None, None))
 
     # The conversation
 
@@ -250,7 +238,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
         moved = move() is not False
         if moved:
             self._moved(before)
-            self.post_message(self.Inspected(self, self._cursor.token, self._cursor.round))
+            self.post_message(self.Inspected(self._cursor.token, self._cursor.round))
         return moved
 
     def _moved(self, before: range) -> None:

@@ -16,9 +16,7 @@ class Inspector(LineWidget):
     Inspector { height: 5; padding: 0 1; background: $surface; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._shown: tuple[Token, Round] | None = None
+    _shown: tuple[Token, Round] | None = None
 
     def show(self, token: Token | None, round: Round | None) -> None:
         """Show this token; with None, hide."""

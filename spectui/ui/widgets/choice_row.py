@@ -55,13 +55,8 @@ Left and right, Enter or a click turn to another choice; {choice.default} goes b
     class Changed(Message):
         """A person has chosen another word."""
 
-        row: ChoiceRow
+        key: str
         value: str
-
-        @property
-        def control(self) -> ChoiceRow:
-            """The row."""
-            return self.row
 
     def __init__(
         self, key: str, label: str, value: str, *, choices: Sequence[str], default: str, id: str | None = None
@@ -94,7 +89,7 @@ Left and right, Enter or a click turn to another choice; {choice.default} goes b
     def _turn_to(self, value: str) -> None:
         if value != self.value:
             self.value = value
-            self.post_message(self.Changed(self, value))
+            self.post_message(self.Changed(self.key, value))
 
     def render(self) -> RenderResult:
         """The row."""

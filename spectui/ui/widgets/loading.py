@@ -22,10 +22,8 @@ class LoadingLine(Widget):
     LoadingLine.-loading { display: block; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._loading: Loading | None = None
-        self._then = ""
+    _loading: Loading | None = None
+    _then = ""
 
     def begin(self, then: str = "") -> None:
         """Show the line; `then` is what comes after the target."""

@@ -69,13 +69,8 @@ back to the default. Other text that is typed goes to the prompt.
     class Changed(Message):
         """A person has turned the slider."""
 
-        slider: Slider
+        key: str
         value: float
-
-        @property
-        def control(self) -> Slider:
-            """The slider."""
-            return self.slider
 
     def __init__(
         self,
@@ -103,7 +98,7 @@ back to the default. Other text that is typed goes to the prompt.
         before = self.value
         self.value = value
         if notify and self.value != before:
-            self.post_message(self.Changed(self, self.value))
+            self.post_message(self.Changed(self.key, self.value))
 
     def validate_value(self, value: float) -> float:
         """Clamp."""

@@ -25,10 +25,8 @@ class TitleLine(Widget):
     TitleLine { height: 1; padding: 0 1; background: $panel; pointer: pointer; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._models: tuple[str, str] = ("", "")
-        self._figures = Figures()
+    _models: tuple[str, str] = ("", "")
+    _figures = Figures()
 
     def update_models(self, target: str, draft: str) -> None:
         """Say which models these are, by their names."""

@@ -32,7 +32,7 @@ class Box(App[None]):
     @on(PromptInput.Submitted)
     def keep(self, event: PromptInput.Submitted) -> None:
         self.sent.append(event.text)
-        event.control.remove_sent(event.text)
+        self.query_one(PromptInput).remove_sent(event.text)
 
 
 @pytest.mark.parametrize("key", ["shift+enter", "ctrl+j", "alt+enter"])

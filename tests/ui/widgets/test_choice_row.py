@@ -22,7 +22,7 @@ class ChoiceRowApp(App[None]):
 
     @on(ChoiceRow.Changed)
     def note(self, event: ChoiceRow.Changed) -> None:
-        assert event.control is event.row is self.query_one(ChoiceRow)
+        assert event.key == "drafter"
         self.seen.append(event.value)
 
 

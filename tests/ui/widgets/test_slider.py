@@ -23,7 +23,7 @@ class SliderApp(App[None]):
 
     @on(Slider.Changed)
     def note(self, event: Slider.Changed) -> None:
-        assert event.control is event.slider is self.query_one(Slider)
+        assert event.key == "draft_max"
         self.seen.append(event.value)
 
 

@@ -28,10 +28,8 @@ and the two texts are compared token by token. The plain text is written below a
     ComparePage { height: 10; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.comparison: Comparison | None = None
-        """What is shown."""
+    comparison: Comparison | None = None
+    """What is shown."""
 
     def show(self, comparison: Comparison | None) -> None:
         """Show this comparison; it may still be running."""

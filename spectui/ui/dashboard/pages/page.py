@@ -10,9 +10,7 @@ from spectui.ui.widgets.line_widget import LineWidget
 class Page(LineWidget, DirectRenderWidget):
     """Keeps the latest figures, and draws them while the page is seen. Call `update_figures` about once a second."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self.figures = Figures()
+    figures = Figures()
 
     def update_figures(self, figures: Figures) -> None:
         """Keep these figures, and draw them if the page is seen."""

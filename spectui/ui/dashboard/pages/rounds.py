@@ -57,17 +57,9 @@ and the costs of a round suggest, estimated from this reply.
     class Chosen(Message):
         """A person has chosen a round, or (None) the latest again."""
 
-        page: RoundsPage
         round: Round | None
 
-        @property
-        def control(self) -> RoundsPage:
-            """The page."""
-            return self.page
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._chosen: Round | None = None
+    _chosen: Round | None = None
 
     @property
     def chosen(self) -> Round | None:
@@ -106,7 +98,7 @@ and the costs of a round suggest, estimated from this reply.
     def _choose(self, round: Round | None) -> None:
         self._chosen = round
         self.rewrite()
-        self.post_message(self.Chosen(self, round))
+        self.post_message(self.Chosen(round))
 
     def _index(self) -> int:
         rounds = self.figures.rounds
