@@ -384,6 +384,5 @@ async def test_the_palette_has_every_action(window: Window) -> None:
 async def test_a_theme_that_does_not_exist_is_said(make_app: Make, engine: FakeEngine) -> None:
     app = make_app(theme="nonesuch")
     async with app.run_test() as pilot:
-        await pilot.pause()
-        assert "There is no theme 'nonesuch'" in screen_text(app)
+        await wait_until(pilot, lambda: "There is no theme 'nonesuch'" in screen_text(app))
         assert app.theme == "spectui-dark"
