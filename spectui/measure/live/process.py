@@ -31,11 +31,10 @@ _LAST = 5
 
 
 class Progress(NamedTuple):
-    """`done`: share of the work, 0..1. `left_s`: seconds left; None: not known yet."""
+    """`done`: share of the work, 0..1. `what`: what is measured, and the time left once that is known."""
 
     done: float
     what: str
-    left_s: float | None = None
 
 
 class View(NamedTuple):
@@ -141,8 +140,8 @@ class MeasurementProcess:
         for said in stderr:
             if said.startswith(MARK):
                 with suppress(ValueError):
-                    done, left, what = said[len(MARK) :].rstrip("\n").split("\t", 2)
-                    self.progress = Progress(float(done), what, float(left) if left else None)
+                    done, what = said[len(MARK) :].rstrip("\n").split("\t", 1)
+                    self.progress = Progress(float(done), what)
                     self._look()
             elif said.startswith(_PREFIX):
                 self.notices += (said.removeprefix(_PREFIX).strip(),)

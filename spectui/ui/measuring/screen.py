@@ -21,7 +21,6 @@ from spectui.knobs import Knobs
 from spectui.measure.live.chat import ChatMeasurement
 from spectui.measure.live.command import OPTIONS, in_short
 from spectui.measure.live.process import View
-from spectui.measure.progress import duration
 from spectui.profiles.file import ProfileFile
 from spectui.text import printable
 from spectui.ui.figures import MUTED
@@ -152,12 +151,11 @@ class MeasureScreen(Dialog[None]):
             if progress is None:
                 stopping = with_keys(self.app, " Stopping: {measure.stop} ends it at once.") if process.stops else ""
                 return Content(f"Loading the models for the measurement.{stopping}")
-            left = "" if progress.left_s is None else f"  {duration(progress.left_s)} left"
             stopping = with_keys(self.app, "  stopping, {measure.stop} ends it at once") if process.stops else ""
             return Content.assemble(
                 gauge(progress.done, _BAR),
                 f" {progress.done:4.0%}",
-                (f"{left}{stopping}  ", "bold"),
+                (f"{stopping}  ", "bold"),
                 (printable(progress.what), MUTED),
             )
         if process is None:
