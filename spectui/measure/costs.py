@@ -124,10 +124,6 @@ class Measurement:
         """The passes of a model at this context length, or at the shortest that was measured."""
         return next((each for each in self.cells if each.model == model and context in (None, each.context)), None)
 
-    def drop_empty(self) -> None:
-        """Drop the cell for which the measurement ended too early."""
-        self.cells = [cell for cell in self.cells if cell.seconds.get(1)]
-
     def costs(self, at_load: CostModel | None = None) -> CostModel:
         """The cost model for the shortest context. `at_load`: the costs measured when the pair was
         loaded. It is used for the draft if the draft was not measured here.
@@ -190,7 +186,7 @@ def measure(
         found.extra = call(_extra, repetitions, seconds * _EXTRA)
         call(_empty)
     finally:
-        found.drop_empty()
+        found.cells = [cell for cell in found.cells if cell.seconds.get(1)]  # without one that ended too early
     return found
 
 

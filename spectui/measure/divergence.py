@@ -29,11 +29,9 @@ Row = NDArray[np.float32]
 
 
 class Divergence(NamedTuple):
-    """`kl`: mean of D_KL(target || draft) in nats, at temperature 1. `agreement`: share of positions at which both find the
-    same token likeliest, 0..1."""
+    """`kl`: mean of D_KL(target || draft) in nats, at temperature 1."""
 
     kl: float
-    agreement: float
     positions: int
 
 
@@ -57,15 +55,12 @@ def divergence(session: Session, positions: int = POSITIONS, seconds: float = fl
     tokens, first, rows = _target_rows(session, positions)
     if isinstance(drafter, ModelDrafter) and max(tokens) >= drafter.model.n_vocab:
         return None
-    total, agreed, n = 0.0, 0, 0
+    found: list[float] = []
     for position, row in enumerate(rows, first):
         if perf_counter() > until:
             break
-        draft = drafter.logits_after(tokens[:position])
-        total += kl(row, draft)
-        agreed += int(np.argmax(row) == np.argmax(draft))
-        n += 1
-    return Divergence(total / n, agreed / n, n) if n else None
+        found.append(kl(row, drafter.logits_after(tokens[:position])))
+    return Divergence(sum(found) / len(found), len(found)) if found else None
 
 
 def _target_rows(session: Session, positions: int) -> tuple[list[int], int, Row]:

@@ -11,7 +11,6 @@ from spectui.measure.bench.settings import NO_DRAFT
 from spectui.measure.compare import DRAFT_MAX, Comparison, Draft
 from spectui.measure.divergence import TEXT
 from spectui.measure.report.tables import DASH, aligned
-from spectui.speculation.policies.cost_model import CostModel
 from spectui.store.export import model_table, statistics_table
 
 _HEADS = ("draft", "MB", "vocabulary", "ms/token", "KL", "accepted", "estimate")
@@ -39,16 +38,15 @@ def text(found: Comparison) -> Iterator[str]:
 
 
 def _cells(draft: Draft) -> list[str]:
-    accepted = draft.drafting.acceptance
-    return [
-        Path(draft.name).name,
-        DASH if draft.info is None else f"{draft.info.bytes / 1e6:.0f}",
-        draft.vocabulary or DASH,
-        DASH if draft.draft_s is None else f"{1e3 * draft.draft_s:.1f}",
-        DASH if draft.divergence is None else f"{draft.divergence.kl:.3f}",
-        DASH if accepted is None else f"{accepted:.0%}",
-        DASH if draft.expected is None else f"{draft.expected:.2f}x",
-    ]
+    figures = (
+        (draft.info and draft.info.bytes / 1e6, "{:.0f}"),
+        (draft.vocabulary, "{}"),
+        (draft.draft_s and 1e3 * draft.draft_s, "{:.1f}"),
+        (draft.divergence and draft.divergence.kl, "{:.3f}"),
+        (draft.drafting.acceptance, "{:.0%}"),
+        (draft.expected, "{:.2f}x"),
+    )
+    return [Path(draft.name).name, *(DASH if figure is None else form.format(figure) for figure, form in figures)]
 
 
 def json_parts(found: Comparison) -> dict[str, Any]:
@@ -63,17 +61,13 @@ def _row(draft: Draft) -> dict[str, Any]:
         "model": _model(draft.info),
         "problem": draft.problem,
         "vocabulary": draft.vocabulary,
-        "divergence": draft.divergence._asdict() if draft.divergence else None,
+        "divergence": draft.divergence and draft.divergence._asdict(),
         "draft_s": draft.draft_s,
-        "costs": _costs(draft.costs) if draft.costs else None,
+        "costs": (costs := draft.costs) and {"verify": sorted(costs.passes.items()), "per_row": costs.per_row,
+                                             "per_pass": costs.per_pass, "first": costs.first, "next": costs.next},
         "fixed": statistics_table(draft.drafting),
         "estimated_speed_up": draft.expected,
-    }
-
-
-def _costs(costs: CostModel) -> dict[str, Any]:
-    terms = {"per_row": costs.per_row, "per_pass": costs.per_pass, "first": costs.first, "next": costs.next}
-    return {"verify": sorted(costs.passes.items()), **terms}
+    }  # fmt: skip
 
 
 def _model(info: ModelInfo | None) -> dict[str, Any] | None:

@@ -32,20 +32,13 @@ STEP_RULE = (
 )
 
 
-def batch_speeds(passes: Passes) -> list[float] | None:
-    """Tokens per second of a pass over 1, 2, ... tokens; None where a size is missing."""
-    medians = passes.medians
-    return [n / medians[n] for n in SIZES] if set(SIZES) <= medians.keys() else None
-
-
 def cpp_lines(found: Measurement) -> Iterator[str]:
     """The constants that the profile-guided drafting of llama.cpp's discussion #10466 takes."""
-    target, draft = found.of("target"), found.of("draft")
-    speeds = batch_speeds(target) if target is not None else None
-    if speeds is None:
+    medians = target.medians if (target := found.of("target")) is not None else {}
+    if not set(SIZES) <= medians.keys():
         return
-    yield f"const std::vector<float> model_batch_speeds = {{ {', '.join(f'{speed:.3f}' for speed in speeds)} }};"
-    if draft is not None:
+    yield f"const std::vector<float> model_batch_speeds = {{ {', '.join(f'{n / medians[n]:.3f}' for n in SIZES)} }};"
+    if found.of("draft") is not None:
         yield f"const float draft_tg_speed = {1 / found.costs().next:.3f};"
 
 
@@ -122,7 +115,8 @@ def _table(cells: Sequence[Passes]) -> Iterator[str]:
     marked = [set(cell.steps) for cell in cells]
     model = cells[0].model
     yield f"The {model}'s passes over n tokens: ms, and times a pass over one."
-    yield f"{'n':>4}" + "".join(f"{_behind(cell.context):>19}" for cell in cells)
+    heads = (f"behind {cell.context} " if cell.context else "empty context " for cell in cells)
+    yield f"{'n':>4}" + "".join(f"{head:>19}" for head in heads)
     longest = max(medians[0].values())
     for n in sorted(set().union(*medians)):
         line = f"{n:>4}"
@@ -131,10 +125,6 @@ def _table(cells: Sequence[Passes]) -> Iterator[str]:
             known = n in table
             line += f"{table[n] * 1e3:>11.1f}{table[n] / table[1]:>7.2f}{mark}" if known else f"{'-':>11}{'-':>7} "
         yield (line + "  " + "█" * round(_BAR * medians[0].get(n, 0.0) / longest)).rstrip()
-
-
-def _behind(context: int) -> str:
-    return f"behind {context} " if context else "empty context "
 
 
 def model_lines(loaded: Loaded, costs: CostModel) -> Iterator[str]:
@@ -156,11 +146,8 @@ def model_lines(loaded: Loaded, costs: CostModel) -> Iterator[str]:
 
 def _placed(model: ModelInfo) -> str:
     """The model, and the devices that compute its layers if the CPU is not the only one."""
-    return (
-        model.description
-        if model.devices in ((), ("CPU",))
-        else f"{model.description} on {' and '.join(model.devices)}"
-    )
+    on = "" if model.devices in ((), ("CPU",)) else f" on {' and '.join(model.devices)}"
+    return f"{model.description}{on}"
 
 
 def payoff_lines(loaded: Loaded, costs: CostModel, context: int = 0) -> Iterator[str]:
@@ -178,17 +165,13 @@ def payoff_lines(loaded: Loaded, costs: CostModel, context: int = 0) -> Iterator
         )
     yield ""
     lowest = rounds.break_even()
-    behind = f" behind {context} tokens" if context else ""
-    if lowest is None:
-        yield (
-            f"Pass and round are in plain passes{behind}. Drafting by this model cannot pay here: take a smaller one, or one "
-            "with fewer bits a weight. Repetitions cost the pass alone, and can (--drafter suffix)."
-        )
-    else:
-        yield (
-            f"Pass and round are in plain passes{behind}. It pays where more than {lowest:.0%} of the drafted tokens are "
-            "accepted."
-        )
+    what = (
+        "Drafting by this model cannot pay here: take a smaller one, or one with fewer bits a weight. Repetitions cost the "
+        "pass alone, and can (--drafter suffix)."
+        if lowest is None
+        else f"It pays where more than {lowest:.0%} of the drafted tokens are accepted."
+    )
+    yield f"Pass and round are in plain passes{f' behind {context} tokens' if context else ''}. {what}"
 
 
 def extra_lines(extra: ExtraCosts, plain: float) -> Iterator[str]:
@@ -227,15 +210,12 @@ def json_object(loaded: Loaded, found: Measurement, busy: str, stolen: float) ->
     `busy`: the process that used the machine, "" for none. `stolen`: share of the cores that a shared host gave others. 0..1
     """
     costs, target = found.costs(loaded.costs), found.of("target")
-    whole: dict[str, Any] = finite(
+    return finite(  # type: ignore[no-any-return]
         {
             "schema": SCHEMA,
             "model": model_table(loaded.target),
             "draft": model_table(loaded.draft) if loaded.draft else None,
-            "devices": {
-                "target": loaded.target.devices,
-                "draft": loaded.draft.devices if loaded.draft else None,
-            },
+            "devices": {"target": loaded.target.devices, "draft": loaded.draft.devices if loaded.draft else None},
             "settings": dataclasses.asdict(loaded.setup),
             "busy": busy,
             "stolen": stolen,
@@ -246,11 +226,9 @@ def json_object(loaded: Loaded, found: Measurement, busy: str, stolen: float) ->
             "further_s": draft.further if (draft := found.of("draft")) is not None else None,
             "hidden_rows": {"kept_s": found.extra.kept_s, "not_kept_s": found.extra.not_kept_s},
             "taking_back": [each._asdict() for each in found.extra.taking_back],
-            "batch_speeds": batch_speeds(target) if target is not None else None,
             "advice": advise(costs)._asdict() if target is not None and len(target.medians) > 1 else None,
         }
     )
-    return whole
 
 
 def _cell(cell: Passes) -> dict[str, Any]:
