@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from math import atan, ceil, cos, exp, pi, sin, sqrt
-from typing import Literal, NamedTuple
+from math import ceil, exp, pi, sqrt, tan
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,12 @@ ERROR = 0.05
 _DISTURBED = 8.0
 """A pair that lies farther from its prompt's median, in standard deviations, was disturbed, and does not count. (With 6, of
 simulated benches of equals 7 % had a wrong verdict, and with 8 or without this 5 %.)"""
+
+_MUCH = 0.3
+"""Nor does it count without being so far from there: a prompt may scatter more than the others."""
+
+_QUIET = 3.0
+"""The others of its prompt lie within so many standard deviations."""
 
 _POWER = 0.84
 """Quantile of the normal distribution for the chance, 80 %, that as many pairs as `Verdict.enough` would be enough."""
@@ -90,31 +96,43 @@ def judge(pairs: Pairs, among: int = 1) -> Verdict:
     if min(map(len, known)) == 1:
         known = [np.array([each.mean() for each in known])]
     middle = float(np.mean([each.mean() for each in known]))
-    size = sum(map(len, known))
-    free = size - len(known)
-    if free < 1:
-        return Verdict(exp(middle), pairs=count)
-    squares = sum(float(((each - each.mean()) ** 2).sum()) for each in known)
-    error = sqrt(squares / free * sum(1 / len(each) for each in known)) / len(known)
-    t = quantile(1 - ERROR / among / 2, free)
-    low, high = exp(middle - t * error), exp(middle + t * error)
-    return Verdict(exp(middle), low, high, count, None if low > 1 or high < 1 else _enough(middle, error, t, count))
+    if len(known[0]) == 1:
+        return Verdict(_exp(middle), pairs=count)
+    # Welch's t with the degrees of freedom of Satterthwaite, because one prompt's replies may scatter more than another's.
+    squares, own = np.array([(each.var(ddof=1) / len(each), len(each) - 1) for each in known]).T
+    error = sqrt(squares.sum()) / len(known)
+    free = float(squares.sum() ** 2 / (squares**2 / own).sum()) if error else 1.0
+    chance = 1 - ERROR / among / 2
+    reach = quantile(chance, free) * error
+    told = abs(middle) > reach
+    enough = None if told or not middle else _enough(error / abs(middle), chance, free, count)
+    return Verdict(_exp(middle), _exp(middle - reach), _exp(middle + reach), count, enough)
+
+
+def _exp(power: float) -> float:
+    """e to this power; where the result is beyond what a float can be, the largest or smallest that has a reciprocal."""
+    return exp(max(-700.0, min(power, 700.0)))
 
 
 def _undisturbed(prompts: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-    """The pairs of each prompt without those that were disturbed. Of two nobody knows which one was."""
+    """The pairs of each prompt without one that was disturbed. Of two nobody knows which one was, and where the prompt's
+    others scatter too that is its noise."""
     rest = [np.abs(each - np.median(each)) for each in prompts]
     free = sum(map(len, prompts)) - len(prompts)
     if free < 4:
         return list(prompts)
     # As many distances are 0 or nearly as there are prompts, because the medians are theirs.
     usual = float(np.median(np.sort(np.concatenate(rest))[-free:])) / 0.6745
-    return [each[far <= _DISTURBED * usual] if len(each) > 2 else each for each, far in zip(prompts, rest, strict=True)]
+    most = max(_DISTURBED * usual, _MUCH)
+    kept = [far <= (most if np.sum(far > _QUIET * usual) == 1 else np.inf) for far in rest]
+    return [each[near] if len(each) > 2 else each for each, near in zip(prompts, kept, strict=True)]
 
 
-def _enough(middle: float, error: float, t: float, pairs: int) -> int | None:
-    """Pairs with which such a difference would be told in 80 % of cases, in round figures."""
-    needed = pairs * ((t + _POWER) * error / abs(middle)) ** 2 if middle else float("inf")
+def _enough(error: float, chance: float, free: float, pairs: int) -> int | None:
+    """Pairs with which such a difference would be told in 80 % of cases, in round figures. `error`: as a share of it."""
+    needed = float(pairs)
+    for _ in range(5):  # more pairs have more degrees of freedom too
+        needed = pairs * ((quantile(chance, free * max(1.0, needed / pairs)) + _POWER) * error) ** 2
     if needed > _MOST:
         return None
     unit = 10 if needed > 20 else 1
@@ -122,44 +140,22 @@ def _enough(middle: float, error: float, t: float, pairs: int) -> int | None:
 
 
 @cache
-def quantile(chance: float, free: int) -> float:
-    """Student's t that is not exceeded with this chance, 0.5 or more, for so many degrees of freedom."""
-    low, high = 0.0, 1.0
-    while _cumulative(high, free) < chance:
-        high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _cumulative(middle, free) < chance else (low, middle)
-    return (low + high) / 2
+def _angle(chance: float, free: float) -> float:
+    """With t = sqrt(free) tan(angle), the angle whose density is that of cos(angle) to the power free - 1."""
+    angles = np.linspace(0, pi / 2, 4001)
+    density = np.cos(angles) ** (free - 1)
+    share = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
+    return float(np.interp((2 * chance - 1) * share[-1], share, angles))
 
 
-def _cumulative(t: float, free: int) -> float:
-    """Chance that Student's t is at most this: Abramowitz and Stegun, 26.7.3 and 26.7.4."""
-    angle = atan(t / sqrt(free))
-    odd = free % 2
-    term = cos(angle) if odd else 1.0
-    total = term if free > 1 else 0.0
-    for number in range(2 + odd, free - 1, 2):
-        term *= cos(angle) ** 2 * (number - 1) / number
-        total += term
-    within = 2 / pi * (angle + sin(angle) * total) if odd else sin(angle) * total
-    return 0.5 + within / 2
+def quantile(chance: float, free: float) -> float:
+    """Student's t that is not exceeded with this chance, 0.5 or more, for so many degrees of freedom, 1 or more."""
+    free = min(float(f"{free:.2g}"), 1e4)  # two digits suffice, and few values are calculated
+    return sqrt(free) * tan(_angle(chance, free))
 
 
 def _range(low: float, high: float) -> str:
     """ "4 to 9 %"; small ones have a decimal."""
     places = 0 if low >= 0.01 else 1
-    ends = list(dict.fromkeys(f"{100 * each:.{places}f}" for each in (low, high)))
+    ends = list(dict.fromkeys("over 900" if each > 9 else f"{100 * each:.{places}f}" for each in (low, high)))
     return f"{' to '.join(ends)} %"
-
-
-def chosen(fixed: Verdict | None, auto: Verdict | None, over_auto: Verdict) -> Literal["fixed", "auto", "plain"]:
-    """What to use of the best fixed setting, the automatic length and no draft.
-
-    `fixed`, `auto`: against the target alone; None: not measured. `over_auto`: the fixed setting against auto. A draft is used
-    if it is known to be faster than none, and a fixed setting if it is known to be faster than auto, or auto is of no use.
-    """
-    pays, auto_pays = (each is not None and each.faster for each in (fixed, auto))
-    if pays and (not auto_pays or over_auto.faster):
-        return "fixed"
-    return "auto" if auto_pays else "plain"

@@ -186,6 +186,7 @@ def _measure(
     setup: Any, knobs: Knobs, cells: Sequence[Cell], done: list[Run], file: Path, yes: bool, line: ProgressLine
 ) -> Made:
     """Make the runs that are not done."""
+    from spectui.measure.bench import results as stored
     from spectui.measure.bench import runner
 
     worker: SessionEngine
@@ -201,10 +202,12 @@ def _measure(
     def plan() -> runner.Plan:
         models.load(setup)
         tell_if_busy(UNEVEN_SPEEDS)
-        if other := next((run.kernels for run in done if run.kernels != models.facts["kernels"]), None):
-            raise UsageError(
-                f"The runs in {file} were made with other kernels ({other}): repeat that, or leave out --resume."
-            )
+        for run in done:
+            if other := next((key for key, value in stored.facts(run).items() if models.facts[key] != value), None):
+                raise UsageError(
+                    f"The runs in {file} were made with other {other} ({stored.facts(run)[other]}): repeat that, or leave out "
+                    "--resume."
+                )
         return runner.fixed(todo)
 
     def tell(made: list[Run]) -> None:

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from spectui import paths
 from spectui.errors import SpectuiError, UsageError
-from spectui.measure.bench.conditions import Conditions, difference
+from spectui.measure.bench.conditions import SERVERS, Conditions, difference
 from spectui.measure.bench.prompt_files import Prompt
 from spectui.measure.bench.settings import Setting
 from spectui.speculation.statistics import Statistics
@@ -28,11 +29,15 @@ _BEGIN = '{"target": '
 _KINDS: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "Mapping[str, str]": dict}
 """What a field of these types may have."""
 
-_FAULTS = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+_FAULTS = (KeyError, TypeError, ValueError, AttributeError, RecursionError, ArithmeticError)
 """What a line raises that has no run."""
 
 FINALS = "finals"
 """The stage of the replies that a plan which adapts is judged by."""
+
+
+class _OtherVersion(ValueError):
+    """A run is of another version of spectui."""
 
 
 class ResultsError(SpectuiError):
@@ -90,9 +95,17 @@ class Run(Conditions):
         return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
 
 
+def facts(run: Run) -> dict[str, str]:
+    """What is known once the models are loaded, and has to be the same in runs that are compared; nothing of servers'."""
+    known = {"kernels": run.kernels, "models": run.models, "devices": run.devices}
+    return {} if run.target == SERVERS else known
+
+
 def parsed(value: Mapping[str, Any]) -> Run:
     """The run that a JSON object says. Raises KeyError, TypeError or ValueError."""
     if value["schema"] != SCHEMA:
+        if str(value["schema"]).startswith(SCHEMA.partition("/")[0]):
+            raise _OtherVersion(f"this run is of another version of spectui ({value['schema']}): show it with that one")
         raise ValueError(value["schema"])
     known = {each.name for each in fields(Run)}
     records = {
@@ -105,7 +118,11 @@ def parsed(value: Mapping[str, Any]) -> Run:
         for each in fields(record):
             if not isinstance(getattr(record, each.name), _KINDS.get(str(each.type), object)):
                 raise TypeError(each.name)
-    float(run.speed)
+    times = (run.prompt_s or 0.0, run.time_to_first_token_s or 0.0, run.wall_s, run.stolen, run.decoding, run.speed)
+    counts = (run.predict, run.repetition, run.length, run.prompt_tokens or 0, *vars(run.statistics).values())
+    numbers = [number for each in (*times, *counts) for number in (each if isinstance(each, list) else [each])]
+    if not all(0 <= number < inf for number in numbers):
+        raise ValueError("a number that no run has")
     return run
 
 
@@ -122,10 +139,16 @@ def read(path: Path) -> list[Run]:
             continue
         try:
             runs.append(parsed(json.loads(line)))
-        except _FAULTS:
-            if number == len(lines) and _BEGIN.startswith(line[: len(_BEGIN)]):  # it was cut off
+        except _FAULTS as error:
+            is_cut = isinstance(error, json.JSONDecodeError) and _BEGIN.startswith(line[: len(_BEGIN)])
+            if is_cut and number == len(lines):
                 break
-            raise UsageError(f"{path}, line {number}: this is no line of spectui bench: take another file.") from None
+            why = "this is no line of spectui bench: take another file"
+            if is_cut:
+                why = "this line was cut off, or damaged: delete it"
+            elif isinstance(error, _OtherVersion):
+                why = str(error)
+            raise UsageError(f"{path}, line {number}: {why}.") from None
     return runs
 
 

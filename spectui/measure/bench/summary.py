@@ -11,9 +11,9 @@ from statistics import median
 from typing import Any
 
 from spectui.measure.bench.conditions import difference
-from spectui.measure.bench.results import FINALS, Run
+from spectui.measure.bench.results import FINALS, Run, facts
 from spectui.measure.bench.settings import SWEPT, Setting
-from spectui.measure.verdict import Pairs, Verdict, chosen, judge
+from spectui.measure.verdict import Pairs, Verdict, judge
 from spectui.speculation.statistics import Statistics, ratio, total
 
 WIDE = 0.1
@@ -78,6 +78,8 @@ class Summary:
     rows: tuple[Row, ...]
     prompts: tuple[str, ...]
     runs: tuple[Run, ...]
+    mixed: bool = False
+    """The runs are of different models, prompts, settings, machines or kernels: then nothing is judged."""
 
     @cached_property
     def temperatures(self) -> list[float]:
@@ -91,18 +93,17 @@ class Summary:
 
     @property
     def chosen(self) -> Setting | None:
-        """What to use: see `verdict.chosen`. None where the target alone was not measured."""
-        rows = [row for row in self.rows if row.gain is not None and row.setting.baseline != "draft"]
-        plain = next((row for row in rows if row.setting.baseline), None)
+        """What to use: a draft if one is known to be faster than none, and a fixed setting if it is known to be faster than
+        auto, or auto is of no use. None where the target alone was not measured."""
+        plain = next((row for row in self.rows if row.gain is not None and row.setting.baseline == "target"), None)
         if plain is None:
             return None
-        own = [row for row in rows if row.setting.temperature == plain.setting.temperature and not row.setting.baseline]
-        auto = next((row for row in own if row.setting.policy == "auto"), None)
-        best = max(own, key=lambda row: row.gain.ratio if row.gain else 0.0, default=plain)
-        among = _pairings(len(own) + 1)
-        over = judge(paired(best.cells, auto.cells, self.prompts), among) if auto is not None else Verdict(1.0)
-        name = chosen(best.gain, auto.gain if auto is not None else None, over)
-        return {"fixed": best, "auto": auto or best, "plain": plain}[name].setting
+        pay = [row for row in self.rows if row.gain is not None and row.gain.faster and not row.setting.baseline
+               and row.setting.temperature == plain.setting.temperature]  # fmt: skip
+        auto = next((row for row in pay if row.setting.policy == "auto"), None)
+        if auto is not None and not (auto.behind is not None and auto.behind.slower):
+            return auto.setting
+        return next((row for row in pay if row.best), plain).setting
 
 
 def paired(one: dict[str, Cell], other: dict[str, Cell], prompts: Sequence[str], decoding: bool = False) -> Pairs:
@@ -116,7 +117,7 @@ def paired(one: dict[str, Cell], other: dict[str, Cell], prompts: Sequence[str],
     for prompt in prompts:
         own, its = ({run.repetition: run.decoding if decoding else run.speed for run in each[prompt].runs if run.speed > 0}
                     for each in (one, other))  # fmt: skip
-        found[prompt] = [log(own[number] / its[number]) for number in sorted(own.keys() & its.keys())]
+        found[prompt] = [log(own[number]) - log(its[number]) for number in sorted(own.keys() & its.keys())]
     return found
 
 
@@ -143,6 +144,8 @@ def summarise(runs: Sequence[Run]) -> Summary:
         Row(setting, {prompt: Cell(setting, prompt, tuple(each)) for prompt, each in by_prompt.items()})
         for setting, by_prompt in grouped.items()
     ]
+    if _mixed(runs):
+        return Summary(tuple(rows), prompts, tuple(runs), True)
     among = _FAMILIES * max(1, sum(not row.setting.baseline for row in rows))
     judged = [_against_plain(row, rows, prompts, among) for row in rows]
     return Summary(_ranked(judged, prompts), prompts, tuple(runs))
@@ -179,19 +182,23 @@ def _ranked(rows: Sequence[Row], prompts: Sequence[str]) -> tuple[Row, ...]:
     marked = {}
     for group in groups:
         gains = any(row.gain is not None for row in group)
-        order = {row.setting: (row.gain.ratio if row.gain else 0.0) if gains else _speed(row, prompts) for row in group}
+        order = {row.setting: (row.gain is not None and row.gain.faster,
+                               (row.gain.ratio if row.gain else 0.0) if gains else _speed(row, prompts))
+                 for row in group}  # fmt: skip
         top = max(group, key=lambda row: order[row.setting], default=None)
-        if top is None or order[top.setting] <= 0:
+        if top is None or order[top.setting][1] <= 0:
             continue
         for row in group:
             pairs = _beside(row, top, group, prompts)
             if row is top:
                 marked[row.setting] = replace(row, best=True)
             elif row.setting.baseline and top.gain is not None:
-                # One verdict on these two is spoken, and it is that of the gain.
+                # One verdict on these two is spoken, and it is that of the gain; also if the target alone is the best.
                 gain = top.gain
                 behind = Verdict(1 / gain.ratio, gain.high and 1 / gain.high, gain.low and 1 / gain.low, *gain[3:])
                 marked[row.setting] = replace(row, behind=behind)
+            elif top.setting.baseline and row.gain is not None:
+                marked[row.setting] = replace(row, behind=row.gain)
             elif all(pairs.values()) and pairs:
                 marked[row.setting] = replace(row, behind=judge(pairs, among))
     return tuple(marked.get(row.setting, row) for row in rows)
@@ -217,11 +224,17 @@ def _speed(row: Row, prompts: Sequence[str]) -> float:
 def remarks(summary: Summary) -> list[str]:
     """Sentences that say what the figures mean, and what makes them doubtful."""
     found = [*_verdicts(summary)]
-    if _mixed(summary.runs):
+    if summary.mixed:
         found.append(
             "These runs are of different models, prompts, settings, machines or kernels, so they cannot be compared."
         )
     found += dict.fromkeys(run.kernels for run in summary.runs if run.kernels)
+    short = [run.prompt for run in summary.runs if not run.decoding]
+    if short:
+        found.append(
+            f"{len(short)} of {len(summary.runs)} replies, the first to {short[0]}, are too short to have a speed, and a "
+            "setting without any other reply to a prompt has no gain: take other prompts."
+        )
     if summary.rows and not any(row.setting.baseline == "target" for row in summary.rows):
         found.append("The target alone was not measured, so no gain is known.")
     counts = [len(cell.runs) for row in summary.rows if not row.setting.baseline for cell in row.cells.values()]
@@ -286,7 +299,7 @@ def _mixed(runs: Sequence[Run]) -> bool:
     # Replies of a plan that adapts have several lengths.
     alike = [replace(run, predict=0) if run.stage else run for run in runs]
     return any(
-        difference(one, other) or one.kernels != other.kernels or other.prompt_text != prompts[other.prompt]
+        difference(one, other) or facts(one) != facts(other) or other.prompt_text != prompts[other.prompt]
         for one, other in pairwise(alike)
     )
 

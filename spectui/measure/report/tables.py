@@ -101,7 +101,8 @@ def _speed(row: Row, prompt: str) -> str:
 LEGEND = (
     "A fixed setting is drafter draft-max/draft-min/p-min. Against the target alone, mean over the prompts: decoding, and "
     "gain, of whole replies with the reading of the prompt, with bounds that hold for all rows together in 95 %. The best "
-    "(*) has the largest gain; = cannot be told from it. ± half of the range of the runs; n_drafted and n_accept: of all runs."
+    "(*) has the largest gain, a certain one if there is any; = cannot be told from it. ± half of the range of the runs; "
+    "n_drafted and n_accept: of all runs."
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,10 @@ def test_a_sweep_is_measured_kept_shown_and_gone_on_with(tmp_path):
     assert len(json.loads(again.stdout)["runs"]) == 5
     shown = run("--show", "--results", file, "--json")
     assert json.loads(shown.stdout) == json.loads(again.stdout)
+    file.write_text("".join(replace(each, devices="CUDA0").line() + "\n" for each in kept))
+    other = run(*SMALL, "--draft-max", "2,4,6", "--results", file, "--resume")
+    assert other.exit_code == 2 and "were made with other devices (CUDA0): repeat that" in other.stderr
+    assert len(results.read(file)) == 4
 
 
 def test_runs_of_other_work_are_not_gone_on_with(tmp_path):

@@ -11,6 +11,8 @@ import pytest
 
 from spectui.errors import UsageError
 from spectui.measure.bench.results import ResultsError, ResultsFile, read
+from spectui.measure.bench.summary import summarise
+from spectui.measure.report.tables import text
 from tests.measure.bench.runs import FAST, TARGET, a_run
 
 
@@ -73,19 +75,42 @@ def test_two_processes_do_not_write_to_one_file(tmp_path):
 LINE = json.loads(a_run(FAST, 1.0).line())
 OTHERS: list[dict[str, object]] = [
     {"settings": 3}, {"prompt": None}, {"kernels": 3}, {"repetition": "1"}, {"machine": []},
-    {"setting": {"temperature": "hot"}}, {"statistics": {"decode_s": "long"}},
+    {"setting": {"temperature": "hot"}}, {"statistics": {"decode_s": "long"}}, {"statistics": {"decode_s": float("nan")}},
+    {"statistics": {"decode_s": -1.0, "emitted": 5}}, {"statistics": {"kept": [-1]}}, {"prompt_s": float("inf")},
+    {"wall_s": -2.0}, {"predict": -5}, {"stolen": float("nan")}, {"statistics": {"decode_s": 1e-320, "emitted": 9}},
 ]  # fmt: skip
 BAD = [json.dumps(LINE | other) for other in OTHERS]
 
 
-@pytest.mark.parametrize(
-    "line", ["no json", "{}", "[]", "3", *BAD, json.dumps(LINE | {"schema": "spectui.bench/9"})], ids=count()
-)
+@pytest.mark.parametrize("line", ["no json", "{}", "[]", "3", *BAD], ids=count())
 def test_a_damaged_line_is_named(tmp_path, line):
     file = tmp_path / "runs.jsonl"
     file.write_text(line + "\n" + a_run(FAST, 20.0).line() + "\n")
-    with pytest.raises(UsageError, match="line 1"):
+    with pytest.raises(UsageError, match="line 1: this is no line of spectui bench: take another file"):
         read(file)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (json.dumps(LINE)[:70], "line 2: this line was cut off, or damaged: delete it."),
+        (json.dumps(LINE | {"schema": "spectui.bench/9"}),
+         r"line 2: this run is of another version of spectui \(spectui.bench/9\): show it with that one\."),
+    ],
+)  # fmt: skip
+def test_what_stands_between_runs_is_named(tmp_path, line, sentence):
+    file = tmp_path / "runs.jsonl"
+    run = a_run(FAST, 20.0).line()
+    file.write_text("\n".join([run, line, run]))
+    with pytest.raises(UsageError, match=sentence):
+        read(file)
+
+
+def test_times_that_no_reply_takes_are_kept_and_have_a_speed(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    file.write_text("".join(a_run(each, speed).line() + "\n" for each, speed in ((TARGET, 1e-290), (FAST, 1e290))))
+    (line,) = [line for line in text(summarise(read(file))) if line.startswith("model 8") and "%" in line]
+    assert ">+900 %" in line
 
 
 def test_a_full_disk_leaves_whole_lines(tmp_path, monkeypatch):

@@ -9,10 +9,12 @@ from dataclasses import replace
 
 import pytest
 
+from spectui.measure.bench.conditions import SERVERS
 from spectui.measure.bench.results import FINALS, Run, parsed
 from spectui.measure.bench.settings import Setting
-from spectui.measure.bench.summary import Summary, remarks, summarise, winner
+from spectui.measure.bench.summary import Row, Summary, remarks, summarise, winner
 from spectui.measure.report.tables import as_csv, as_json, text
+from spectui.measure.verdict import Verdict
 from tests.measure.bench.runs import DRAFT, FAST, SLOW, TARGET, a_run
 
 
@@ -99,6 +101,16 @@ def test_the_best_is_marked_and_what_cannot_be_told_from_it_is_a_tie():
     )
 
 
+def test_one_verdict_on_a_setting_and_the_target_alone_is_spoken():
+    """What the gain's bounds leave open is a tie."""
+    for fast, plain in (((10.1, 8.4, 9.5, 8.1), (12.0, 11.9, 12.1, 11.0)), (steady(20), steady(10))):
+        rows = {row.setting: row for row in summarise(some(fast, steady(8), plain)).rows}
+        if rows[TARGET].best:
+            assert rows[FAST].behind == rows[FAST].gain and rows[SLOW].behind == rows[SLOW].gain
+        else:
+            assert rows[TARGET].behind.high == pytest.approx(1 / rows[FAST].gain.low)
+
+
 def test_what_to_use_needs_proof():
     assert summarise(some(steady(20), steady(14), steady(10))).chosen == FAST
     assert summarise(some((10.5, 9.9, 10.4), steady(9), steady(10))).chosen == TARGET
@@ -165,12 +177,54 @@ def test_it_says_what_makes_the_figures_doubtful():
         {"settings": {}},
         {"prompt_text": "q"},
         {"kernels": "Kernels: spectui avx2."},
+        {"models": "qwen2 1.5B Q8_0 on CUDA0"},
         {"machine": {}},
     ],
 )
 def test_a_file_that_mixes_different_work_says_so(other):
-    mixed = remarks(summarise([*some(), replace(a_run(FAST, 20.0, 3), **other)]))
-    assert any("different models, prompts, settings, machines or kernels" in each for each in mixed)
+    mixed = summarise([*some(steady(20)), replace(a_run(FAST, 20.0, 5), **other)])
+    assert any("different models, prompts, settings, machines or kernels" in each for each in remarks(mixed))
+    assert not any("faster" in each or "best" in each for each in remarks(mixed)), "nothing is judged"
+    assert mixed.chosen is None and [row.gain for row in mixed.rows] == [None] * 4
+
+
+def test_servers_of_different_models_are_compared():
+    runs = [replace(a_run(Setting(server=name), speed, number), target=SERVERS, models=name)
+            for number in range(3) for name, speed in (("one", 10.0), ("other", 20.0))]  # fmt: skip
+    assert not summarise(runs).mixed and any(row.behind is not None for row in summarise(runs).rows)
+
+
+def test_replies_that_are_too_short_for_a_speed_are_counted():
+    """As where a model ends its reply to one prompt at once, whatever the setting."""
+    runs = [a_run(each, speed, number, prompt, tokens=100 if prompt == "python" else 0) for number in range(3)
+            for each, speed in ((TARGET, 10.0), (FAST, 20.0)) for prompt in ("python", "story")]  # fmt: skip
+    said = remarks(summarise(runs))
+    assert any(each.startswith("6 of 12 replies, the first to story, are too short to have a speed") for each in said)
+    assert "faster" not in " ".join(said)
+
+
+FASTER, SLOWER, UNKNOWN = Verdict(1.1, 1.05, 1.2, 9), Verdict(0.9, 0.8, 0.95, 9), Verdict(1.1, 0.9, 1.3, 9)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "auto", "auto_behind", "name"),
+    [
+        (UNKNOWN, UNKNOWN, UNKNOWN, TARGET), (SLOWER, FASTER, None, Setting()), (FASTER, FASTER, UNKNOWN, Setting()),
+        (FASTER, FASTER, SLOWER, FAST), (FASTER, UNKNOWN, UNKNOWN, FAST), (UNKNOWN, UNKNOWN, SLOWER, TARGET),
+        (None, FASTER, UNKNOWN, Setting()), (FASTER, None, None, FAST), (None, None, None, TARGET),
+    ],
+)  # fmt: skip
+def test_a_draft_needs_proof_and_a_fixed_setting_needs_proof_against_auto(fixed, auto, auto_behind, name):
+    rows = (Row(TARGET, {}, Verdict(1.0)), Row(FAST, {}, fixed, best=auto_behind is not None or auto is None),
+            Row(Setting(), {}, auto, behind=auto_behind))  # fmt: skip
+    assert Summary(rows, ("python",), ()).chosen == name
+
+
+def test_what_is_known_to_pay_is_the_best_although_another_may_gain_more():
+    """The largest mean is that of a setting which may as well be slower than none."""
+    doubtful = (90.0, 9.0, 91.0, 9.5)
+    summary = summarise(some(steady(20), doubtful, steady(10)))
+    assert [row.setting for row in summary.rows if row.best] == [FAST] == [summary.chosen]
 
 
 def test_every_figure_can_be_computed_from_the_json():
