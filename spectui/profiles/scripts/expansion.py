@@ -8,7 +8,7 @@ import glob
 import operator
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spectui.profiles.scripts.scope import Scope, first
@@ -17,23 +17,35 @@ from spectui.profiles.scripts.started import EDGE, unknown
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_SPACE = re.compile(rf"({EDGE}[^{EDGE}]*{EDGE})|\s+")
-_OPERATORS = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+
+def _divided(one: int, other: int) -> int:
+    return abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)  # towards 0, unlike Python
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: _divided,
+    ast.Mod: lambda one, other: one - other * _divided(one, other),
+    ast.LShift: lambda one, places: one << min(places, 62),
 }  # fmt: skip
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "a": "\a", "e": "\x1b"}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "?": "?", "a": "\a", "b": "\b", "e": "\x1b",
+            "E": "\x1b", "f": "\f", "v": "\v"}  # fmt: skip
+_ESCAPE = re.compile(r"\\(x[\da-fA-F]{1,2}|[0-7]{1,3}|u[\da-fA-F]{1,4}|U[\da-fA-F]{1,8}|.)", re.DOTALL)
+_WHITE = " \t\n"
 
 
-def split(text: str) -> list[str]:
-    """The fields of a text that is not in quotes."""
+def split(text: str, between: str = _WHITE) -> list[str]:
+    """The fields of a text that is not in quotes, with the signs of IFS `between` them."""
+    if EDGE in between:
+        return [unknown(text)] if text else []
+    blank = "".join(re.escape(sign) for sign in between if sign in _WHITE)
+    other = "".join(re.escape(sign) for sign in between if sign not in _WHITE)
+    ways = [f"[{blank}]*[{other}][{blank}]*" if blank else f"[{other}]"] if other else []
+    ends = re.compile("|".join([f"({EDGE}[^{EDGE}]*{EDGE})", *ways, *([f"[{blank}]+"] if blank else [])]))
     fields, current, end = [], "", 0
-    for found in _SPACE.finditer(text):
-        current += text[end : found.start()]
+    for found in ends.finditer(text := text.strip("".join(sign for sign in between if sign in _WHITE))):
+        current += text[end : found.start()] + (found[1] or "")
         end = found.end()
-        if found[1]:
-            current += found[1]
-        elif current:
+        if not found[1]:
             fields.append(current)
             current = ""
     current += text[end:]
@@ -68,9 +80,7 @@ class Words:
             case "raw_string":
                 return [self.text(node)[1:-1]]
             case "ansi_c_string":
-                return [
-                    re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), self.text(node)[2:-1], flags=re.S)
-                ]
+                return [_unescaped(self.text(node)[2:-1])]
             case "brace_expression":
                 return [unknown(self.text(node))]
             case "concatenation" if not quoted and _braced(node, self.text(node)):
@@ -82,7 +92,7 @@ class Words:
                 return self._expansion(node, quoted)
             case "command_substitution":
                 value = self._substituted(node)
-                return [value] if quoted else split(value)
+                return [value] if quoted else self._split(value)
             case "arithmetic_expansion":
                 return [self._arithmetic(node)]
             case "process_substitution":
@@ -91,7 +101,12 @@ class Words:
 
     def _bare(self, node: Node) -> str:
         text = re.sub(r"\\(?:\r?\n|(.))", lambda found: found[1] or "", self.text(node), flags=re.DOTALL)
+        if re.match(r"~[-+\d]", text):  # a directory of before
+            return unknown(text)
         return os.path.expanduser(text) if text.startswith("~") else text
+
+    def _split(self, text: str) -> list[str]:
+        return split(text, first(self.scope.lookup("IFS") or ""))
 
     def _globbed(self, node: Node) -> list[str]:
         return self._expanded([self._bare(node)]) if re.search(r"(?<!\\)[*?[]", self.text(node)) else [self._bare(node)]
@@ -175,9 +190,9 @@ class Words:
             value = unknown(self.text(node))
         if isinstance(value, list) and (every or not quoted):
             if every == "*" and quoted:
-                return [" ".join(value)]
-            return value if quoted else [field for each in value for field in split(each)]
-        return [first(value)] if quoted else split(first(value))
+                return [first(self.scope.lookup("IFS") or "")[:1].join(value)]
+            return value if quoted else [field for each in value for field in self._split(each)]
+        return [first(value)] if quoted else self._split(first(value))
 
     def _value(self, node: Node) -> tuple[str | list[str] | None, str]:
         """(a variable's value, @ or * if all elements are meant)."""
@@ -238,6 +253,11 @@ class Words:
             case "/" | "//" if isinstance(value, str) and EDGE not in value + operand:
                 old = self.word(operands[0]) if operands else ""
                 new = self.word(operands[2]) if len(operands) > 2 else ""
+                if "\\" in (written := self.text(node)):  # the grammar ends the pattern at a slash behind a backslash
+                    if re.search(r"[$\"'`]", written[2:]):
+                        return unknown(written)
+                    parts = re.split(r"(?<!\\)/", written[written.index(sign) + len(sign) : -1], maxsplit=1)
+                    old, new = (re.sub(r"\\(.)", r"\1", part) for part in (*parts, "")[:2])
                 found = re.compile(fnmatch.translate(old)[:-2].removesuffix(r"\Z").removesuffix(r"\z"))
                 return found.sub(lambda _: new, value, count=0 if sign == "//" else 1) if old else value
         return unknown(self.text(node))
@@ -275,14 +295,41 @@ class Words:
         return printed
 
     def _arithmetic(self, node: Node) -> str:
-        text = self.text(node).strip("$() \t\n")
-        names = {name: self.scope.lookup(name) for name in re.findall(r"[A-Za-z_]\w*", text)}
-        for name, value in names.items():
-            text = re.sub(rf"\$?\{{?\b{name}\b\}}?", first(value or ""), text)
+        text = (
+            self.text(node).strip().removeprefix("$((").removeprefix("$[").removesuffix("))").removesuffix("]").strip()
+        )
+        changed = re.findall(
+            r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)([A-Za-z_]\w*)", text
+        )
+        for name in filter(None, (name for names in changed for name in names)):
+            self.scope.set(name, unknown(f"${name}"))
+
+        def value(found: re.Match[str]) -> str:
+            known = self.scope.lookup(found[2])
+            # What a variable holds is computed by itself, unless a $ puts it there as it is written.
+            return "?" if known is None else first(known) if found[1] else f"({first(known)})"
+
         try:
+            text = re.sub(r"(\$\{?)?\b([A-Za-z_]\w*)\b(?(1)\}?)", value, text)
             return str(_computed(ast.parse(text, mode="eval").body))
         except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
             return unknown(self.text(node))
+
+
+def _unescaped(text: str) -> str:
+    """A text of `$'...'`. Its bytes are read as UTF-8."""
+
+    def sign(found: re.Match[str]) -> str:
+        code = found[1]
+        if code[0] in "uU" and len(code) > 1:
+            number = int(code[1:], 16)
+            return chr(number) if number < 0x110000 else "\ufffd"
+        if code.isdecimal() or (code[0] == "x" and len(code) > 1):
+            byte = int(code, 8) & 255 if code.isdecimal() else int(code[1:], 16)
+            return bytes([byte]).decode(errors="surrogateescape")
+        return _ESCAPES.get(code, found[0])
+
+    return _ESCAPE.sub(sign, text).encode(errors="surrogateescape").decode(errors="replace")
 
 
 def _commands_in(node: Node) -> list[Node]:
@@ -333,5 +380,5 @@ def _computed(node: ast.expr) -> int:
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         result = _OPERATORS[type(node.op)](_computed(node.left), _computed(node.right))
         if abs(result) < 1 << 60:
-            return int(result)
+            return result
     raise ValueError

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Scope:
     """What a script has set so far. A list is an array; an element with a name is a value of its own, `ARRAY[NAME]`.
 
-    `directory`: as in `Started`. `local`: what a function's own variables hide. `ended`: `exit` was met.
+    `directory`: as in `Started`. `local`: what a function's own variables hide. `ended`: `exit` was met. `leaving`: `break` or
+    `continue`, until their loop has seen it.
     """
 
     file: Path | None = None
@@ -29,6 +30,7 @@ class Scope:
     functions: dict[str, Node] = field(default_factory=dict)
     arguments: list[str] = field(default_factory=list)
     ended: bool = False
+    leaving: str = ""
     exports_all: bool = False
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
@@ -44,6 +46,15 @@ class Scope:
             arguments=[*self.arguments],
         )
 
+    def child(self, more: Mapping[str, str]) -> Scope:
+        """What a shell that this one starts has: the exported variables, and `more` of the command's own."""
+        values = {
+            name: first(value) for name, value in self.values.items() if name in self.exported or self.exports_all
+        }
+        return Scope(
+            directory=self.directory, values={**values, **more}, exported={*values, *more}, environ=self.environ
+        )
+
     def lookup(self, name: str) -> str | list[str] | None:
         """A variable's value; None if nothing sets it."""
         if name in ("@", "*"):
@@ -56,6 +67,8 @@ class Scope:
             return self.arguments[int(name) - 1] if int(name) <= len(self.arguments) else None
         if name in self.values:
             return self.values[name]
+        if name == "IFS":
+            return " \t\n"
         if name in ("BASH_SOURCE", "0") and self.file is not None:
             return str(self.file)
         if name == "PWD":

@@ -63,6 +63,8 @@ class _Reader(Ways):
         text = text.replace(EDGE, "\ufffd")
         # A comment between the flags of a command; what a page of documentation has around it.
         text = re.sub(r"`#[^`\n]*`|(?m:^[ \t]*(?:\$[ \t]+|```\w*[ \t]*$))", lambda found: " " * len(found[0]), text)
+        # The grammar does not know the base of a variable; without it, a number that begins with 0 is not computed.
+        text = re.sub(r"\(\((?:(?!\)\)).)*", lambda found: re.sub(r"\b10#(?=[$\w])", "", found[0]), text)
         # The grammar wants the last line's end; a backslash there would hide that the text is cut off.
         super().__init__((text + ("" if text.endswith("\\") else "\n")).encode(errors="replace"), scope)
         parser = Parser(Language(tree_sitter_bash.language()))
@@ -119,7 +121,7 @@ class _Reader(Ways):
         self._steps[0] += 1
         if self._steps[0] > STEPS:
             raise ScriptError("Its functions call one another without end.")
-        if self.scope.ended:
+        if self.scope.ended or self.scope.leaving:
             return
         match node.type:
             case "variable_assignment":
@@ -189,12 +191,19 @@ class _Reader(Ways):
         elements = [each for each in elements if each.type != "comment"]
         if not any(self.text(each).startswith("[") for each in elements):
             return self.scope.set(name, [word for each in elements for word in self.fields(each)], add)
-        if not add:
-            self.scope.forget(name)
+        placed: dict[str, str] = {}
         for each in elements:
             found = re.fullmatch(r"\[(.*?)\]=(.*)", self.word(each), re.DOTALL)
             index, text = found.groups() if found else (unknown(self.text(each)), "")
-            self.scope.set_element(name, index.strip("'\""), text)
+            placed[index.strip("'\"")] = text
+        if {*placed} == {*map(str, range(len(placed)))} and not add:
+            return self.scope.set(name, [placed[str(index)] for index in range(len(placed))])
+        if any(index.isdecimal() or EDGE in index for index in placed):  # it has gaps
+            return self.scope.set(name, [unknown(f"${{{name}[@]}}")])
+        if not add:
+            self.scope.forget(name)
+        for index, text in placed.items():
+            self.scope.set_element(name, index, text)
         return None
 
     def _forget(self, names: Iterable[str]) -> None:
@@ -214,8 +223,9 @@ class _Reader(Ways):
                 if exported and name is not None:
                     self.scope.exported.add(self.text(name))
                 changes = any(re.match(r"-\w*[inlu]", word) for word in words)  # -i computes, -n is another name
-                if changes and name is not None and not first(self.scope.lookup(self.text(name)) or "").isdecimal():
-                    self._forget([self.text(name)])
+                value = "" if name is None else first(self.scope.lookup(self.text(name)) or "")
+                if changes and name is not None and not value.isdecimal():
+                    self._forget([self.text(name), *([value] if value.isidentifier() else [])])
             elif child.type == "variable_name" and exported:
                 self.scope.exported.add(self.text(child))
 
@@ -249,21 +259,26 @@ class _Reader(Ways):
             case ["cd" | "pushd", *rest]:
                 where = next((word for word in rest if not word.startswith("-")), "~")
                 self._go(where)
+            case ["break" | "continue" as how, *_]:
+                self.scope.leaving = how
             case ["exit" | "return", *_]:
                 self.scope.ended = True
             case ["set", "-a" | "-o", *mode] if not mode or mode == ["allexport"]:
                 self.scope.exports_all = True
             case ["set", "--", *given]:
                 self.scope.arguments = given
-            case ["shift", *_]:
-                self.scope.arguments = self.scope.arguments[1:]
+            case ["shift", count] if not count.isdecimal():
+                self.scope.arguments = self.scope.arguments and [unknown("$@")]
+            case ["shift", *count]:
+                places = int(count[0]) if count else 1
+                self.scope.arguments = self.scope.arguments[places if places <= len(self.scope.arguments) else 0 :]
             case ["alias", *given]:
                 for word in given:
                     name_, equals, value_ = word.partition("=")
                     if equals and "llama" in value_:
-                        self._found += self._nested(value_)
+                        self._found += self._nested(value_, self.scope.copy())
             case ["eval", *given]:
-                self._found += self._nested(" ".join(given), here=True)
+                self._found += self._nested(" ".join(given), self.scope)
             case ["read" | "mapfile" | "readarray" | "getopts" | "let" | "printf", *given] if (
                 words[0] != "printf" or "-v" in given
             ):
@@ -282,9 +297,10 @@ class _Reader(Ways):
         names = self.scope.values if self.scope.exports_all else self.scope.exported & {*self.scope.values}
         exported = {name: first(self.scope.values[name]) for name in names}
         found = [] if words[0].startswith("-") and self._found else starts(
-            words, variables={**exported, **(variables or {})}, directory=self.scope.directory, nested=self._nested
+            words, variables={**exported, **(variables or {})}, directory=self.scope.directory,
+            nested=lambda text: self._nested(text, self.scope.child(variables or {})),
         )  # fmt: skip
-        if words[0] == "exec" and len(words) > 1:  # in place of the script
+        if words[0] == "exec" and len(words) > 1 and words[1][0] != "{":  # in place of the script
             self.scope.ended = True
         self._flags_may_follow = bool(found)
         for each in found:
@@ -294,9 +310,10 @@ class _Reader(Ways):
         if not found and not piped and base_name(words[0]) not in _INERT:
             self._others[self.text(node).split("\n")[0].strip()] = None
 
-    def _nested(self, text: str, here: bool = False) -> list[Started]:
-        """What a text starts that another program takes as a script, or this one if `here`."""
-        inner = _Reader(shown(text), self.scope if here else self.scope.copy(), self._steps)
+    def _nested(self, text: str, scope: Scope) -> list[Started]:
+        """What a text starts that is taken as a script in that scope, which may be this script's own."""
+        here = scope is self.scope
+        inner = _Reader(shown(text), scope, self._steps)
         if (inner._broken()) is not None:
             raise ScriptError(f"{shown(text)[:60]!r} is no whole script: its quotes or brackets are not closed.")
         inner.run(inner._root)
@@ -341,7 +358,7 @@ class _Reader(Ways):
             return
         name = body.child_by_field_name("name")
         if text and name is not None and base_name(self.text(name)) in SHELLS:
-            self._found += self._nested(text)
+            self._found += self._nested(text, self.scope.child({}))
             return
         self._command(body, more)
         words = self.text(body).split()

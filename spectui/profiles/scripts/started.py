@@ -30,7 +30,7 @@ _NAME_OF_SOMETHING = re.compile(r"-[sStnugUGJ]|--(name|unit|user|group|session|t
 _WINDOWS = re.compile(r'(\\*)"|([^"\s\\]+|\\+)|(\s+)')
 _SUBCOMMANDS = ("serve", "server", "cli", "chat", "run", "completion")
 _NOT_STARTING = {
-    "alias", "apt", "awk", "brew", "cat", "chmod", "chown", "cmake", "command", "cp", "curl", "cut", "echo", "export", "find",
+    "alias", "apt", "awk", "brew", "cat", "chmod", "chown", "cmake", "cp", "curl", "cut", "echo", "export", "find",
     "git", "grep", "hash", "head", "install", "journalctl", "kill", "killall", "launchctl", "ln", "logger", "ls", "make",
     "mkdir", "mv", "notify-send", "pgrep", "pip", "pkill", "printf", "ps", "rem", "rg", "rm", "sc", "sed", "systemctl", "tail",
     "taskkill", "tasklist", "tee", "title", "touch", "trap", "type", "wget", "where", "which",
@@ -137,6 +137,10 @@ def starts(
     while rest and (found := ASSIGNMENT.fullmatch(rest[0])):
         environment[found[1]] = found[2]
         rest.pop(0)
+    while rest[:1] == ["command"]:
+        if re.match("-[vV]", (*rest, "-v")[1]):
+            return []  # it looks for the program
+        del rest[: 2 if rest[1] in ("-p", "--") else 1]
     if not rest or _stem(rest[0]) in _NOT_STARTING or _CMDLET.match(rest[0]):
         return []
     if rest[0].startswith("-"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -77,6 +77,8 @@ class Ways(Words):
             then = next((index for index, child in enumerate(clause.children) if child.type in ("then", "else")), 0)
             condition = next((child for child in clause.children[1:then] if child.is_named), None)
             holds = True if clause.type == "else_clause" else self._holds(condition) if condition is not None else None
+            if condition is not None and self._starts(condition):
+                self.run(condition)
             if holds is False:
                 continue
             body = [child for child in clause.children[then + 1 :] if child.type not in ("elif_clause", "else_clause")]
@@ -104,13 +106,27 @@ class Ways(Words):
         words = [word for child in node.children_by_field_name("value") for word in self.fields(child)]
         if name is None or body is None:
             return None
-        if any(EDGE in word for word in words):
+        if any(EDGE in word for word in words) or node.children[0].type == "select":
             self.scope.set(self.text(name), unknown(f"${self.text(name)}"))
-            return self._either([lambda: self.run(body)])
+            return self._either([lambda: self._goes_on(body)])
         for word in words:
             self.scope.set(self.text(name), word)
-            self.run(body)
+            if not self._goes_on(body):
+                break
         return None
+
+    def _goes_on(self, body: Node) -> bool:
+        """Follow a loop's body once. False if that leaves the loop."""
+        self.run(body)
+        leaving, self.scope.leaving = self.scope.leaving, ""
+        return leaving != "break"
+
+    def _starts(self, condition: Node) -> bool:
+        """Is a condition a command that may start a server, rather than one that looks for it?"""
+        words = self.text(condition).lstrip("! ").split()
+        if condition.type == "test_command" or not words:
+            return False
+        return words[0] in self.scope.functions or is_program(words[0])
 
     def _while(self, node: Node) -> None:
         body, condition = node.child_by_field_name("body"), node.child_by_field_name("condition")
@@ -118,20 +134,22 @@ class Ways(Words):
             self.run(condition)
         while body is not None and condition is not None and self.scope.arguments and self._holds(condition):
             given = len(self.scope.arguments)
-            self.run(body)
-            if len(self.scope.arguments) >= given:
+            if not self._goes_on(body) or len(self.scope.arguments) >= given:
                 return  # it ends for another reason than that it has seen all arguments
         until = any(child.type == "until" for child in node.children)
         if body is not None and not (condition is not None and self._holds(condition) is until):
-            self._either([lambda: self.run(body)])
+            for name in _counted(self.text(node)):
+                self.scope.set(name, unknown(f"${name}"))
+            self._either([lambda: self._goes_on(body)])
 
-    def _either(self, ways: Iterable[Callable[[], None]], known: bool = False) -> None:
-        """Follow each way from here; if not `known`, perhaps none. A way that ends the script counts for nothing."""
+    def _either(self, ways: Sequence[Callable[[], object]], known: bool = False) -> None:
+        """Follow each way from here; if not `known`, perhaps none. A way that ends the script counts for nothing, and so
+        does one that leaves a loop, if only a run can tell whether it is gone."""
         before, ends = self.scope, []
         for way in ways:
             self.scope = before.copy()
             way()
-            if not self.scope.ended:
+            if not self.scope.ended and not (self.scope.leaving and (not known or len(ways) > 1)):
                 ends.append(self.scope)
         if not known or not ends:
             ends.append(before)
@@ -186,6 +204,12 @@ class Ways(Words):
             return None if inner is None else not inner
         unset = [found[1] for word in words if (found := re.fullmatch(rf"{EDGE}\$\{{?(\w+)\}}?{EDGE}", word))]
         return None if any(name in self.scope.values for name in unset) else _tested(words)
+
+
+def _counted(loop: str) -> list[str]:
+    """The variables that a loop computes anew each time."""
+    found = re.findall(r"\(\(\s*(\w+)\s*(?:\+\+|--|[-+*/%]?=(?!=))|(\w+)=\$(?:\(\(|\[)|\blet\s+(\w+)", loop)
+    return [name for names in found for name in names if name]
 
 
 def _tested(words: list[str]) -> bool | None:
