@@ -14,6 +14,7 @@ import unicodedata
 # the direction of text; lone surrogates, which JSON may hold and UTF-8 cannot encode.
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
 _UNSAFE = re.compile(f"[{_CONTROLS}]")
+_LINE_END = re.compile("\r\n?|[\u2028\u2029]")
 _UNSAFE_IN_A_LINE = re.compile(f"[\n\t{_CONTROLS}]")
 
 
@@ -28,8 +29,8 @@ def safe(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """`safe`, with the line ends of other systems turned into newlines first: for pasted text and text files."""
-    return safe(text.replace("\r\n", "\n").replace("\r", "\n"))
+    """`safe`, with all other line ends turned into newlines first: for pasted text and text files."""
+    return safe(_LINE_END.sub("\n", text))
 
 
 def one_line(text: str) -> str:

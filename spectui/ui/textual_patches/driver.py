@@ -37,7 +37,7 @@ KITTY_FLAGS = KITTY_DISAMBIGUATE_ESCAPE_CODES | KITTY_REPORT_ALL_KEYS | KITTY_RE
 """What Textual asks of kitty's keyboard protocol."""
 
 PAUSE_S = 0.05
-"""Text that comes sooner after a line's end, where more than one key came at once, belongs to it."""
+"""Text that comes sooner after a line's end or a tab, where more than one key came at once, belongs to it."""
 
 ALT_S = 0.4
 """A letter that comes so soon after an Escape, which a slow line has cut off it, is Alt with that letter: only where Escape
@@ -126,7 +126,7 @@ class TerminalDriver(LinuxDriver):
                 self._look_at_size()
                 held += decode(data)
                 quick, came = monotonic() - came < PAUSE_S, monotonic()
-                lines = ("\r" in held or "\n" in held) and (len(held) > 1 or quick)
+                lines = not {*"\r\n\t"}.isdisjoint(held) and (len(held) > 1 or quick)
                 if lines and "\x1b" not in held and not parser.in_paste and len(held) < LONGEST_BURST:
                     continue  # slow lines cut what was pasted
             if escape is not None and (held or monotonic() - escape > ALT_S):

@@ -16,14 +16,15 @@ from spectui.text import printable
 def lines_as_text(messages: Iterable[Message]) -> Iterator[Message]:
     """What came at once, as events: an Enter with text behind it is a line's end of pasted text, and so is a Tab there.
 
-    Terminals without bracketed pastes type what is pasted. An Enter at the end is a key: so programs send a prompt.
+    Terminals without bracketed pastes type what is pasted. An Enter at the end is a key: so programs send a prompt. Textual
+    ignores keys that give no visible sign (a Japanese blank, what joins the parts of an emoji), so they are pasted.
     """
     came = list(messages)
-    text = [at for at, each in enumerate(came) if isinstance(each, events.Paste) or _is_text(each)]
+    last = max((at for at, each in enumerate(came) if isinstance(each, events.Paste) or _is_text(each)), default=-1)
     before: Message | None = None
     lines: list[events.Key] = []
     for at, each in enumerate(came):
-        if at <= max(text, default=-1) and isinstance(each, events.Key) and (_is_text(each) or each.key in _BLANKS):
+        if at <= last and isinstance(each, events.Key) and (_is_text(each) or each.key in _BLANKS):
             lines.append(each)
         else:
             yield from _pasted(lines)
@@ -43,14 +44,22 @@ def is_key(message: Message | None, key: str) -> bool:
 
 
 def _is_text(message: Message) -> bool:
-    return isinstance(message, events.Key) and message.is_printable and not message.key.startswith(("alt+", "ctrl+"))
+    return (
+        isinstance(message, events.Key)
+        and bool(message.character)
+        and printable(message.character or "") in (message.character, "\n")
+        and message.key not in _BLANKS
+        and not message.key.startswith(("alt+", "ctrl+"))
+    )
 
 
 def _pasted(keys: list[events.Key]) -> Iterable[Message]:
-    """These keys, or one paste if there are several lines of them."""
-    if not any(each.key in ("enter", "ctrl+j") for each in keys):
-        return keys
-    return [events.Paste(printable("".join(each.character or "" for each in keys)))]
+    """These keys, or one paste if there are several lines of them, or what keys cannot type."""
+    text = "".join(each.character or "" for each in keys)
+    tabs = re.search(r"[^\t]\t+[^\t]", text) and not re.search(r"(^/|@)\S*\t", text)  # a Tab completes a name
+    if tabs or any(each.key in ("enter", "ctrl+j") or not (each.is_printable or each.key == "tab") for each in keys):
+        return [events.Paste(printable(text))]
+    return keys
 
 
 class InputParser(XTermParser):

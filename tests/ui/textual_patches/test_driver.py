@@ -86,13 +86,27 @@ def test_alt_and_a_digit_is_a_key_and_no_sign(key: str) -> None:
         ("\r\rx", ["\n\nx"]),
         ("hi\r", ["h", "i", "enter"]),
         ("hi\r\x1b[A", ["h", "i", "enter", "up"]),
-        ("a\tb", ["a", "tab", "b"]),
+        ("a\tb\t\tc", ["a\tb\t\tc"]),
+        ("@s\tx", ["at", "s", "tab", "x"]),
+        ("/he\tx", ["slash", "h", "e", "tab", "x"]),
+        ("ab\t", ["a", "b", "tab"]),
+        ("a\u3000b", ["a\u3000b"]),
+        ("\u00a0", ["\u00a0"]),
+        ("\U0001f469\u200d\U0001f467", ["\U0001f469\u200d\U0001f467"]),
+        ("one\u2028two\rx", ["one\ntwo\nx"]),
         (f"a\r{START}b\rc{END}d\r", ["a\n", "b\nc", "d", "enter"]),
     ],
 )
 def test_an_enter_with_text_behind_it_is_a_new_line(typed: str, told_: list[str]) -> None:
     came = lines_as_text(events_of([typed], slow=True))  # type: ignore[arg-type]
     assert [each.text if isinstance(each, events.Paste) else each.key for each in came] == told_  # type: ignore[attr-defined]
+
+
+def test_many_lines_at_once_take_time_in_proportion() -> None:
+    """Ten thousand are one paste within a second; quadratic, they took minutes."""
+    typed = "a line\r" * 10_000
+    (came,) = lines_as_text(events_of([f"{typed}x"], slow=True))  # type: ignore[arg-type]
+    assert isinstance(came, events.Paste) and came.text == f"{typed}x".replace("\r", "\n")
 
 
 LINES = [f"line {number}" for number in range(6)]
