@@ -74,14 +74,23 @@ def _model(setup: Setup, path: str, role: str, progress: Progress, simulated: bo
     def of_role(name: str) -> Any:
         return getattr(setup, f"{name}_draft" if draft else name)
 
+    devices = placement.draft_devices(setup) if draft else placement.target_devices(setup)
+    gpu_layers, split = of_role("gpu_layers"), shares(of_role("tensor_split"))
+    if draft and assists(path, setup.model or "") is not None:
+        # It reads the target's cells, and llama.cpp ends the process where it has not their device.
+        others = [device for device in _target_devices(setup) if device not in devices]
+        if others:
+            gpu_layers = gpu_layers if devices else 0
+            split = [*(split or [1.0] * len(devices)), *[0.0] * len(others)]
+            devices = [*devices, *others]
     return Model(
         path,
         role,
-        on_devices=placement.draft_devices(setup) if draft else placement.target_devices(setup),
-        gpu_layers=of_role("gpu_layers"),
+        on_devices=devices,
+        gpu_layers=gpu_layers,
         split_mode=of_role("split_mode"),
         main_gpu=of_role("main_gpu"),
-        tensor_split=shares(of_role("tensor_split")),
+        tensor_split=split,
         overrides=overrides(setup, draft),
         extra_buffers=setup.no_repack == "off",
         kernels=kernels,
