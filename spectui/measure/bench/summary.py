@@ -19,6 +19,9 @@ from spectui.speculation.statistics import Statistics, ratio, total
 WIDE = 0.1
 """Spread from which a table says that the runs differ much."""
 
+_NAMED = 8
+"""So many ties have their names in a sentence."""
+
 _FAMILIES = 2
 """Verdicts against the target alone, and those of settings against each other: a table speaks both."""
 
@@ -186,7 +189,7 @@ def _ranked(rows: Sequence[Row], prompts: Sequence[str]) -> tuple[Row, ...]:
                                (row.gain.ratio if row.gain else 0.0) if gains else _speed(row, prompts))
                  for row in group}  # fmt: skip
         top = max(group, key=lambda row: order[row.setting], default=None)
-        if top is None or order[top.setting][1] <= 0:
+        if top is None or order[top.setting][1] <= 0 or len(group) == 1:
             continue
         for row in group:
             pairs = _beside(row, top, group, prompts)
@@ -282,6 +285,8 @@ def _verdicts(summary: Summary) -> list[str]:
         ties = [row for row in summary.rows if row.tie and row.setting.temperature == best.setting.temperature]
         if ties:
             names = "; ".join(f"{summary.label(row.setting)} ({_more(row.behind)})" for row in ties)
+            if len(ties) > _NAMED:
+                names = f"{len(ties)} settings"
             found.append(f"It cannot be told from what is marked =: {names}.")
     return found
 

@@ -111,6 +111,14 @@ def test_one_verdict_on_a_setting_and_the_target_alone_is_spoken():
             assert rows[TARGET].behind.high == pytest.approx(1 / rows[FAST].gain.low)
 
 
+def test_of_one_setting_nothing_is_the_best_and_many_ties_are_counted():
+    assert remarks(summarise([a_run(TARGET, 10.0 + number / 100, number) for number in range(3)])) == []
+    many = [a_run(replace(FAST, draft_max=most), 10.0 + (most * number) % 3, number)
+            for number in range(2) for most in range(1, 21)]  # fmt: skip
+    (said,) = [each for each in remarks(summarise([*many, *some(())])) if "marked =" in each]
+    assert said == "It cannot be told from what is marked =: 20 settings."
+
+
 def test_what_to_use_needs_proof():
     assert summarise(some(steady(20), steady(14), steady(10))).chosen == FAST
     assert summarise(some((10.5, 9.9, 10.4), steady(9), steady(10))).chosen == TARGET
