@@ -203,14 +203,10 @@ class ResultsFile:
             with self.path.open("ab") as file:
                 file.write(data)
         except OSError as error:
-            self._cut()
+            with suppress(OSError):  # no part of a line stays
+                os.truncate(self.path, self._end)
             raise ResultsError(f"The results cannot be written to {self.path}: {error.strerror}.") from None
         self._end += len(data)
-
-    def _cut(self) -> None:
-        """Take back a part of a line."""
-        with suppress(OSError):
-            os.truncate(self.path, self._end)
 
 
 def _locked(handle: int) -> bool:
@@ -229,16 +225,12 @@ def _locked(handle: int) -> bool:
 
 def new_file(command: str) -> Path:
     """Where this command writes its runs unless a person names a file."""
-    return _directory(command) / f"{datetime.now():%Y%m%d-%H%M%S-%f}.jsonl"
+    return paths.state_directory() / command / f"{datetime.now():%Y%m%d-%H%M%S-%f}.jsonl"
 
 
 def newest_file(command: str) -> Path:
     """The file of its last runs. Raises UsageError if there is none."""
-    found = max(_directory(command).glob("*.jsonl"), default=None)
+    found = max((paths.state_directory() / command).glob("*.jsonl"), default=None)
     if found is None:
         raise UsageError("No bench was saved yet: run spectui bench first, or name a file with --results.")
     return found
-
-
-def _directory(command: str) -> Path:
-    return paths.state_directory() / command

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from math import log
+from math import comb, log
 from statistics import median
 from typing import Any
 
@@ -169,11 +169,6 @@ def _against_plain(row: Row, rows: Sequence[Row], prompts: Sequence[str], among:
     return replace(row, gain=judge(whole, among), decoding=judge(decoding, among))
 
 
-def _pairings(count: int) -> int:
-    """Verdicts on each of so many settings against each other."""
-    return max(1, count * (count - 1) // 2)
-
-
 def _ranked(rows: Sequence[Row], prompts: Sequence[str]) -> tuple[Row, ...]:
     """The rows with the best of each temperature marked, and the verdicts of the others against it. The draft alone takes no
     part: its text is another."""
@@ -181,7 +176,8 @@ def _ranked(rows: Sequence[Row], prompts: Sequence[str]) -> tuple[Row, ...]:
         [row for row in rows if row.setting.temperature == heat and row.setting.baseline != "draft"]
         for heat in {row.setting.temperature for row in rows}
     ]
-    among = _FAMILIES * max(1, sum(_pairings(sum(not row.setting.baseline for row in group)) for group in groups))
+    counts = [sum(not row.setting.baseline for row in group) for group in groups]
+    among = _FAMILIES * sum(max(1, comb(count, 2)) for count in counts)  # each against each other
     marked = {}
     for group in groups:
         gains = any(row.gain is not None for row in group)

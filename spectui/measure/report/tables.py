@@ -17,7 +17,6 @@ from spectui.measure.bench.conditions import SERVERS
 from spectui.measure.bench.results import Run
 from spectui.measure.bench.settings import SWEPT, Setting
 from spectui.measure.bench.summary import Row, Summary, remarks
-from spectui.measure.verdict import Verdict
 from spectui.speculation.statistics import total
 from spectui.store.export import finite
 from spectui.text import printable
@@ -48,17 +47,8 @@ def head(summary: Summary) -> str:
 
 def columns(summary: Summary) -> tuple[list[str], list[list[str]]]:
     """The heads, and a row of cells for each setting."""
-    heads = [
-        "setting",
-        *summary.prompts,
-        "decoding",
-        "gain",
-        "n_drafted",
-        "n_accept",
-        "accept %",
-        "tokens/pass",
-        "runs",
-    ]
+    figures = ("decoding", "gain", "n_drafted", "n_accept", "accept %", "tokens/pass", "runs")
+    heads = ["setting", *summary.prompts, *figures]
     return heads, [_cells(row, summary) for row in summary.rows]
 
 
@@ -180,13 +170,8 @@ def as_json(summary: Summary, runs: Sequence[Run], more: Mapping[str, Any] | Non
             "runs": [asdict(run) for run in runs],
             "cells": _cell_records(summary),
             "settings": [
-                {
-                    "setting": asdict(row.setting),
-                    "gain": _verdict(row.gain),
-                    "decoding": _verdict(row.decoding),
-                    "best": row.best,
-                    "behind": _verdict(row.behind),
-                }
+                {"setting": asdict(row.setting), "best": row.best}
+                | {name: (each := getattr(row, name)) and each._asdict() for name in ("gain", "decoding", "behind")}
                 for row in summary.rows
             ],
             "remarks": remarks(summary),
@@ -194,7 +179,3 @@ def as_json(summary: Summary, runs: Sequence[Run], more: Mapping[str, Any] | Non
         }
     )
     return json.dumps(whole, allow_nan=False)
-
-
-def _verdict(verdict: Verdict | None) -> dict[str, Any] | None:
-    return None if verdict is None else verdict._asdict()
