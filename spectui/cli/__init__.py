@@ -59,6 +59,8 @@ class Root(Group):
             code = super().main(*args, standalone_mode=False, **extra)  # type: ignore[call-overload]
             if sys.stdout is not None:
                 sys.stdout.flush()
+            elif not code:  # click writes nothing then, and says nothing
+                code = complain("Standard output is closed, so there is nowhere to write to.", 1)
         except click.ClickException as error:
             code = complain(error.format_message(), error.exit_code)
         except SpectuiError as error:

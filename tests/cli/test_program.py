@@ -104,8 +104,9 @@ def test_a_closed_standard_input_is_no_prompt() -> None:
     assert "needs a prompt" in one_sentence(done, 2)
 
 
-def test_a_closed_standard_output_is_said() -> None:
-    done = spectui("run", "-p", "x", preexec_fn=lambda: os.close(1))
+@pytest.mark.parametrize("line", ["run -p x", "config path", "config show", "--version", "chat --help"])
+def test_a_closed_standard_output_is_said(line: str) -> None:
+    done = spectui(*line.split(), preexec_fn=lambda: os.close(1))
     assert "Standard output is closed" in one_sentence(done, 1)
 
 
@@ -165,3 +166,12 @@ def test_a_variable_that_means_nothing_is_named() -> None:
     done = spectui("config", "show", env=os.environ | {"SPECTUI_TEMPRATURE": "0.2", "SPECTUI_API_KEY": "k"})
     assert done.returncode == 0
     assert done.stderr == b"spectui: There is no variable SPECTUI_TEMPRATURE; did you mean SPECTUI_TEMPERATURE?\n"
+
+
+def test_ctrl_c_while_it_is_imported_ends_it_quietly(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "spectui", "--version"], capture_output=True, check=False, timeout=60,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).resolve().parents[2]}"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, b"")
