@@ -27,6 +27,9 @@ _MUCH = 0.3
 _QUIET = 3.0
 """The others of its prompt lie within so many standard deviations."""
 
+_FAR = 20.0
+"""What scatters so many times as far as half of a table (in squares) says nothing of the others' noise."""
+
 _POWER = 0.84
 """Quantile of the normal distribution for the chance, 80 %, that as many pairs as `Verdict.enough` would be enough."""
 
@@ -83,23 +86,57 @@ class Verdict(NamedTuple):
         return said if self.enough is None else f"{said}; some {self.enough} would"
 
 
-def judge(pairs: Pairs, among: int = 1) -> Verdict:
-    """The verdict on these pairs. `among`: so many verdicts are spoken together, or this one was chosen from so many.
+class Noise(NamedTuple):
+    """How much the pairs of one prompt scatter in a whole table: their variance, and its degrees of freedom."""
+
+    variance: float
+    free: float
+
+
+def noise(table: Sequence[Pairs]) -> dict[str, Noise]:
+    """That of each prompt, from the pairs of several things beside the same one, without those that scatter far more.
+
+    They share its replies, so their pairs are correlated by a half, and m things have m / (1 + (m - 1) / 4) times the degrees
+    of freedom of one.
+    """
+    scatters = [{prompt: each - each.mean() for prompt, each in _undisturbed(pairs).items()} for pairs in table]
+    far = [sum(float(np.sum(each**2)) for each in scatter.values()) for scatter in scatters]
+    most = _FAR * float(np.median(far)) if far else 0.0
+    found: dict[str, list[NDArray[np.float64]]] = {}
+    for scatter, own in zip(scatters, far, strict=True):
+        if own <= most:
+            for prompt, each in scatter.items():
+                found.setdefault(prompt, []).append(each)
+    return {
+        prompt: Noise(float(np.sum(np.concatenate(each) ** 2)) / free, free / (1 + (len(each) - 1) / 4))
+        for prompt, each in found.items()
+        if (free := sum(map(len, each)) - len(each))
+    }
+
+
+def judge(pairs: Pairs, among: int = 1, usual: Mapping[str, Noise] | None = None) -> Verdict:
+    """The verdict on these pairs. `among`: so many verdicts are spoken together, or this one was chosen from so many. `usual`:
+    the noise of their table, which has more degrees of freedom than theirs alone.
 
     Every prompt counts the same. That prompts differ is no noise where each has two pairs or more; else the prompts count as
     draws from all that are like them.
     """
-    known = _undisturbed([np.asarray(each, float) for each in pairs.values() if len(each)])
+    by_prompt = _undisturbed(pairs)
+    known = list(by_prompt.values())
     count = sum(map(len, known))
     if not known:
         return Verdict(1.0)
-    if min(map(len, known)) == 1:
+    once = min(map(len, known)) == 1
+    if once:
         known = [np.array([each.mean() for each in known])]
     middle = float(np.mean([each.mean() for each in known]))
     if len(known[0]) == 1:
         return Verdict(_exp(middle), pairs=count)
     # Welch's t with the degrees of freedom of Satterthwaite, because one prompt's replies may scatter more than another's.
     squares, own = np.array([(each.var(ddof=1) / len(each), len(each) - 1) for each in known]).T
+    if usual and not once and usual.keys() >= by_prompt.keys():
+        shared = np.array([usual[prompt].variance / len(each) for prompt, each in by_prompt.items()])
+        squares, own = max(squares, shared, key=np.sum), np.array([usual[prompt].free for prompt in by_prompt])
     error = sqrt(squares.sum()) / len(known)
     free = float(squares.sum() ** 2 / (squares**2 / own).sum()) if error else 1.0
     chance = 1 - ERROR / among / 2
@@ -114,18 +151,20 @@ def _exp(power: float) -> float:
     return exp(max(-700.0, min(power, 700.0)))
 
 
-def _undisturbed(prompts: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+def _undisturbed(pairs: Pairs) -> dict[str, NDArray[np.float64]]:
     """The pairs of each prompt without one that was disturbed. Of two nobody knows which one was, and where the prompt's
     others scatter too that is its noise."""
+    names = [prompt for prompt, each in pairs.items() if len(each)]
+    prompts = [np.asarray(pairs[prompt], float) for prompt in names]
     rest = [np.abs(each - np.median(each)) for each in prompts]
     free = sum(map(len, prompts)) - len(prompts)
     if free < 4:
-        return list(prompts)
+        return dict(zip(names, prompts, strict=True))
     # As many distances are 0 or nearly as there are prompts, because the medians are theirs.
     usual = float(np.median(np.sort(np.concatenate(rest))[-free:])) / 0.6745
     most = max(_DISTURBED * usual, _MUCH)
     kept = [far <= (most if np.sum(far > _QUIET * usual) == 1 else np.inf) for far in rest]
-    return [each[near] if len(each) > 2 else each for each, near in zip(prompts, kept, strict=True)]
+    return {name: each[near] if len(each) > 2 else each for name, each, near in zip(names, prompts, kept, strict=True)}
 
 
 def _enough(error: float, chance: float, free: float, pairs: int) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any
 from spectui.measure.bench.conditions import difference
 from spectui.measure.bench.results import FINALS, Run, facts
 from spectui.measure.bench.settings import SWEPT, Setting
-from spectui.measure.verdict import Pairs, Verdict, judge
+from spectui.measure.verdict import Noise, Pairs, Verdict, judge, noise
 from spectui.speculation.statistics import Statistics, ratio, total
 
 WIDE = 0.1
@@ -150,8 +150,10 @@ def summarise(runs: Sequence[Run]) -> Summary:
     if _mixed(runs):
         return Summary(tuple(rows), prompts, tuple(runs), True)
     among = _FAMILIES * max(1, sum(not row.setting.baseline for row in rows))
-    judged = [_against_plain(row, rows, prompts, among) for row in rows]
-    return Summary(_ranked(judged, prompts), prompts, tuple(runs))
+    beside = [(row, _plain(rows, row.setting.temperature)) for row in rows if row.setting.baseline != "target"]
+    usual = noise([paired(row.cells, plain.cells, prompts) for row, plain in beside if plain is not None])
+    judged = [_against_plain(row, rows, prompts, among, usual) for row in rows]
+    return Summary(_ranked(judged, prompts, usual), prompts, tuple(runs))
 
 
 def _plain(rows: Sequence[Row], heat: float) -> Row | None:
@@ -159,17 +161,19 @@ def _plain(rows: Sequence[Row], heat: float) -> Row | None:
     return next((row for row in rows if row.setting.baseline == "target" and row.setting.temperature == heat), None)
 
 
-def _against_plain(row: Row, rows: Sequence[Row], prompts: Sequence[str], among: int) -> Row:
+def _against_plain(
+    row: Row, rows: Sequence[Row], prompts: Sequence[str], among: int, usual: Mapping[str, Noise]
+) -> Row:
     plain = _plain(rows, row.setting.temperature)
     if plain is None:
         return row
     whole, decoding = (paired(row.cells, plain.cells, prompts, decoding) for decoding in (False, True))
     if not all(whole.values()) or not whole:
         return row
-    return replace(row, gain=judge(whole, among), decoding=judge(decoding, among))
+    return replace(row, gain=judge(whole, among, usual), decoding=judge(decoding, among, usual))
 
 
-def _ranked(rows: Sequence[Row], prompts: Sequence[str]) -> tuple[Row, ...]:
+def _ranked(rows: Sequence[Row], prompts: Sequence[str], usual: Mapping[str, Noise]) -> tuple[Row, ...]:
     """The rows with the best of each temperature marked, and the verdicts of the others against it. The draft alone takes no
     part: its text is another."""
     groups = [
@@ -199,7 +203,7 @@ def _ranked(rows: Sequence[Row], prompts: Sequence[str]) -> tuple[Row, ...]:
             elif top.setting.baseline and row.gain is not None:
                 marked[row.setting] = replace(row, behind=row.gain)
             elif all(pairs.values()) and pairs:
-                marked[row.setting] = replace(row, behind=judge(pairs, among))
+                marked[row.setting] = replace(row, behind=judge(pairs, among, usual))
     return tuple(marked.get(row.setting, row) for row in rows)
 
 

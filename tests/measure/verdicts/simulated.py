@@ -26,15 +26,17 @@ def share(true: Callable[[Random], bool], trials: int) -> float:
 
 def bench(
     random: Random, speeds: Mapping[Setting, float], runs: int, noise: float, disturbed: Setting | None = None,
-    noisier: float = 1.0,
+    noisier: float = 1.0, unsteady: float = 1.0,
 ) -> Summary:  # fmt: skip
-    """A bench of these settings. `noise`: of a reply's ln(speed), and `noisier` times that in those to one prompt. One reply
-    of `disturbed` has half of its speed."""
+    """A bench of these settings. `noise`: of a reply's ln(speed), and `noisier` times that in those to one prompt, `unsteady`
+    times in those of one setting. One reply of `disturbed` has half of its speed."""
     made = []
     for run in range(runs):
         for prompt, kind in PROMPTS.items():
             for setting, speed in speeds.items():
-                scatter = noise * (noisier if prompt == "table" else 1.0)
+                scatter = (
+                    noise * (noisier if prompt == "table" else 1.0) * (unsteady if setting == SETTINGS[1] else 1.0)
+                )
                 own = speed * exp(random.gauss(0, scatter)) * (1.0 if setting.baseline else kind)
                 if setting == disturbed and run == 0 and prompt == "python":
                     own /= 2

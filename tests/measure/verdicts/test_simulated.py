@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from spectui.measure.bench.settings import Setting
-from spectui.measure.bench.summary import Row
+from spectui.measure.bench.summary import Row, Summary
 from spectui.measure.tune.search import AUTO, PLAIN
 from tests.measure.verdicts.simulated import SETTINGS, bench, comparison, level, pays, share, tuned
 
@@ -25,18 +25,24 @@ def row(random: Random, speed: float, runs: int, noise: float = 0.04, disturbed:
     return next(each for each in rows if each.setting == FIXED)
 
 
+def tells(summary: Summary) -> bool:
+    """Whether it says of anything that it is faster or slower."""
+    return any(verdict is not None and verdict.told for row in summary.rows for verdict in (row.gain, row.behind))
+
+
 @pytest.mark.parametrize(
     ("runs", "noise", "noisier"),
-    [(1, 0.04, 1), (2, 0.04, 1), (3, 0.04, 1), (3, 0.15, 1), (8, 0.04, 1), (2, 0.02, 4), (3, 0.02, 4), (8, 0.02, 4)],
+    [(1, 0.04, 1), (2, 0.04, 1), (3, 0.04, 1), (3, 0.15, 1), (8, 0.04, 1), (3, 0.02, 4), (8, 0.02, 4), (3, 0.02, 10)],
 )
 def test_a_bench_of_equals_says_nothing_of_any_of_them(runs, noise, noisier):
     """Also where the replies to one prompt, as short ones do, scatter more than the others."""
 
-    def told(random: Random) -> bool:
-        rows = bench(random, level(), runs, noise, noisier=noisier).rows
-        return any(verdict is not None and verdict.told for row in rows for verdict in (row.gain, row.behind))
+    assert share(lambda random: tells(bench(random, level(), runs, noise, noisier=noisier)), 100) <= SURE
 
-    assert share(told, 100) <= SURE
+
+@pytest.mark.parametrize("times", [4, 10])
+def test_nor_does_it_where_one_setting_scatters_more_than_the_others(times):
+    assert share(lambda random: tells(bench(random, level(), 3, 0.02, unsteady=times)), 100) <= SURE
 
 
 def power(speed: float, runs: int) -> float:
@@ -44,7 +50,7 @@ def power(speed: float, runs: int) -> float:
 
 
 def test_a_bench_finds_what_is_faster_and_finds_it_with_more_runs_more_often():
-    assert power(1.1, 3) >= 0.55
+    assert power(1.1, 3) >= 0.8
     assert power(1.05, 3) < power(1.05, 5) < power(1.05, 10) and power(1.05, 10) >= 0.8
 
 
@@ -62,7 +68,7 @@ def test_more_runs_make_fewer_ties():
 
 @pytest.mark.parametrize("disturbed", [PLAIN, FIXED])
 def test_one_disturbed_reply_hides_no_difference_of_a_tenth(disturbed):
-    assert share(lambda random: row(random, 0.9, 3, 0.02, disturbed).gain.slower, 40) >= 0.8
+    assert share(lambda random: row(random, 0.9, 3, 0.02, disturbed).gain.slower, 40) >= 0.95
     assert share(lambda random: row(random, 1.0, 3, 0.02, disturbed).gain.told, 100) <= SURE
 
 
