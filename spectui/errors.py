@@ -32,3 +32,14 @@ class UsageError(SpectuiError):
 
 class ExistsError(UsageError):
     """What was to be written is there already, and nobody allowed to replace it."""
+
+
+def unless_limited(advice: str) -> str:
+    """`advice` about memory or libraries; where the shell limits the address space, to raise that limit first."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return advice
+    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        return advice
+    return "the address space is limited (ulimit -v), so raise that limit"

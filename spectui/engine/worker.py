@@ -25,7 +25,7 @@ from spectui.engine.events import (
     Unloaded,
 )
 from spectui.engine.room import NoRoomError
-from spectui.errors import LoadError, SpectuiError
+from spectui.errors import LoadError, SpectuiError, unless_limited
 from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
 
@@ -57,7 +57,8 @@ def session_here(on_event: Callable[[Event], None], interrupt: Interrupt) -> pro
     except SpectuiError:
         raise
     except Exception as error:  # the library may be missing, or built for another machine
-        raise SpectuiError(f"llama.cpp could not be loaded ({error}): reinstall llama-cpp-python.") from error
+        advice = unless_limited("reinstall llama-cpp-python")
+        raise SpectuiError(f"llama.cpp could not be loaded ({error}): {advice}.") from error
     return Session(on_event, interrupt)
 
 
@@ -199,10 +200,10 @@ class Worker(Emitter):
             return
         try:
             session = self._open_session(self._emit, self._interrupt)
-        except SpectuiError as error:
+        except Exception as error:
             _log.info("the engine could not begin", exc_info=error)
             while posted is not None:
-                self._emit(LoadFailed(str(error)))
+                self._emit(self._load_failed(error))
                 posted = self._commands.get()
             return
 

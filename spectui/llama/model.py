@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from spectui.errors import SpectuiError
+from spectui.errors import SpectuiError, unless_limited
 from spectui.gguf_files.check import ModelFileError, check_file, heads_in, tied_bytes
 from spectui.gguf_files.judgement import EAGLE3
 from spectui.gguf_files.metadata import Metadata
@@ -312,10 +312,8 @@ def _sentence(path: str, role: str, error: str) -> str:
         return f"The {role} model {path!r} is of an architecture that this llama.cpp does not know: update llama-cpp-python."
     if "allocate" in error or "memory" in error:
         layers = "-ngld" if role == "draft" else "-ngl"
-        return (
-            f"The {role} model {path!r} does not fit into memory ({error}): lower {layers}, or choose a smaller "
-            "quantisation."
-        )
+        advice = unless_limited(f"lower {layers}, or choose a smaller quantisation")
+        return f"The {role} model {path!r} does not fit into memory ({error}): {advice}."
     if "split buffers" in error or "SPLIT_MODE" in error:
         mode = "-smd" if role == "draft" else "-sm"
         return f"The {role} model {path!r} cannot be divided so ({error}): choose {mode} layer."

@@ -129,6 +129,10 @@ def test_a_library_that_cannot_be_loaded_is_a_sentence(monkeypatch: pytest.Monke
     result = run("-p", "x")
     assert result.exit_code == 1
     assert result.stderr.startswith("spectui: llama.cpp could not be loaded")
+    assert "reinstall" in result.stderr
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (2**27, 2**27))
+    assert "limited (ulimit -v), so raise that limit" in (said := run("-p", "x").stderr) and "reinstall" not in said
 
 
 def test_an_error_keeps_its_kind(session: type[ScriptedSession], monkeypatch: pytest.MonkeyPatch) -> None:
