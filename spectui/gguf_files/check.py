@@ -143,11 +143,10 @@ def heads_in(path: str) -> tuple[int, bool]:
 
 
 def assists(heads: str, target: str) -> bool | None:
-    """Whether these heads can attend to this target's own cells, if they have to; None if they need not."""
-    try:
+    """Whether these heads can attend to this target's own cells, if they have to; None if they need not, or cannot be read."""
+    with suppress(Damaged, OSError):
         return judgement.assists(*(_metadata(Path(each).expanduser()) for each in (target, heads)))
-    except (Damaged, OSError):
-        return False
+    return None
 
 
 def values_of(path: str) -> Mapping[str, Value]:

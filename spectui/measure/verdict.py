@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from math import ceil, exp, pi, sqrt, tan
+from statistics import median_low
 from typing import NamedTuple
 
 import numpy as np
@@ -101,7 +102,7 @@ def noise(table: Sequence[Pairs]) -> dict[str, Noise]:
     """
     scatters = [{prompt: each - each.mean() for prompt, each in _undisturbed(pairs).items()} for pairs in table]
     far = [sum(float(np.sum(each**2)) for each in scatter.values()) for scatter in scatters]
-    most = _FAR * float(np.median(far)) if far else 0.0
+    most = _FAR * median_low(far) if far else 0.0
     found: dict[str, list[NDArray[np.float64]]] = {}
     for scatter, own in zip(scatters, far, strict=True):
         if own <= most:

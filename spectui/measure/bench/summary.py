@@ -150,7 +150,8 @@ def summarise(runs: Sequence[Run]) -> Summary:
     if _mixed(runs):
         return Summary(tuple(rows), prompts, tuple(runs), True)
     among = _FAMILIES * max(1, sum(not row.setting.baseline for row in rows))
-    beside = [(row, _plain(rows, row.setting.temperature)) for row in rows if row.setting.baseline != "target"]
+    # The draft alone writes faster, and so scatters more.
+    beside = [(row, _plain(rows, row.setting.temperature)) for row in rows if not row.setting.baseline]
     usual = noise([paired(row.cells, plain.cells, prompts) for row, plain in beside if plain is not None])
     judged = [_against_plain(row, rows, prompts, among, usual) for row in rows]
     return Summary(_ranked(judged, prompts, usual), prompts, tuple(runs))

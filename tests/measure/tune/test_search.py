@@ -148,7 +148,7 @@ def test_the_sentences_say_what_is_used_and_what_no_setting_gives():
     assert "So no draft is used" in said and "takes 50% of a plain pass" in said
     steep = told(*slow, MACHINES["q8"]["AVX2"].model(True))
     assert "four rows takes 2.1 plain passes" in steep and "drafted token takes" not in steep
-    assert "So auto is used." in told(*ended({FAST: (13, 16), PLAIN: steady(10)[:2], AUTO: steady(15)[:2]}), None)
+    assert "So auto is used." in told(*ended({FAST: (13, 16, 13, 16), PLAIN: steady(10), AUTO: steady(15)}), None)
     assert "It ended before that one was repeated" in told(*ended({FAST: [10], PLAIN: [9], AUTO: [9]}), None)
 
 
