@@ -136,7 +136,9 @@ class Context:
         the ring's end are dropped, later ones come to lie elsewhere than without a draft, and round otherwise. So a draft
         must not extend over the end, and a truncation over it empties the context.
         """
-        self._output = memory_use.logged_output(log, rows)
+        # llama.cpp makes room for the hidden rows of a whole batch at the first pass, and does not log it.
+        kept = 0 if hidden is None else 4 * model.width * max(1, len(hidden)) * params.n_batch
+        self._output = memory_use.logged_output(log, rows, kept)
         logged = memory_use.divided(memory_use.logged(log), model.tensor_shares)
         weights = model.memory if heads_of is None or heads_of.model is not model else ()
         self.memory = added((*weights, *logged, self._output))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from spectui.engine.loading.shares import shares
 from spectui.errors import UsageError
+from spectui.gguf_files.check import heads_in
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.knobs import Setup
 from spectui.llama.cpu import plugin, reference_path
@@ -107,16 +108,29 @@ def target_devices(setup: Setup) -> list[Device]:
 
 
 def draft_devices(setup: Setup) -> list[Device]:
-    """The GPUs that the draft uses; [] for none. Unless named, one: the one with the most free memory.
+    """The GPUs that the draft uses; [] for none. Unless named, one: the one with the most free memory, and for heads that of
+    the target's last layers, whose rows they read.
 
     A pass of a draft is short, so that handing its activations from card to card would cost more than it gains. Raises
     UsageError for a placement that cannot be.
     """
     devices = list_devices()
     chosen = selected(setup.device_draft, devices, "--device-draft")
-    chosen = sorted(offloading(devices), key=lambda gpu: -gpu.free)[:1] if chosen is None else chosen
+    if chosen is None and heads_in(setup.draft or "")[1]:
+        chosen = _of_last_layers(setup)
+    elif chosen is None:
+        chosen = sorted(offloading(devices), key=lambda gpu: -gpu.free)[:1]
     _check_split(chosen, "draft", setup.tensor_split_draft, setup.split_mode_draft, setup.main_gpu_draft)
     return chosen
+
+
+def _of_last_layers(setup: Setup) -> list[Device]:
+    """The GPU that computes the target's last layers, which are the last to stay on the CPU; [] if none does."""
+    chosen = target_devices(setup) if setup.gpu_layers else []
+    if setup.split_mode == "none":
+        return chosen[setup.main_gpu :][:1]
+    split = shares(setup.tensor_split) or [1.0] * len(chosen)
+    return [device for device, share in zip(chosen, split, strict=False) if share][-1:]
 
 
 def _check_split(chosen: Sequence[Device], role: str, tensor_split: str, split_mode: str, main_gpu: int) -> None:

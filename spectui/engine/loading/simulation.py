@@ -140,7 +140,7 @@ def plan(setup: Setup, simulation: Simulation) -> MemoryPlan:
     whole = replace(setup, gpu_layers=ALL if setup.gpu_layers == AUTO else setup.gpu_layers)
     whole = replace(whole, gpu_layers_draft=ALL if setup.gpu_layers_draft == AUTO else setup.gpu_layers_draft)
     target = simulation.target(whole)
-    if setup.draft is not None and not setup.device_draft:
+    if setup.draft is not None and not setup.device_draft and not heads_in(setup.draft)[1]:
         whole = replace(whole, device_draft=_one_device(target, simulation.devices))
     draft = simulation.draft(whole)
     if setup.gpu_layers_draft == AUTO and not _leaves_margin(draft, simulation.devices):

@@ -92,13 +92,14 @@ def logged_weights(
     return tuple(on_host(use) if use.device == HOST else use for use in found)
 
 
-def logged_output(lines: Iterable[str], rows: int) -> MemoryUse:
-    """What the results of passes of `rows` rows take in the host's memory: the logits and what a device keeps of each row.
+def logged_output(lines: Iterable[str], rows: int, more: int) -> MemoryUse:
+    """What the results of passes of `rows` rows take in the host's memory: the logits and what a device keeps of each row, and
+    so many bytes `more`.
 
     llama.cpp logs the buffer when it has room for one row, and makes it larger, unlogged, when a pass needs more.
     """
     of_one = next((float(found[1]) * 2**20 for line in lines if (found := _OUTPUT.search(line))), 0.0)
-    return MemoryUse(HOST, compute=round(of_one * rows))
+    return MemoryUse(HOST, compute=round(of_one * rows) + more)
 
 
 def _device_of(buffer: str) -> str:

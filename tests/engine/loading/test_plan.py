@@ -101,6 +101,10 @@ def test_a_file_of_heads_is_planned_beside_its_target(tmp_path: Path, named: boo
     (use,) = made.draft
     assert use.weights > 0
     assert use.cells == 512 * 288 * 2 * 2  # width, K and V, bytes
+    (other := tmp_path / "other").mkdir()
+    plain = make_plan(replace(setup, model=str(target.rename(other / "target.gguf")), draft=None))
+    rows = sum(use.compute for use in made.target) - sum(use.compute for use in plain.target)
+    assert rows == 512 * 288 * 4  # those of a batch, which the target keeps for its heads
 
 
 @needs_server

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from spectui.llama.devices.memory_use import divided, logged
 from spectui.llama.devices.records import Device, MemoryUse
 from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
 from tests.helpers.smollm2 import whole
+from tests.llama.heads.headed import write_headed
 
 GIB = 2**30
 FIRST = Device("CUDA0", "a GPU", "gpu", 8 * GIB, 8 * GIB)
@@ -49,6 +51,21 @@ def test_a_tensor_split_that_cannot_be_is_refused(cards, role: str, split: str, 
     assert str(caught.value).startswith(
         message.format({"target": "tensor-split"}.get(role, "tensor-split-draft"), role)
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "device"),
+    [({}, [SECOND]), ({"tensor_split": "1,0"}, [FIRST]), ({"device": "CUDA0"}, [FIRST]), ({"gpu_layers": 0}, []),
+     ({"split_mode": "none", "main_gpu": 0}, [FIRST]), ({"device_draft": "CUDA0"}, [FIRST])],
+)  # fmt: skip
+def test_heads_lie_where_the_targets_last_layers_do(
+    cards, tmp_path: Path, changes: dict[str, object], device: list[Device]
+) -> None:
+    """A draft model lies where most memory is free."""
+    cards(FIRST, SECOND, CPU)
+    setup = replace(Setup(model="m", draft=str(write_headed(tmp_path / "h.gguf", alone=True))), **changes)  # type: ignore[arg-type]
+    assert placement.draft_devices(setup) == device
+    assert placement.draft_devices(Setup(model="m", draft="d")) == [FIRST]
 
 
 @pytest.mark.parametrize("role", ["target", "draft"])
