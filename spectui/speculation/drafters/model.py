@@ -30,7 +30,7 @@ class DraftModel:
 
     model: Evaluator
     source = "model"
-    """What its tokens are called: "mtp" of a target's own heads."""
+    """What its tokens are called: "mtp" or "eagle3" of a target's heads."""
 
     def lag(self, tokens: Sequence[int]) -> int:
         """Number of the text's tokens, in the draft model's vocabulary, that its KV cache lacks."""

@@ -218,7 +218,11 @@ class Strategy:
     def _readable(self, knobs: Knobs, text: Sequence[int]) -> tuple[DraftModel | None, Reason | None]:
         """The draft model, if these knobs ask for it and reading its unread text pays; why it does not draft."""
         model = self._model
-        if model is not None and knobs.drafter not in ("auto", "model", model.source):
+        if (
+            model is not None
+            and knobs.drafter not in ("auto", "model")
+            and (knobs.drafter != "mtp" or model.source == "model")
+        ):
             model = None
         if model is None:
             return None, None

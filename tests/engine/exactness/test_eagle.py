@@ -5,20 +5,18 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from spectui.engine.events import Event, Loaded, Notice, RoundDone
+from spectui.engine.events import Event, Notice, RoundDone
 from spectui.engine.session import Session
 from spectui.errors import DraftError, SpectuiError
 from spectui.knobs import Knobs, Setup
-from spectui.speculation.records import StopReason
 from tests.helpers.llama_server import PROGRAM
 from tests.helpers.smollm2 import ask, opened
-from tests.llama.heads.eagle import TOKENS, WIDTH, letters, write_eagle, write_target
+from tests.llama.heads.eagle import TOKENS, write_eagle, write_target
 from tests.llama.heads.headed import write_hybrid
 
 Opened = tuple[Session, list[Event]]
@@ -34,83 +32,6 @@ def set_up(target: Path, head: Path | None) -> Setup:
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_target(tmp_path_factory.mktemp("target") / "target.gguf")
-
-
-HEADS: dict[str, Callable[[Path], Path]] = {
-    "its own embeddings": write_eagle,
-    "the target's embeddings": lambda path: write_eagle(path, own=False, width=WIDTH),
-    "few tokens": lambda path: write_eagle(path, mapped=letters()),
-}
-
-
-@pytest.fixture(scope="module", params=HEADS)
-def pair(request: pytest.FixtureRequest, target: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
-    head = HEADS[request.param](tmp_path_factory.mktemp("head") / "head.gguf")
-    session, events = opened(set_up(target, head))
-    yield session, events
-    session.close()
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.8, 1.5])
-def test_the_text_is_that_without_drafts(pair: Opened, temperature: float) -> None:
-    session, _ = pair
-    expected = ask(session, replace(OFF, temperature=temperature), "hello")
-    found = ask(session, replace(KNOBS, temperature=temperature), "hello")
-    assert found.text == expected.text
-
-
-def test_it_foresees_more_than_half(pair: Opened) -> None:
-    session, events = pair
-    before = len(events)
-    found = ask(session, replace(KNOBS, predict=200), "hello").statistics
-    assert (found.acceptance or 0) > 0.5
-    assert found.accepted > 100
-    drafted = [token for event in events[before:] if isinstance(event, RoundDone) for token in event.round.drafted]
-    assert {token.source for token in drafted} == {"eagle3"}
-
-
-def test_it_catches_up_when_it_is_switched_on_again(pair: Opened) -> None:
-    session, _ = pair
-    expected = ask(session, replace(KNOBS, predict=120), "again")
-    written, drafted, plain = 0, 0, 0
-
-    def turn(event: Event) -> None:
-        nonlocal written, drafted, plain
-        if isinstance(event, RoundDone):
-            written += len(event.round.tokens)
-            drafted += bool(event.round.drafted)
-            plain += not event.round.drafted
-            session.knobs = replace(KNOBS if 20 <= written < 60 or written >= 80 else OFF, predict=120)
-
-    with session.listening(turn):
-        found = ask(session, replace(OFF, predict=120), "again")
-    assert found.text == expected.text
-    assert drafted > 10
-    assert plain > 30
-
-
-@pytest.mark.parametrize(
-    "way",
-    [
-        lambda session, knobs: ask(session, knobs, "one", "two", "three"),
-        lambda session, knobs: ask(session, knobs, "one", "another reply", "three"),  # edited
-        lambda session, knobs: ask(session, knobs, "one", "the reply begins"),  # continued
-        lambda session, knobs: ask(session, knobs, "one " * 80, "two", "three"),  # nearly full
-    ],
-)
-def test_conversations_go_on_in_every_way(pair: Opened, way: Callable[[Session, Knobs], object]) -> None:
-    session, _ = pair
-    texts = []
-    for knobs in (KNOBS, OFF, replace(KNOBS, drafter="auto", policy="auto"), replace(KNOBS, draft_max=1)):
-        texts.append(way(session, replace(knobs, predict=40)).text)
-    assert len(set(texts)) == 1
-
-
-def test_the_context_fills_up(pair: Opened) -> None:
-    session, _ = pair
-    texts = [ask(session, replace(knobs, predict=-1, seed=8, temperature=0.5), "w " * 200) for knobs in (OFF, KNOBS)]
-    assert texts[0].text == texts[1].text
-    assert texts[0].reason in (StopReason.CONTEXT, StopReason.EOS)
 
 
 def test_it_drafts_unasked_beside_its_target(target: Path, tmp_path: Path) -> None:
@@ -136,18 +57,6 @@ def test_a_hybrid_target_gives_what_goes_into_its_layers_and_comes_out_of_the_la
         assert max(len(event.round.drafted) for event in events if isinstance(event, RoundDone)) == 8
     finally:
         session.close()
-
-
-def test_a_draft_model_takes_its_place(pair: Opened, tmp_path: Path) -> None:
-    session, events = pair
-    setup = next(event.setup for event in events if isinstance(event, Loaded))
-    session.load(replace(setup, draft=str(write_target(tmp_path / "draft.gguf", layers=1)), requantise_draft="off"))
-    try:
-        assert session.target_context is not None
-        assert session.target_context.hidden is None
-    finally:
-        session.load(setup)
-    assert (ask(session, KNOBS, "hello").statistics.acceptance or 0) > 0.5
 
 
 @pytest.mark.parametrize(

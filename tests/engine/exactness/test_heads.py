@@ -18,6 +18,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
 from tests.helpers.llama_server import PROGRAM
 from tests.helpers.smollm2 import ask, opened
+from tests.llama.heads import eagle
 from tests.llama.heads.assistant import write_assistant, write_target
 from tests.llama.heads.headed import write_headed, write_hybrid
 
@@ -27,19 +28,28 @@ SPECULATIVE = PROGRAM.with_name("llama-speculative-simple")
 OFF = replace(KNOBS, drafter="off")
 
 
-@pytest.fixture(scope="module", params=[1, 3, 0], ids=["one head", "three heads", "Gemma 4's assistant"])
+PAIRS: dict[str, Callable[[Path], tuple[Path, ...]]] = {
+    "one head": lambda folder: (write_headed(folder / "t.gguf"),),
+    "three heads": lambda folder: (write_headed(folder / "t.gguf", heads=3),),
+    "Gemma 4's assistant": lambda folder: (
+        write_target(folder / "t.gguf", attends=0.05), write_assistant(folder / "a.gguf", attends=0.05)
+    ),
+    "EAGLE-3": lambda folder: (eagle.write_target(folder / "t.gguf"), eagle.write_eagle(folder / "e.gguf")),
+    "EAGLE-3, the target's embeddings": lambda folder: (
+        eagle.write_target(folder / "t.gguf"), eagle.write_eagle(folder / "e.gguf", own=False, width=eagle.WIDTH)
+    ),
+    "EAGLE-3, few tokens": lambda folder: (
+        eagle.write_target(folder / "t.gguf"), eagle.write_eagle(folder / "e.gguf", mapped=eagle.letters())
+    ),
+}  # fmt: skip
+"""Of each kind of heads: how its target is written, and the file of heads if it is another."""
+
+
+@pytest.fixture(scope="module", params=PAIRS)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
-    folder = tmp_path_factory.mktemp("headed")
-    setup = Setup(ctx_size=512, ubatch=64, threads=1, no_profile="on")
-    if request.param:
-        path = write_headed(folder / "headed.gguf", heads=request.param)
-        session, events = opened(replace(setup, model=str(path)))
-    else:
-        path, heads = (
-            write(folder / name, attends=0.05)
-            for write, name in ((write_target, "target.gguf"), (write_assistant, "a.gguf"))
-        )
-        session, events = opened(replace(setup, model=str(path), draft=str(heads)))
+    model, *heads = map(str, PAIRS[request.param](tmp_path_factory.mktemp("pair")))
+    draft = heads[0] if heads else None
+    session, events = opened(Setup(model=model, draft=draft, ctx_size=512, ubatch=64, threads=1, no_profile="on"))
     yield session, events
     session.close()
 
@@ -56,11 +66,13 @@ def test_the_text_is_that_without_drafts(pair: Opened, temperature: float) -> No
     assert found.text == expected.text
 
 
-@pytest.mark.parametrize(("drafter", "source"), [("mtp", "mtp"), ("model", "mtp"), ("suffix", "suffix")])
-def test_tokens_are_named_by_who_drafted_them(pair: Opened, drafter: str, source: str) -> None:
+@pytest.mark.parametrize("drafter", ["mtp", "model", "suffix"])
+def test_tokens_are_named_by_who_drafted_them(pair: Opened, drafter: str, request: pytest.FixtureRequest) -> None:
     session, events = pair
     before = len(rounds(events))
     ask(session, replace(KNOBS, drafter=drafter), "hello")
+    of_heads = "eagle3" if "EAGLE-3" in request.node.name else "mtp"
+    source = "suffix" if drafter == "suffix" else of_heads
     assert {token.source for event in rounds(events)[before:] for token in event.round.drafted} == {source}
 
 

@@ -1,4 +1,4 @@
-"""A target on an RPC server with heads: its own, or an assistant that reads the server's cells from wherever it lies."""
+"""A target on an RPC server with heads: its own, EAGLE-3's, or an assistant that reads the server's cells."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from spectui.engine.isolation.engine import ChatEngine
 from spectui.knobs import Setup
 from tests.engine.isolation.helpers import KNOBS, QUESTION, events_of, text_of
 from tests.helpers.rpc_server import Server, needs_server
+from tests.llama.heads import eagle
 from tests.llama.heads.assistant import write_assistant, write_target
 from tests.llama.heads.headed import write_headed
 
@@ -31,8 +32,12 @@ def assistant_here(folder: Path) -> Setup:
     return replace(assistant(folder), device_draft="none")
 
 
+def eagle3(folder: Path) -> Setup:
+    return Setup(model=str(eagle.write_target(folder / "t.gguf")), draft=str(eagle.write_eagle(folder / "e.gguf")))
+
+
 @needs_server
-@pytest.mark.parametrize("write", [own, assistant, assistant_here])
+@pytest.mark.parametrize("write", [own, assistant, assistant_here, eagle3])
 def test_heads_draft_for_a_target_on_a_server(
     server: Server, engine: ChatEngine, tmp_path: Path, write: Callable[[Path], Setup]
 ):
