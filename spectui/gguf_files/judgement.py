@@ -17,9 +17,10 @@ from spectui.pin import MOST_EXPERTS, MOST_LAYERS, ONE_HEAD, SEVERAL_HEADS
 from spectui.text import safe
 
 EAGLE3 = "eagle3"
-"""The architecture of a head that reads the rows of three of its target's layers, in a file of its own..."""
+"""The architecture of a head that reads the rows of three of its target's layers, in a file of its own."""
+
 LAYERS_READ = f"{EAGLE3}.target_layers"
-"""... and the key that says of which."""
+"""The key of such a file that lists these layers."""
 
 _ROPE_SCALINGS = (b"none", b"linear", b"yarn", b"longrope")
 _I64 = 27  # ggml_type (ggml.h)
