@@ -243,6 +243,14 @@ async def test_a_full_context_says_what_to_do(window: Window, engine: FakeEngine
         assert "4096 tokens is full: Ctrl+N starts a new chat" in one_line(app)
 
 
+async def test_a_reply_without_a_word_is_said(window: Window, engine: FakeEngine) -> None:
+    """Nothing stood below the prompt, as if nothing had happened."""
+    async with window(size=(120, 40)) as (app, pilot):
+        await ask(pilot, "go")
+        engine.finish(StopReason.EOS)
+        await wait_until(pilot, lambda: "The last prompt has no answer: Ctrl+R asks it again." in one_line(app))
+
+
 async def test_a_reply_that_breaks_off_says_why_and_the_next_prompt_works(window: Window, engine: FakeEngine) -> None:
     async with window() as (app, pilot):
         await ask(pilot, "too long")

@@ -241,6 +241,8 @@ class PlainChat:
                 models = self.session.models
                 if note := stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context):
                     self.notice(with_commands(note))
+                elif self.session.conversation.unanswered is not None:  # it ended before the first word
+                    self.notice(with_commands(UNANSWERED))
             case Dropped(turns=turns):
                 self.notice(with_commands(dropped_note(turns)))
             case Failed(message=message, to_drop=to_drop):

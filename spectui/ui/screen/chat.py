@@ -232,6 +232,8 @@ class ChatScreen(DirectScreen):
                 models = session.models
                 note = stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context)
                 self._finish(with_keys(self.app, note))
+                if not note:  # the model may end its reply before the first word
+                    self.conversations.show_unanswered()
             case Dropped(turns=turns):
                 transcript.add_notice_above(with_keys(self.app, dropped_note(turns)))
             case Failed(message=message, to_drop=to_drop):
