@@ -102,21 +102,6 @@ def test_an_enter_with_text_behind_it_is_a_new_line(typed: str, told_: list[str]
     assert [each.text if isinstance(each, events.Paste) else each.key for each in came] == told_  # type: ignore[attr-defined]
 
 
-def test_many_lines_at_once_take_time_in_proportion() -> None:
-    """Eight times as many took 64 times as long."""
-
-    def seconds(lines: int) -> float:
-        typed = "a line\r" * lines + "x"
-        messages = events_of([typed], slow=True)
-        began = time.process_time()
-        (came,) = lines_as_text(messages)  # type: ignore[arg-type]
-        taken = time.process_time() - began
-        assert isinstance(came, events.Paste) and came.text == typed.replace("\r", "\n")
-        return taken
-
-    assert seconds(4000) < 24 * min(seconds(500) for _ in range(3))
-
-
 LINES = [f"line {number}" for number in range(6)]
 
 
