@@ -174,6 +174,7 @@ def flag_of_variable(name: str) -> str | None:
 def _take_types(settings: dict[str, Any], types: Sequence[str], left_out: list[LeftOut]) -> None:
     """Choose the drafter that is nearest to llama-server's `--spec-type`, which may be a list, and `--spec-default`."""
     kinds = {**_DRAFTING, "none": "off"}
+    types = [f"draft-{each}" if f"draft-{each}" in kinds else each for each in types]  # as other versions had them
     found = {each: kinds.get(each) or ("suffix" if each.startswith("ngram-") else "") for each in types}
     left_out += [LeftOut(NO_DRAFTER, shown(each)) for each, kind in found.items() if not kind]
     drafters = {kind for kind in found.values() if kind} - ({"off"} if len(found) > 1 else set())

@@ -9,7 +9,8 @@ from pathlib import Path
 from spectui.errors import UsageError
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile, LeftOut, imported
-from spectui.profiles.scripts.started import Script
+from spectui.profiles.scripts.started import Script, Started
+from spectui.profiles.scripts.variables import variables
 
 OTHER_LINES = "Other lines of the file"
 SHELL = "What the shell does with it"
@@ -25,6 +26,14 @@ def read(text: str, file: Path | None = None) -> ImportedFile:
     return profile_of(text, file, shell.read)
 
 
+def read_variables(text: str, file: Path | None = None) -> ImportedFile:
+    """The profile of the LLAMA_ARG_ variables of a file. Raises UsageError if it has none."""
+    found = {name: value for name, value in variables(text).items() if name.startswith("LLAMA_ARG_")}
+    if not found:
+        raise UsageError("It has no variable LLAMA_ARG_..., which llama-server reads: give the file that starts it.")
+    return ImportedFile((imported(Started([], variables=found), comments=text),))
+
+
 def profile_of(text: str, file: Path | None, reader: Callable[[str, Path | None], Script]) -> ImportedFile:
     """The profile of the one command of llama.cpp in a script that `reader` reads. Raises as `read`."""
     script = reader(text, file)
@@ -37,10 +46,11 @@ def profile_of(text: str, file: Path | None, reader: Callable[[str, Path | None]
             else "there is no command in it."
         )
         raise UsageError(f"There is no llama-server command: {reason}")
-    different = {tuple(each.arguments) for each in script.started}  # the same one may stand in several branches
+    given = [each for each in script.started if each.arguments] or script.started
+    different = {tuple(each.arguments) for each in given}  # the same one may stand in several branches
     if len(different) > 1:
         raise UsageError(f"There are {len(different)} commands of llama.cpp: leave one in the file.")
-    started = script.started[0]
+    started = given[0]
     tail = (LeftOut(SHELL, started.tail),) if started.tail else ()
     return ImportedFile((imported(started, comments=text),), (*others, *tail))
 

@@ -109,7 +109,7 @@ def _profile(name: str, model: Any, shared: Any) -> ImportedProfile:
         raise UsageError("it has no cmd.")
     macros = {**_macros(shared), **_macros(model.get("macros")), "MODEL_ID": name}
     words = words_of(re.sub(r"\\[ \t]*(\n|$)", " ", _uncommented(_expanded(_uncommented(command), macros))))
-    started = arguments_of(words, lambda script: shell.read(script).started)
+    started = arguments_of(words, shell.started)
     variables = dict(
         _expanded(str(line), macros).split("=", 1)
         for line in (model.get("env") if isinstance(model.get("env"), list) else [])
@@ -122,11 +122,22 @@ def _profile(name: str, model: Any, shared: Any) -> ImportedProfile:
     for key, value in enforced.items() if isinstance(enforced, dict) else ():
         if key in PARAMETERS and isinstance(value, str):
             started.arguments += [PARAMETERS[key], _expanded(value, macros)]
+        elif key == "chat_template_kwargs" and isinstance(value, dict):
+            started.arguments += ["--chat-template-kwargs", json.dumps(_typed(value))]
         else:
             others.append(f"filters.setParams.{key}")
     started.variables = {**variables, **started.variables}
     found = imported(started, name=name, comments=command)
     return found._replace(left_out=(*found.left_out, *(LeftOut(OF_LLAMA_SWAP, key) for key in others)))
+
+
+def _typed(value: Any) -> Any:
+    """A value of the file, all of which are texts, as JSON has it."""
+    if isinstance(value, dict):
+        return {key: _typed(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_typed(each) for each in value]
+    return json.loads(value) if re.fullmatch(r"true|false|null|-?\d+(\.\d+)?", str(value)) else value
 
 
 def _uncommented(command: str) -> str:

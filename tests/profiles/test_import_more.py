@@ -35,10 +35,25 @@ def test_variables_of_other_versions_are_named_as_what_they_are() -> None:
     )  # fmt: skip
 
 
+def test_parameters_that_llama_swap_sets_and_types_as_other_versions_named_them() -> None:
+    text = (
+        "models:\n  a:\n    cmd: llama-server -m /a --spec-type mtp,ngram-mod\n    filters:\n      setParams:\n"
+        "        top_k: 5\n        chat_template_kwargs: {enable_thinking: false, effort: low, n: 3}\n"
+    )
+    (found,) = llama_swap.read(text).profiles
+    assert found.settings == {
+        "model": "/a", "drafter": "auto", "top_k": 5,
+        "chat_template_kwargs": '{"enable_thinking": false, "effort": "low", "n": 3}',
+    }  # fmt: skip
+    assert not found.left_out
+
+
 @pytest.mark.parametrize(
     "before",
     ["sudo pkill llama-server", "sudo -n killall -9 llama-server", "sudo systemctl stop llama-server", "pkill -f llama-server",
-     "env sudo docker rm llama-server", "export LLAMA_ARG_HOST=0.0.0.0", "cd /opt/llama &&", "nice which llama-server"],
+     "env sudo docker rm llama-server", "llama-server --list-devices", "llama-bench -m /b.gguf", "scp a b:/bin/llama-server",
+     "machinectl enable llama-server", "die 'llama-server is not there'", "x -e 'print \"llama-server (\"'", "llama-swap -c x",
+     "jq '.a (' llama-server", "export LLAMA_ARG_HOST=0.0.0.0", "cd /opt/llama &&", "nice which llama-server"],
 )  # fmt: skip
 def test_what_starts_nothing_is_no_second_command(before: str) -> None:
     found = llama_server.read(f"{before}{'' if before.endswith('&&') else chr(10)} llama-server -m /a.gguf")

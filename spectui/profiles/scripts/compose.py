@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,11 @@ from spectui.profiles.llama_swap import parsed
 from spectui.profiles.scripts import shell
 from spectui.profiles.scripts.containers import run_by, volume
 from spectui.profiles.scripts.started import Started, arguments_of, unknown, words_of
-from spectui.text_file import read_text
+from spectui.profiles.scripts.variables import in_file
 
 OF_COMPOSE = "These keys of the service are for docker's own use"
-LARGEST_VARIABLES = 100_000
-"""Bytes of a file of variables."""
-
 _VARIABLE = re.compile(r"\$\$|\$\{(\w+)(?:(:?[-+?])((?:[^{}]|\{[^{}]*\})*))?\}|\$(\w+)")
-_READ = ("image", "command", "entrypoint", "environment", "volumes", "working_dir", "build", "env_file")
+_READ = ("extends", "image", "command", "entrypoint", "environment", "volumes", "working_dir", "build", "env_file")
 
 
 def read(text: str, file: Path | None = None) -> ImportedFile:
@@ -34,12 +32,13 @@ def read(text: str, file: Path | None = None) -> ImportedFile:
     if not isinstance(services, dict) or not services:
         raise UsageError("There are no services in it: docker compose has them under services:.")
     directory = file.parent if file is not None else Path.cwd()
-    variables = {**_variables(directory / ".env"), **os.environ}
+    variables = {**_variables(directory / ".env", os.environ), **os.environ}
     found: dict[str, Started] = {}
     refused: dict[str, str] = {}
     for name, service in services.items():
         try:
-            found[str(name)] = _started(str(name), _expanded(service, variables), directory)
+            service = _expanded(_extended(service, services), variables)
+            found[str(name)] = _started(str(name), service, directory, variables)
         except UsageError as error:
             refused[str(name)] = str(error)
     profiles: list[ImportedProfile] = []
@@ -57,27 +56,37 @@ def read(text: str, file: Path | None = None) -> ImportedFile:
     return ImportedFile(tuple(profiles), refused=refused)
 
 
-def _started(name: str, service: Any, directory: Path) -> Started:
+def _extended(service: Any, services: Mapping[str, Any]) -> Any:
+    """A service with what it takes from another one of the file (`extends`)."""
+    base = service.get("extends") if isinstance(service, dict) else None
+    base = base.get("service") if isinstance(base, dict) and "file" not in base else base
+    base = services.get(base) if isinstance(base, str) else None
+    if not isinstance(base, dict):
+        return service
+    both = {key: [*base[key], *service[key]] for key in ("volumes", "environment")
+            if isinstance(base.get(key), list) and isinstance(service.get(key), list)}  # fmt: skip
+    return {**base, **service, **both}
+
+
+def _started(name: str, service: Any, directory: Path, variables: Mapping[str, str]) -> Started:
     if not isinstance(service, dict):
         raise UsageError("it has neither an image nor a command.")
     image = str(service.get("image") or f"{name} (built here)")
     words = run_by(image, _words(service.get("entrypoint")), _words(service.get("command")))
-    started = Started(words) if not words or words[0].startswith("-") else arguments_of(words, _nested)
-    started.before = [image, *started.before]
     environment: dict[str, str] = {}
     for each in _texts(service.get("env_file")):
-        environment |= _variables(directory / each)
-    started.variables = {**environment, **_environment(service.get("environment")), **started.variables}
+        environment |= _variables(directory / each, variables)
+    environment |= _environment(service.get("environment"))
+    nested = partial(shell.started, variables=environment)
+    started = Started(words) if not words or words[0].startswith("-") else arguments_of(words, nested)
+    started.before = [image, *started.before]
+    started.variables = {**environment, **started.variables}
     started.directory = str(service.get("working_dir") or "/")
     started.volumes = [
         (outside if outside.startswith(("/", "~", "\0")) or ":" in outside else str(directory / outside), inside)
         for outside, inside in _volumes(service.get("volumes"))
     ]
     return started
-
-
-def _nested(text: str) -> list[Started]:
-    return shell.read(text).started
 
 
 def _words(value: Any) -> list[str]:
@@ -112,13 +121,9 @@ def _volumes(value: Any) -> list[tuple[str, str]]:
     return found
 
 
-def _variables(file: Path) -> dict[str, str]:
+def _variables(file: Path, known: Mapping[str, str]) -> dict[str, str]:
     """The variables of a file such as .env; none if there is no such file."""
-    if not file.is_file():
-        return {}
-    text = read_text(file, str(file), LARGEST_VARIABLES, "no file of variables is")
-    found = re.findall(r"^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*=[ \t]*(.*?)[ \t]*\r?$", text, re.MULTILINE)
-    return {name: re.sub(r"^(['\"])(.*)\1$", r"\2", value) for name, value in found}
+    return in_file(file, lambda value, above: str(_expanded(value, {**above, **known}))) or {}
 
 
 def _expanded(value: Any, variables: Mapping[str, str]) -> Any:

@@ -7,15 +7,20 @@ they set to different values is unknown.
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spectui.profiles.scripts.scope import Scope, first
+from spectui.errors import SpectuiError
+from spectui.profiles.scripts.posix.expansion import decoded, encoded
+from spectui.profiles.scripts.posix.scope import Scope, first
+from spectui.profiles.scripts.posix.variables import Variables
 from spectui.profiles.scripts.started import (
     EDGE,
+    LONGEST,
+    SHELLS,
     STEPS,
     Script,
     ScriptError,
@@ -26,12 +31,10 @@ from spectui.profiles.scripts.started import (
     starts,
     unknown,
 )
-from spectui.profiles.scripts.ways import Ways
+from spectui.text_file import read_text
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-SHELLS = ("sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "ssh")
 
 _INERT = {
     ":", "[", "break", "continue", "disown", "echo", "false", "kill", "mkdir", "printf", "pwd", "read", "set", "shopt", "sleep",
@@ -44,9 +47,21 @@ def read(text: str, file: Path | None = None) -> Script:
     """What a script starts. Raises ScriptError if it is no whole script."""
     _refuse_other_languages(text)
     try:
-        return _Reader(text, Scope(file)).whole()
+        zsh = (file is not None and file.suffix == ".zsh") or bool(re.match("#!.*zsh", text))
+        return _Reader(text.replace(EDGE, "\ufffd"), Scope(file, zsh=zsh)).whole()
     except RecursionError:
         raise ScriptError("Its commands are nested too deeply.") from None
+
+
+def started(
+    text: str, variables: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None
+) -> list[Started]:
+    """What a text starts that another program gives to a shell. What is unknown in it stays so. Raises as `read`.
+
+    `variables`: those that the program gives to the shell, beside `environ`; by default, those of here.
+    """
+    scope = Scope() if variables is None else Scope(values={**variables}, exported={*variables}, environ=environ or {})
+    return _Reader(text, scope).whole().started
 
 
 def _refuse_other_languages(text: str) -> None:
@@ -55,18 +70,17 @@ def _refuse_other_languages(text: str) -> None:
         raise ScriptError(f"It is a script for {base_name(found[1])}: give the command that it starts.")
 
 
-class _Reader(Ways):
+class _Reader(Variables):
     def __init__(self, text: str, scope: Scope, steps: list[int] | None = None) -> None:
         import tree_sitter_bash
         from tree_sitter import Language, Parser
 
-        text = text.replace(EDGE, "\ufffd")
         # A comment between the flags of a command; what a page of documentation has around it.
         text = re.sub(r"`#[^`\n]*`|(?m:^[ \t]*(?:\$[ \t]+|```\w*[ \t]*$))", lambda found: " " * len(found[0]), text)
         # The grammar does not know the base of a variable; without it, a number that begins with 0 is not computed.
         text = re.sub(r"\(\((?:(?!\)\)).)*", lambda found: re.sub(r"\b10#(?=[$\w])", "", found[0]), text)
         # The grammar wants the last line's end; a backslash there would hide that the text is cut off.
-        super().__init__((text + ("" if text.endswith("\\") else "\n")).encode(errors="replace"), scope)
+        super().__init__(encoded(text + ("" if text.endswith("\\") else "\n")), scope)
         parser = Parser(Language(tree_sitter_bash.language()))
         self._root = parser.parse(self.source).root_node
         if ends := self._joined_lines(self._root):
@@ -81,12 +95,17 @@ class _Reader(Ways):
 
     def whole(self) -> Script:
         if (line := self._broken()) is not None:
+            if (self.scope.file and self.scope.file.suffix == ".fish") or re.match(b"#!.*fish", self.source):
+                raise ScriptError("It is a script for fish: give the command that it starts.")
             raise cut_off(line)
         self.run(self._root)
-        for name, body in [*self.scope.functions.items()] if not self._found else []:
+        for name in [*self.scope.functions] if not self._found else []:
             if name not in self._called:  # a file of functions, such as .bashrc
-                self.scope.ended = False
-                self.run(body)
+                self.scope.ended = ""
+                self._run_function(name)
+        for name, text in [*self.scope.aliases.items()] if not self._found else []:
+            if name not in self._called and "llama" in text:
+                self._found += self._nested(text, self.scope.copy())
         return Script(self._found, [*self._others])
 
     def _joined_lines(self, root: Node) -> list[int]:
@@ -118,6 +137,7 @@ class _Reader(Ways):
             node = next(child for child in node.children if child.has_error or child.is_missing)
 
     def run(self, node: Node) -> None:
+        """Follow one statement."""
         self._steps[0] += 1
         if self._steps[0] > STEPS:
             raise ScriptError("Its functions call one another without end.")
@@ -125,14 +145,19 @@ class _Reader(Ways):
             return
         match node.type:
             case "variable_assignment":
-                self._assign(node)
+                if self.text(node).startswith("-"):  # a flag on a line of its own, as --temp=0
+                    name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+                    words = [self.text(name) if name else "", self.word(value) if value else ""]
+                    self._start(["=".join(words)], node)
+                else:
+                    self.assign(node)
             case "declaration_command":
-                self._declare(node)
+                self.declare(node)
             case "unset_command":
                 for child in node.children[1:]:
                     variable, element, _ = self.word(child).partition("[")
                     if element:
-                        self._forget([variable])
+                        self.forget([variable])
                     else:
                         self.scope.forget(variable)
             case "command":
@@ -143,7 +168,7 @@ class _Reader(Ways):
                 body = node.child_by_field_name("body")
                 name = node.child_by_field_name("name")
                 if name is not None and body is not None:
-                    self.scope.functions[self.text(name)] = body
+                    self.scope.functions[self.text(name)] = self.source, body
             case (
                 "if_statement"
                 | "case_statement"
@@ -154,80 +179,21 @@ class _Reader(Ways):
             ):
                 self.choose(node)
             case "subshell":
-                before = self.scope
-                self.scope = before.copy()
-                self.run_all(node.children)
-                self.scope = before
+                self.run_apart(*node.children)
+            case "pipeline":
+                for child in node.children:
+                    self.run_apart(child)
             case "compound_statement" if node.children[0].type == "((":
-                self._forget(re.findall(r"(\w+)\s*(?:[-+*/%]?=(?!=)|\+\+|--)", self.text(node)))
+                self.forget(re.findall(r"(\w+)\s*(?:[-+*/%]?=(?!=)|\+\+|--)", self.text(node)))
             case (
                 "program"
                 | "compound_statement"
                 | "do_group"
                 | "else_clause"
-                | "pipeline"
                 | "variable_assignments"
                 | "negated_command"
             ):
                 self.run_all(node.children)
-
-    def _assign(self, node: Node) -> None:
-        name_node, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        name = self.text(name_node) if name_node is not None else ""
-        if name.startswith("-"):  # a flag on a line of its own, as --temp=0
-            return self._start([f"{name}={self.word(value) if value is not None else ''}"], node)
-        add = any(child.type == "+=" for child in node.children)
-        if name_node is not None and name_node.type == "subscript":
-            parts = [name_node.children[0], name_node.children[2]]
-            text = self.word(value) if value is not None else ""
-            self.scope.set_element(self.text(parts[0]), self.word(parts[1]), text, add)
-        elif value is not None and value.type == "array":
-            self._assign_array(name, [child for child in value.children if child.is_named], add)
-        else:
-            self.scope.set(name, self.word(value) if value is not None else "", add)
-        return None
-
-    def _assign_array(self, name: str, elements: list[Node], add: bool) -> None:
-        elements = [each for each in elements if each.type != "comment"]
-        if not any(self.text(each).startswith("[") for each in elements):
-            return self.scope.set(name, [word for each in elements for word in self.fields(each)], add)
-        placed: dict[str, str] = {}
-        for each in elements:
-            found = re.fullmatch(r"\[(.*?)\]=(.*)", self.word(each), re.DOTALL)
-            index, text = found.groups() if found else (unknown(self.text(each)), "")
-            placed[index.strip("'\"")] = text
-        if {*placed} == {*map(str, range(len(placed)))} and not add:
-            return self.scope.set(name, [placed[str(index)] for index in range(len(placed))])
-        if any(index.isdecimal() or EDGE in index for index in placed):  # it has gaps
-            return self.scope.set(name, [unknown(f"${{{name}[@]}}")])
-        if not add:
-            self.scope.forget(name)
-        for index, text in placed.items():
-            self.scope.set_element(name, index, text)
-        return None
-
-    def _forget(self, names: Iterable[str]) -> None:
-        """These variables are unknown from here on: only a run can tell their values."""
-        for name in names:
-            self.scope.set(name, unknown(f"${name}"))
-
-    def _declare(self, node: Node) -> None:
-        words = [self.text(child) for child in node.children]
-        exported = words[0] == "export" or "-x" in words
-        for child in node.children[1:]:
-            if words[0] in ("local", "declare", "typeset") and "-g" not in words:
-                self.scope.own(self.text(child.child_by_field_name("name") or child))
-            if child.type == "variable_assignment":
-                self._assign(child)
-                name = child.child_by_field_name("name")
-                if exported and name is not None:
-                    self.scope.exported.add(self.text(name))
-                changes = any(re.match(r"-\w*[inlu]", word) for word in words)  # -i computes, -n is another name
-                value = "" if name is None else first(self.scope.lookup(self.text(name)) or "")
-                if changes and name is not None and not value.isdecimal():
-                    self._forget([self.text(name), *([value] if value.isidentifier() else [])])
-            elif child.type == "variable_name" and exported:
-                self.scope.exported.add(self.text(child))
 
     def _command(self, node: Node, more: list[str]) -> None:
         named = node.child_by_field_name("name")
@@ -236,7 +202,7 @@ class _Reader(Ways):
         for each in assignments:
             name, value = each.child_by_field_name("name"), each.child_by_field_name("value")
             if name is not None:
-                variables[self.text(name)] = self.word(value) if value is not None else ""
+                variables[self.text(name)] = self.value(value) if value is not None else ""
         words = [] if named is None else [word for child in named.children for word in self.fields(child)]
         for child in node.children:
             if (
@@ -256,13 +222,13 @@ class _Reader(Ways):
                         self.scope.set(name_, value_)
                     if words[0] == "export":
                         self.scope.exported.add(name_)
-            case ["cd" | "pushd", *rest]:
-                where = next((word for word in rest if not word.startswith("-")), "~")
-                self._go(where)
-            case ["break" | "continue" as how, *_]:
+            case ["cd" | "pushd" | "popd" as how, *given]:
+                self.scope.go(how, given)
+            case ["break" | "continue" as how, *given]:
                 self.scope.leaving = how
-            case ["exit" | "return", *_]:
-                self.scope.ended = True
+                self.scope.loops = int(given[0]) if given and given[0].isdecimal() else 1
+            case ["exit" | "return" as how, *_]:
+                self.scope.ended = how
             case ["set", "-a" | "-o", *mode] if not mode or mode == ["allexport"]:
                 self.scope.exports_all = True
             case ["set", "--", *given]:
@@ -273,16 +239,21 @@ class _Reader(Ways):
                 places = int(count[0]) if count else 1
                 self.scope.arguments = self.scope.arguments[places if places <= len(self.scope.arguments) else 0 :]
             case ["alias", *given]:
-                for word in given:
-                    name_, equals, value_ = word.partition("=")
-                    if equals and "llama" in value_:
-                        self._found += self._nested(value_, self.scope.copy())
+                self.scope.aliases |= {
+                    name_: text for name_, equals, text in (w.partition("=") for w in given) if equals
+                }
+            case [name_, *given] if name_ in self.scope.aliases and name_ not in self._called:
+                self._called.add(name_)  # also while it is written out: its own name there is the program
+                self._found += self._nested(f"{self.scope.aliases[name_]} {shlex.join(given)}", self.scope)
+                self._called.discard(name_)
+            case ["source" | ".", path, *_] if (text := self._file(path)) is not None:
+                self._source(path, text)
             case ["eval", *given]:
                 self._found += self._nested(" ".join(given), self.scope)
             case ["read" | "mapfile" | "readarray" | "getopts" | "let" | "printf", *given] if (
                 words[0] != "printf" or "-v" in given
             ):
-                self._forget(found[0] for word in given if (found := re.match(r"[A-Za-z_]\w*(?=$|[-+*/%]?=)", word)))
+                self.forget(found[0] for word in given if (found := re.match(r"[A-Za-z_]\w*(?=$|[-+*/%]?=)", word)))
             case [name_, *given] if name_ in self.scope.functions:
                 # Those of the script are none.
                 self._call(name_, [each for each in given if each != unknown("$@")])
@@ -294,14 +265,17 @@ class _Reader(Ways):
             self._found[-1].arguments += words  # a line that begins with a flag, without a backslash before it
             self._found[-1].tail = self._found[-1].tail or self._tail(node)
             return
-        names = self.scope.values if self.scope.exports_all else self.scope.exported & {*self.scope.values}
-        exported = {name: first(self.scope.values[name]) for name in names}
+        exported = {
+            name: first(value)
+            for name, value in self.scope.values.items()
+            if name in self.scope.exported or self.scope.exports_all
+        }
         found = [] if words[0].startswith("-") and self._found else starts(
             words, variables={**exported, **(variables or {})}, directory=self.scope.directory,
             nested=lambda text: self._nested(text, self.scope.child(variables or {})),
         )  # fmt: skip
         if words[0] == "exec" and len(words) > 1 and words[1][0] != "{":  # in place of the script
-            self.scope.ended = True
+            self.scope.ended = "exit"
         self._flags_may_follow = bool(found)
         for each in found:
             each.tail = each.tail or self._tail(node)
@@ -313,7 +287,7 @@ class _Reader(Ways):
     def _nested(self, text: str, scope: Scope) -> list[Started]:
         """What a text starts that is taken as a script in that scope, which may be this script's own."""
         here = scope is self.scope
-        inner = _Reader(shown(text), scope, self._steps)
+        inner = _Reader(text, scope, self._steps)
         if (inner._broken()) is not None:
             raise ScriptError(f"{shown(text)[:60]!r} is no whole script: its quotes or brackets are not closed.")
         inner.run(inner._root)
@@ -339,7 +313,7 @@ class _Reader(Ways):
             self.text(child) for child in node.children if "redirect" in child.type and child.end_byte <= end
         )
         waits = " &" if node.next_sibling is not None and node.next_sibling.type == "&" else ""
-        return " ".join(f"{redirects} {self.source[end:last].decode(errors='replace')}{waits}".split())
+        return " ".join(f"{redirects} {decoded(self.source[end:last])}{waits}".split())
 
     def _redirected(self, node: Node) -> None:
         body = node.child_by_field_name("body")
@@ -367,20 +341,40 @@ class _Reader(Ways):
         elif text and words[0] == "read" and "-d" in words:
             self.scope.set(words[-1], text.strip())
 
-    def _go(self, where: str) -> None:
-        if EDGE in where or where == "-" or self.scope.directory is None:
-            self.scope.directory = where if EDGE not in where and os.path.isabs(where) else None
-        else:
-            self.scope.directory = os.path.join(self.scope.directory, os.path.expanduser(where))
+    def _file(self, path: str) -> str | None:
+        """The text of a script that is read into this one; None if there is none, or it is no whole script."""
+        if EDGE in path or self.scope.directory is None or not (file := Path(self.scope.directory, path)).is_file():
+            return None
+        try:
+            text = read_text(file, path, LONGEST, "no script that is read into another is")
+        except SpectuiError:
+            return None
+        return text if _Reader(text, self.scope, self._steps)._broken() is None else None
+
+    def _source(self, path: str, text: str) -> None:
+        before, self.scope.sourced = self.scope.sourced, Path(self.scope.directory or "", path).absolute()
+        self._found += self._nested(text, self.scope)
+        self.scope.sourced = before
+        self._returned()
+
+    def _run_function(self, name: str) -> None:
+        outer = self.source
+        self.source, body = self.scope.functions[name]
+        self.run(body)
+        self.source = outer
 
     def _call(self, name: str, arguments: list[str]) -> None:
         self._called.add(name)
         outer, self.scope.arguments = self.scope.arguments, arguments
         hidden, self.scope.local = self.scope.local, {}
-        self.run(self.scope.functions[name])
+        self._run_function(name)
         for each, value in self.scope.local.items():
             self.scope.forget(each)
             if value is not None:
                 self.scope.set(each, value)
         self.scope.arguments, self.scope.local = outer, hidden
-        self.scope.ended = False
+        self._returned()
+
+    def _returned(self) -> None:
+        if self.scope.ended == "return":
+            self.scope.ended = ""

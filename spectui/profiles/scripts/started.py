@@ -25,19 +25,46 @@ EDGE = "\0"
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 _PROGRAM = re.compile(r"(ik[-_])?llama([-_][\w.-]*)?(\.exe)?|(server|main)(\.exe)?", re.IGNORECASE)
+_OTHER_PROGRAM = re.compile(
+    r"llama[-_.]?(cpp[-_.])?(swap|stack|index|factory|guard|bench|batched-bench|quantize|perplexity|imatrix|gguf|embedding"
+    r"|tokenize|export-lora|cvector|rpc|finetune|container)(?![a-z]).*",
+    re.IGNORECASE,
+)
+"""Other programs with such a name, and those of llama.cpp that answer no prompt."""
+
 _OTHER_FILE = re.compile(r"\.(?!exe$)[a-z_]+\d?$", re.IGNORECASE)
 _NAME_OF_SOMETHING = re.compile(r"-[sStnugUGJ]|--(name|unit|user|group|session|title|job-name|alias|log|output)")
-_WINDOWS = re.compile(r'(\\*)"|([^"\s\\]+|\\+)|(\s+)')
+_WINDOWS = re.compile(r'(\\*)"|(\0[^\0]*\0|[^"\s\\\0]+|\\+|\0)|(\s+)')
+_PRINTS = {
+    "--version",
+    "--help",
+    "-h",
+    "--usage",
+    "--license",
+    "--list-devices",
+    "--cache-list",
+    "-cl",
+    "--completion-bash",
+}
+"""Flags with which a program of llama.cpp prints something and ends."""
+
 _SUBCOMMANDS = ("serve", "server", "cli", "chat", "run", "completion")
 _NOT_STARTING = {
     "alias", "apt", "awk", "brew", "cat", "chmod", "chown", "cmake", "cp", "curl", "cut", "echo", "export", "find",
-    "git", "grep", "hash", "head", "install", "journalctl", "kill", "killall", "launchctl", "ln", "logger", "ls", "make",
-    "mkdir", "mv", "notify-send", "pgrep", "pip", "pkill", "printf", "ps", "rem", "rg", "rm", "sc", "sed", "systemctl", "tail",
+    "git", "grep", "hash", "head", "install", "journalctl", "kill", "killall", "jq", "launchctl", "ln", "logger", "ls",
+    "make", "mkdir", "mv", "node", "notify-send", "perl", "pgrep", "pip", "pkill", "printf", "ps", "python", "python3", "rem",
+    "rg", "rm", "ruby", "sc", "sed", "systemctl", "tail",
     "taskkill", "tasklist", "tee", "title", "touch", "trap", "type", "wget", "where", "which",
 }  # fmt: skip
 """Programs that may name llama-server and not start it."""
 
+SHELLS = ("sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "ssh")
+
 _WRAPPERS = {
+    "numactl",
+    "chrt",
+    "xargs",
+    "parallel",
     "sudo",
     "doas",
     "env",
@@ -117,7 +144,7 @@ def is_program(word: str) -> bool:
     if _is_unknown(word) and re.search(r"llama[-_](cpp[-_])?(server|cli)", word, re.IGNORECASE):
         return True  # such as $LLAMA_SERVER and $(which llama-server)
     name = base_name(shown(word))
-    return bool(_PROGRAM.fullmatch(name)) and not _OTHER_FILE.search(name)
+    return bool(_PROGRAM.fullmatch(name)) and not _OTHER_FILE.search(name) and not _OTHER_PROGRAM.fullmatch(name)
 
 
 def starts(
@@ -148,14 +175,27 @@ def starts(
     before: list[str] = []
     for index, word in enumerate(rest):
         behind = rest[index + 1 :]
-        if index and _stem(rest[0]) in _WRAPPERS and _stem(word) in _NOT_STARTING and "/" not in shown(rest[index - 1]):
+        if (
+            index
+            and _stem(rest[0]) in _WRAPPERS
+            and base_name(word) in _NOT_STARTING
+            and "/" not in shown(rest[index - 1])
+        ):
             return []
         if base_name(word) in CONTAINERS and (index == 0 or behind[:1] in (["run"], ["container"], ["create"])):
             return _in_container(base_name(word), behind, before, nested)
         is_path = index == 0 or (behind[:1] and behind[0].startswith("-"))
         if any(sign.isspace() for sign in shown(word)) and not (is_path and is_program(word)):
             if index and nested is not None and re.search("llama|server|main", word):
-                inner = nested(word)
+                of_shell = any(_stem(each) in SHELLS for each in (rest[0], *before))
+                try:
+                    inner = nested(word)
+                except ScriptError:
+                    if of_shell:
+                        raise
+                    continue  # a text for something else
+                if not of_shell:  # a sentence that begins with the program's name starts none
+                    inner = [each for each in inner if each.arguments and each.arguments[0].startswith(("-", EDGE))]
                 for each in inner:
                     each.before = [" ".join(before), *each.before]
                     each.variables = {**environment, **each.variables}
@@ -167,6 +207,8 @@ def starts(
         elif index == 0 and _is_unknown(word) and any(each.endswith(".gguf") for each in behind):
             return [Started(behind, [word], environment, directory)]
         elif is_program(word) and (index == 0 or _is_started(rest, index)):
+            if not _PRINTS.isdisjoint(behind):
+                return []
             if base_name(word).lower() in ("llama", "llama.exe") and behind[:1] and behind[0] in _SUBCOMMANDS:
                 behind = behind[1:]
             if before and _stem(before[0]) in ("xargs", "parallel"):
@@ -201,7 +243,9 @@ def _is_started(words: Sequence[str], index: int) -> bool:
         return False
     if name.removesuffix(".exe") == "llama":
         return behind in _SUBCOMMANDS
-    return not behind or (behind.startswith(("-", EDGE)) and behind != "--")
+    if not behind:
+        return _stem(words[0]) in _WRAPPERS
+    return behind.startswith(("-", EDGE)) and behind != "--"
 
 
 def _in_container(
@@ -234,6 +278,11 @@ def _stem(word: str) -> str:
 
 def words_of(text: str) -> list[str]:
     """The words of a command that no shell reads, with quotes. Raises UsageError if they are not closed."""
+    marks = re.findall(f"{EDGE}[^{EDGE}]*{EDGE}", text)
+    if marks:  # what is unknown is a part of one word, whatever is in it
+        whole = iter(marks)
+        words = words_of(re.sub(f"{EDGE}[^{EDGE}]*{EDGE}", EDGE, text))
+        return [re.sub(EDGE, lambda _: next(whole), word) for word in words]
     try:
         if has_windows_paths(text):
             return split_windows(text)
@@ -268,6 +317,9 @@ def split_windows(text: str) -> list[str]:
         current = (current or "") + "\\" * (len(found[1]) // 2)
         if len(found[1]) % 2:
             current += '"'
+        elif quoted and text.startswith('"', position):
+            current += '"'
+            position += 1
         else:
             quoted = not quoted
     if quoted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from spectui.errors import UsageError
 from spectui.profiles.imported import ImportedFile, LeftOut, imported
 from spectui.profiles.scripts import shell
 from spectui.profiles.scripts.containers import run_by, volume
-from spectui.profiles.scripts.started import ASSIGNMENT, Started, arguments_of, cut_off, unknown
+from spectui.profiles.scripts.started import ASSIGNMENT, Started, arguments_of, cut_off, shown, unknown
+from spectui.profiles.scripts.variables import in_file
 
 OF_SYSTEMD = "These keys of the unit are for systemd's own use"
 OF_LAUNCHD = "These keys are for launchd's own use"
@@ -33,13 +35,16 @@ def read_systemd(text: str, file: Path | None = None) -> ImportedFile:
             words_expanded = _expander(keys, file)
             started = reader(keys, words_expanded)
             own = [key for key in keys if key not in _READ]
-            left_out = [LeftOut(NOT_READ, each) for each in keys.get("EnvironmentFile", [])]
+            files = {each: _file(each, words_expanded) for each in keys.get("EnvironmentFile", [])}
+            left_out = [LeftOut(NOT_READ, each) for each, file in files.items() if not file.is_file()]
             profile = imported(started, comments=text)
             return ImportedFile((profile,), (*left_out, *(LeftOut(OF_SYSTEMD, key) for key in own)))
     raise UsageError("There is neither [Service] nor [Container] in it: give the unit that starts llama-server.")
 
 
-_READ = ("ExecStart", "Environment", "EnvironmentFile", "WorkingDirectory", "Image", "Exec", "Entrypoint", "Volume")
+_READ = (
+    "ExecStart", "Environment", "EnvironmentFile", "WorkingDirectory", "Image", "Exec", "Entrypoint", "Volume", "Mount"
+)  # fmt: skip
 
 
 def _sections(text: str) -> dict[str, Keys]:
@@ -122,28 +127,36 @@ def _expander(keys: Keys, file: Path | None) -> Callable[[str], str]:
 
 def _environment(keys: Keys, expand: Callable[[str], str]) -> dict[str, str]:
     words = [word for line in keys.get("Environment", []) for word in _split(line)]
-    return {found[1]: expand(found[2]) for word in words if (found := ASSIGNMENT.fullmatch(word))}
+    environment = {found[1]: expand(found[2]) for word in words if (found := ASSIGNMENT.fullmatch(word))}
+    for each in keys.get("EnvironmentFile", []):
+        environment |= in_file(_file(each, expand)) or {}
+    return environment
+
+
+def _file(written: str, expand: Callable[[str], str]) -> Path:
+    return Path(shown(expand(written.removeprefix("-"))))
 
 
 def _words(line: str, environment: Mapping[str, str], expand: Callable[[str], str]) -> list[str]:
     """The words of a command: a variable that is a word by itself may become several."""
     words: list[str] = []
+    known = {"HOME": os.path.expanduser("~"), **environment}
     for word in _split(line):
         found = _VARIABLE.fullmatch(word)
         if found and found[2]:
-            words += environment[found[2]].split() if found[2] in environment else [unknown(word)]
+            words += known[found[2]].split() if found[2] in known else [unknown(word)]
             continue
 
-        def value(part: re.Match[str]) -> str:
+        of_shell = any(sign.isspace() for sign in word)
+
+        def value(part: re.Match[str], of_shell: bool = of_shell) -> str:
             name = part[1] or part[2]
-            return "$" if name is None else environment.get(name, unknown(part[0]))
+            if part[2] and of_shell and name not in environment:
+                return part[0]
+            return "$" if name is None else known.get(name, unknown(part[0]))
 
         words.append(expand(_VARIABLE.sub(value, word)))
     return words
-
-
-def _nested(text: str) -> list[Started]:
-    return shell.read(text).started
 
 
 def _service(keys: Keys, expand: Callable[[str], str]) -> Started:
@@ -152,7 +165,8 @@ def _service(keys: Keys, expand: Callable[[str], str]) -> Started:
     if len(lines) != 1:
         raise UsageError(f"There are {len(lines)} lines ExecStart= in the unit: leave one.")
     line = lines[0].lstrip("-:+!|@") if not lines[0].startswith("@") else re.sub(r"^@(\S+)\s+\S+", r"\1", lines[0])
-    started = arguments_of(_words(line, environment, expand), _nested)
+    nested = partial(shell.started, variables=environment, environ={"HOME": os.path.expanduser("~")})
+    started = arguments_of(_words(line, environment, expand), nested)
     started.variables = {**environment, **started.variables}
     directory = expand((keys.get("WorkingDirectory") or [""])[-1].lstrip("-"))
     if directory and started.directory is not None and started.volumes is None:
@@ -165,10 +179,13 @@ def _container(keys: Keys, expand: Callable[[str], str]) -> Started:
     command = _words((keys.get("Exec") or [""])[-1], {}, expand)
     entrypoint = _words((keys.get("Entrypoint") or [""])[-1], {}, expand)
     words = run_by(image, entrypoint, command)
-    started = Started(words) if not words or words[0].startswith("-") else arguments_of(words, _nested)
+    environment = _environment(keys, expand)
+    nested = partial(shell.started, variables=environment)
+    started = Started(words) if not words or words[0].startswith("-") else arguments_of(words, nested)
     started.before = [image, *started.before]
-    started.variables = {**_environment(keys, expand), **started.variables}
-    started.volumes = [each for line in keys.get("Volume", []) for each in volume(expand(line))]
+    started.variables = {**environment, **started.variables}
+    mounted = [*keys.get("Volume", []), *keys.get("Mount", [])]
+    started.volumes = [each for line in mounted for each in volume(expand(line))]
     started.directory = "/"
     return started
 
@@ -178,6 +195,7 @@ def read_launchd(text: str, file: Path | None = None) -> ImportedFile:
     import plistlib
     from xml.parsers.expat import ExpatError
 
+    text = re.sub("<!--.*?-->", "", text, flags=re.DOTALL)  # launchd takes a -- in them, as flags have
     try:
         table: Any = plistlib.loads(text.encode(errors="replace"))
     except (ExpatError, ValueError, TypeError, AttributeError, IndexError, KeyError, RecursionError):
@@ -185,7 +203,7 @@ def read_launchd(text: str, file: Path | None = None) -> ImportedFile:
     given = table.get("ProgramArguments") if isinstance(table, dict) else None
     if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
         raise UsageError("There are no ProgramArguments in it, which are what launchd starts.")
-    started = arguments_of(given, _nested)
+    started = arguments_of(given, shell.started)
     variables = table.get("EnvironmentVariables")
     if isinstance(variables, dict):
         started.variables = {**{str(key): str(value) for key, value in variables.items()}, **started.variables}

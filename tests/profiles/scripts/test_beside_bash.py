@@ -29,6 +29,7 @@ def bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     server.write_text(f'#!/bin/bash\nprintf "%s\\n" "$@" > {tmp_path}/given\n')
     server.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
@@ -83,6 +84,29 @@ def bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f"exec {{fd}}> log\n{RUN} -c 5",
         "S=./no/llama-server\n[ -x $S ] || S=llama-server\n$S -m /m/a.gguf",
         "S=$(command -v llama-server || echo ./llama-server)\n\"$S\" -m /m/a.gguf",
+        "M=a:~/b\nN=~/c:~/d\nllama-server -m $M -md $N -a x=~/y -a a~ -a \"$N\"~",
+        "A=' x y '\nllama-server -m pre${A}post pre$A\"post\" \"pre\"$A'post'",
+        f"{RUN} -a \"${{A:-'x y'}}\" -a ${{A:-'x y'}}",
+        "shopt -s expand_aliases\nalias one='two -c 5'\nalias two='llama-server -m /m/a.gguf'\none -ngl '9 9'",
+        f"for a in 1 2; do for b in 3 4; do {RUN} -c $a$b; break 2; done; done",
+        f"for a in 1 2; do for b in 3 4; do continue 2; done; C=9; done\n{RUN} -c ${{C:-5}} -a $a$b",
+        f"case abc in a*) C=5;& b) D=6;; *) C=7;; esac\n{RUN} -c $C$D",
+        f"case abc in a*) C=5;;& *c) D=6;; esac\n{RUN} -c $C$D",
+        f"A=\"$(echo -c; echo 5)\"\n{RUN} $A",
+        "mkdir -p m; touch m/a.gguf\ncd m\nllama-server -m *.gguf -a ./a*",
+        f"mkdir -p m\npushd m > /dev/null; popd > /dev/null; cd m; cd - > /dev/null\n{RUN} -a $PWD",
+        f"set -- -c 5\n{RUN} ${{@:2}} ${{*:1:1}}",
+        f"L=; set -- a b; for x; do L=$L$x; done\n{RUN} -a $L",
+        f"[[ a == 'a*' ]] && C=5\n[ a = 'a*' ] && C=6\n[[ a == a* ]] && D=7\n{RUN} -c ${{C:-8}}$D",
+        f"case x in '*') C=5;; x) C=6;; esac\n{RUN} -c $C",
+        f"C=4; echo | C=5; {{ C=6; }} | cat; {{ C=7; }} & wait\n{RUN} -c $C",
+        f"f() {{ C=5; }}; C=4; f | cat\n{RUN} -c $C",
+        f"f() {{ exit 0; }}\n{RUN} -c 5; f; {RUN} -c 6",
+        f"eval 'f() {{ {RUN} -a \"$1\"; }}'\n: some more text behind it\nf 'x y'",
+        f"timeout -s KILL 9 {RUN} -c 5",
+        f"llama-server --version > /dev/null\n{RUN} -c 5",
+        f"tar --version llama-server > /dev/null\n{RUN} -c 5",
+        f"sh -c 'true \"llama-server is ready\"'; log() {{ :; }}; log 'llama-server is not ready'\n{RUN} -c 5",
     ],
 )  # fmt: skip
 def test_what_is_read_is_what_bash_gives(bash: Path, text: str) -> None:
@@ -104,6 +128,7 @@ def test_what_is_read_is_what_bash_gives(bash: Path, text: str) -> None:
         f"A=(5)\nnvidia-smi && A+=(6)\n{RUN} -c ${{#A[@]}}",
         f"C=$UNSET\n[ -z \"$C\" ] || D=5\n{RUN} -c \"$D\"",
         f"{RUN} -c {{5,6}}",
+        f"{RUN} -c $((16#ff))",
         f"C=0; until [ $C -ge 3 ]; do C=$((C+1)); done\n{RUN} -c $C",
         f"declare -i C=2+3\n{RUN} -c $C",
         f"declare -n C=UNSET\n{RUN} -c $C",
@@ -145,6 +170,22 @@ def test_no_profile_is_made_of_half_a_command(text: str, sentence: str) -> None:
         llama_server.read(text)
     assert sentence in str(error.value)
     assert error.value.exit_code == 1
+
+
+def test_a_script_that_is_read_into_another(bash: Path) -> None:
+    (bash / "conf").mkdir()
+    (bash / "conf/common.sh").write_text(
+        '# one\nHERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)\n'
+        'run() { llama-server -m "$HERE/a.gguf" "$@"; }\nreturn\nX=9\n'
+    )
+    (bash / "conf/.env").write_text("# two\nLLAMA_ARG_TOP_K=7\nCTX=5\n")
+    text = 'X=1\n[ -f conf/.env ] && source conf/.env\n. ./conf/common.sh\nrun -c "$CTX" -ngl $X'
+    (bash / "serve.sh").write_text(text)
+    subprocess.run(["bash", bash / "serve.sh"], cwd=bash, check=True, capture_output=True, timeout=60)
+    (started,) = shell.read(f"cd {bash}\n{text}", bash / "serve.sh").started
+    assert started.arguments == (bash / "given").read_text().splitlines()
+    script = shell.read("source nowhere.sh\n" + RUN)
+    assert script.others == ["source nowhere.sh"]
 
 
 def test_lines_as_a_page_prints_them() -> None:

@@ -122,14 +122,32 @@ def test_what_stands_for_others_in_a_unit(lines: str, model: str) -> None:
     assert found.profiles[0].settings == {"model": os.path.expanduser(model)}
 
 
+def test_variables_of_a_units_files_and_its_shell(tmp_path: Path) -> None:
+    (tmp_path / "env").write_text("# mine\nMODEL='/m/a b.gguf'\nMORE=\"-c 5\"  # five\nexport N=9\n")
+    unit = f"[Service]\nEnvironmentFile=-{tmp_path}/none\nEnvironmentFile={tmp_path}/env\nEnvironment=D=/m\n"
+    found = FORMATS["systemd"].read(unit + "ExecStart=llama-server -m ${MODEL} $MORE -ngl ${N}\n", None)
+    assert found.profiles[0].settings == {"model": "/m/a b.gguf", "ctx_size": 5, "gpu_layers": 9}
+    assert left_out(found)[NOT_READ] == [f"-{tmp_path}/none"]
+    for script in ("exec llama-server -m $$D/%i.gguf -t $$(nproc)", "llama-server -m ${D}/%i.gguf -c ${NOWHERE}"):
+        found = FORMATS["systemd"].read(f"{unit}ExecStart=/bin/bash -c '{script}'\n", Path("/etc/llama@qwen.service"))
+        assert found.profiles[0].settings == {"model": "/m/qwen.gguf"}
+    with pytest.raises(SpectuiError, match=r"^-m is /m/%i\.gguf, which only a run can tell"):
+        FORMATS["systemd"].read("[Service]\nExecStart=/bin/sh -c 'llama-server -m /m/%i.gguf'\n", None)
+    found = FORMATS["systemd"].read("[Service]\nExecStart=/bin/sh -c 'llama-server -m $HOME/a.gguf'\n", None)
+    assert found.profiles[0].settings == {"model": os.path.expanduser("~/a.gguf")}
+    assert ENVIRONMENT not in left_out(found)
+
+
 def test_a_container_of_podman() -> None:
     text = (
         "[Container]\nImage=ghcr.io/ggml-org/llama.cpp:server\nVolume=%h/models:/models\nEnvironment=LLAMA_ARG_CTX_SIZE=5\n"
-        "Exec=-m /models/a.gguf --port 80\nPublishPort=80:80\n"
+        "Exec=-m /models/a.gguf --port 80 -md /d/b.gguf --spec-type mtp\nPublishPort=80:80\nMount=type=bind,src=/d,dst=/d\n"
     )
     assert detect(text, "-") == "systemd"
     found = FORMATS["systemd"].read(text, None)
-    assert found.profiles[0].settings == {"model": os.path.expanduser("~/models/a.gguf"), "ctx_size": 5}
+    assert found.profiles[0].settings == {
+        "model": os.path.expanduser("~/models/a.gguf"), "draft": "/d/b.gguf", "ctx_size": 5, "drafter": "mtp"
+    }  # fmt: skip
     assert left_out(found)[STARTED_BY] == ["ghcr.io/ggml-org/llama.cpp:server"]
 
 
@@ -138,6 +156,8 @@ def test_a_property_list_of_launchd() -> None:
     found = FORMATS["launchd"].read(PLIST, None)
     assert found.profiles[0].settings == {"model": "/Users/me/m/a b.gguf", "ctx_size": 4096, "gpu_layers": 99}
     assert left_out(found) == {OF_LAUNCHD: ["Label", "RunAtLoad"]}
+    commented = PLIST.replace("<array>", "<array><!-- the server, without --flash-attn -->")
+    assert FORMATS["launchd"].read(commented, None).profiles == found.profiles
 
 
 def test_a_file_of_docker_compose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,6 +177,23 @@ def test_a_file_of_docker_compose(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert found.refused == {
         "webui": "it starts the image 'ghcr.io/open-webui/open-webui:main', which is not llama.cpp's."
     }
+
+
+def test_variables_of_docker_compose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BASE", "DIR", "CTX", "ALIAS", "NGL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".env").write_text(
+        'BASE=/srv\nDIR=${BASE}/my models # where\nCTX=5 # tokens\nALIAS="a # b"\nURL=http://x/#y\n'
+    )
+    text = (
+        "services:\n  base:\n    image: llama.cpp:server\n    volumes: ['${DIR}:/m']\n"
+        "  a:\n    extends: {service: base}\n    environment: {N: 9}\n    entrypoint: [/bin/sh, -c]\n    command:\n"
+        "      - exec llama-server -m /m/a.gguf -c ${CTX} -ngl $$N --alias '${ALIAS}' --api-key ${SPECTUI_KEY:?set it} -t $$T\n"
+    )
+    found = FORMATS["compose"].read(text, tmp_path / "compose.yaml")
+    (profile,) = [each for each in found.profiles if each.settings]
+    assert profile.settings == {"model": "/srv/my models/a.gguf", "ctx_size": 5, "gpu_layers": 9}
+    assert [what for reason, what in profile.left_out if reason == NOT_KNOWN] == ["-t $T"]
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spectui.profiles.scripts.expansion import Words
+from spectui.profiles.scripts.posix.expansion import Words
 from spectui.profiles.scripts.started import EDGE, is_program, shown, unknown
 
 if TYPE_CHECKING:
@@ -29,8 +31,19 @@ class Ways(Words):
     def run_all(self, nodes: Iterable[Node]) -> None:
         """Follow statements one behind the other."""
         for node in nodes:
+            if node.next_sibling is not None and node.next_sibling.type == "&":
+                self.run_apart(node)
+            elif node.is_named and node.type != "comment":
+                self.run(node)
+
+    def run_apart(self, *nodes: Node) -> None:
+        """Follow statements in a shell of their own: what they set, this one does not see."""
+        before = self.scope
+        self.scope = before.copy()
+        for node in nodes:
             if node.is_named and node.type != "comment":
                 self.run(node)
+        self.scope = before
 
     def choose(self, node: Node) -> None:
         """Follow a statement that chooses."""
@@ -91,19 +104,29 @@ class Ways(Words):
         value = node.child_by_field_name("value")
         text = self.word(value) if value is not None else EDGE
         ways: list[Callable[[], None]] = []
+        bodies: list[Node] = []
+        falls = ""  # how the item before ends
         for item in (child for child in node.children if child.type == "case_item"):
             end = next(index for index, child in enumerate(item.children) if child.type == ")")
-            patterns = [self.word(child) for child in item.children[:end] if child.is_named]
-            if EDGE not in text and not any(fnmatch.fnmatchcase(text, pattern) for pattern in patterns):
+            patterns = [self._pattern(child) for child in item.children[:end] if child.is_named]
+            if falls != ";&" and EDGE not in text and not any(fnmatch.fnmatchcase(text, each) for each in patterns):
                 continue
-            ways.append(partial(self.run_all, item.children[end + 1 :]))
+            bodies = [*(bodies if falls else []), *item.children[end + 1 :]]
+            falls = item.children[-1].type if item.children[-1].type in (";&", ";;&") else ""
+            if falls:
+                continue
+            ways.append(partial(self.run_all, bodies))
             if EDGE not in text or "*" in patterns:
                 return self._either(ways, known=True)
-        return self._either(ways)
+        if falls:
+            ways.append(partial(self.run_all, bodies))
+        return self._either(ways, known=bool(ways) and EDGE not in text)
 
     def _for(self, node: Node) -> None:
         name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
         words = [word for child in node.children_by_field_name("value") for word in self.fields(child)]
+        if not any(child.type == "in" for child in node.children):
+            words = [*self.scope.arguments]
         if name is None or body is None:
             return None
         if any(EDGE in word for word in words) or node.children[0].type == "select":
@@ -119,6 +142,9 @@ class Ways(Words):
         """Follow a loop's body once. False if that leaves the loop."""
         self.run(body)
         leaving, self.scope.leaving = self.scope.leaving, ""
+        self.scope.loops -= 1
+        if leaving and self.scope.loops > 0:
+            self.scope.leaving, leaving = leaving, "break"
         return leaving != "break"
 
     def _starts(self, condition: Node) -> bool:
@@ -194,14 +220,23 @@ class Ways(Words):
                 continue
             if child.type in ("test_command", "parenthesized_expression"):
                 return None
-            words = self.fields(child, quoted=True) if child.is_named else [self.text(child)]
-            parts.append(" ".join(words))
-        return self._tested(parts)
+            pattern = parts[1:] and self.text(node).startswith("[[")
+            parts.append(self._pattern(child) if pattern else self.word(child) if child.is_named else self.text(child))
+        return self._tested(parts, patterns=self.text(node).startswith("[["))
 
-    def _tested(self, words: list[str]) -> bool | None:
+    def _pattern(self, node: Node) -> str:
+        """A word as a pattern: what is in quotes stands for itself."""
+        return glob.escape(self.word(node)) if node.type.endswith("string") else self.word(node)
+
+    def _tested(self, words: list[str], patterns: bool = False) -> bool | None:
         if words[:1] == ["!"]:
-            inner = self._tested(words[1:])
+            inner = self._tested(words[1:], patterns)
             return None if inner is None else not inner
+        if len(words) == 2 and words[0] in ("-f", "-e", "-d", "-r", "-s", "-x") and EDGE not in words[1]:
+            here = self.scope.directory is not None and os.path.exists(os.path.join(self.scope.directory, words[1]))
+            return True if here and words[1] else None  # what is not here may be where the script runs
+        if len(words) == 3 and not patterns:
+            words = [*words[:2], glob.escape(words[2])]
         unset = [found[1] for word in words if (found := re.fullmatch(rf"{EDGE}\$\{{?(\w+)\}}?{EDGE}", word))]
         return None if any(name in self.scope.values for name in unset) else _tested(words)
 

@@ -18,20 +18,28 @@ if TYPE_CHECKING:
 class Scope:
     """What a script has set so far. A list is an array; an element with a name is a value of its own, `ARRAY[NAME]`.
 
-    `directory`: as in `Started`. `local`: what a function's own variables hide. `ended`: `exit` was met. `leaving`: `break` or
-    `continue`, until their loop has seen it.
+    `directory`: as in `Started`. `left`: the directory before it. `pushed`: those of `pushd`. `sourced`: the file that is read
+    into the script now. `local`: what a function's own variables hide. `functions`: each with the source that it is in.
+    `zsh`: words of variables stay whole, an array is all its elements, and the first of them is 1. `ended`: `exit` or `return`
+    was met. `leaving`: `break` or `continue`, until `loops` of them have seen it.
     """
 
     file: Path | None = None
     directory: str | None = ""
+    left: str | None = None
+    pushed: list[str | None] = field(default_factory=list)
+    sourced: Path | None = None
     local: dict[str, str | list[str] | None] = field(default_factory=dict)
     values: dict[str, str | list[str]] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
-    functions: dict[str, Node] = field(default_factory=dict)
+    functions: dict[str, tuple[bytes, Node]] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
     arguments: list[str] = field(default_factory=list)
-    ended: bool = False
+    ended: str = ""
     leaving: str = ""
+    loops: int = 0
     exports_all: bool = False
+    zsh: bool = False
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def copy(self) -> Scope:
@@ -43,7 +51,9 @@ class Scope:
             local={**self.local},
             exported={*self.exported},
             functions={**self.functions},
+            aliases={**self.aliases},
             arguments=[*self.arguments],
+            pushed=[*self.pushed],
         )
 
     def child(self, more: Mapping[str, str]) -> Scope:
@@ -69,8 +79,8 @@ class Scope:
             return self.values[name]
         if name == "IFS":
             return " \t\n"
-        if name in ("BASH_SOURCE", "0") and self.file is not None:
-            return str(self.file)
+        if name == "BASH_SOURCE" and (file := self.sourced or self.file) is not None:
+            return str(file)
         if name == "PWD":
             return os.path.abspath(self.directory) if self.directory is not None else None
         return self.environ.get(name)
@@ -108,6 +118,23 @@ class Scope:
         """Unset a variable with its elements."""
         for each in [each for each in self.values if each == name or each.startswith(f"{name}[")]:
             del self.values[each]
+
+    def go(self, command: str, words: Sequence[str]) -> None:
+        """Follow `cd`, `pushd` or `popd`."""
+        where = next((word for word in words if word == "-" or not word.startswith("-")), "~")
+        if command == "popd":
+            there = self.pushed.pop() if self.pushed else None
+        elif where == "-":
+            there = self.left
+        elif EDGE in where:
+            there = None
+        elif self.directory is None:
+            there = where if os.path.isabs(where) else None
+        else:
+            there = os.path.join(self.directory, os.path.expanduser(where))
+        if command == "pushd":
+            self.pushed.append(self.directory)
+        self.left, self.directory = self.directory, there
 
     def own(self, name: str) -> None:
         """Make a variable a function's own."""

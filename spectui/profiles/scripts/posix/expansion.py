@@ -5,51 +5,31 @@ from __future__ import annotations
 import ast
 import fnmatch
 import glob
-import operator
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spectui.profiles.scripts.scope import Scope, first
+from spectui.profiles.scripts.posix.scope import Scope, first
+from spectui.profiles.scripts.posix.values import WHITE, computed, sliced, split, trimmed, unescaped
 from spectui.profiles.scripts.started import EDGE, unknown
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-def _divided(one: int, other: int) -> int:
-    return abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)  # towards 0, unlike Python
+_MARK = "\ufdd0"
+"""Stands for `EDGE` in a source: the grammar ends a text at that."""
 
 
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: _divided,
-    ast.Mod: lambda one, other: one - other * _divided(one, other),
-    ast.LShift: lambda one, places: one << min(places, 62),
-}  # fmt: skip
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "?": "?", "a": "\a", "b": "\b", "e": "\x1b",
-            "E": "\x1b", "f": "\f", "v": "\v"}  # fmt: skip
-_ESCAPE = re.compile(r"\\(x[\da-fA-F]{1,2}|[0-7]{1,3}|u[\da-fA-F]{1,4}|U[\da-fA-F]{1,8}|.)", re.DOTALL)
-_WHITE = " \t\n"
+def encoded(text: str) -> bytes:
+    """A text as the grammar takes it. What is unknown in it stays so."""
+    return text.replace(EDGE, _MARK).encode(errors="replace")
 
 
-def split(text: str, between: str = _WHITE) -> list[str]:
-    """The fields of a text that is not in quotes, with the signs of IFS `between` them."""
-    if EDGE in between:
-        return [unknown(text)] if text else []
-    blank = "".join(re.escape(sign) for sign in between if sign in _WHITE)
-    other = "".join(re.escape(sign) for sign in between if sign not in _WHITE)
-    ways = [f"[{blank}]*[{other}][{blank}]*" if blank else f"[{other}]"] if other else []
-    ends = re.compile("|".join([f"({EDGE}[^{EDGE}]*{EDGE})", *ways, *([f"[{blank}]+"] if blank else [])]))
-    fields, current, end = [], "", 0
-    for found in ends.finditer(text := text.strip("".join(sign for sign in between if sign in _WHITE))):
-        current += text[end : found.start()] + (found[1] or "")
-        end = found.end()
-        if not found[1]:
-            fields.append(current)
-            current = ""
-    current += text[end:]
-    return [*fields, current] if current else fields
+def decoded(source: bytes) -> str:
+    """What `encoded` made of a text."""
+    return source.decode(errors="replace").replace(_MARK, EDGE)
 
 
 class Words:
@@ -61,7 +41,13 @@ class Words:
 
     def text(self, node: Node) -> str:
         """A node as it is written."""
-        return self.source[node.start_byte : node.end_byte].decode(errors="replace")
+        return decoded(self.source[node.start_byte : node.end_byte])
+
+    def value(self, node: Node) -> str:
+        """A node as a variable's value: there, a ~ behind a colon is a home directory, too."""
+        if node.type == "concatenation":
+            return " ".join(self._joined(node.children, quoted=True, colons=True))
+        return self._bare(node, colons=True) if node.type == "word" else self.word(node)
 
     def word(self, node: Node) -> str:
         """A node as one word."""
@@ -80,10 +66,12 @@ class Words:
             case "raw_string":
                 return [self.text(node)[1:-1]]
             case "ansi_c_string":
-                return [_unescaped(self.text(node)[2:-1])]
+                return [unescaped(self.text(node)[2:-1])]
             case "brace_expression":
                 return [unknown(self.text(node))]
             case "concatenation" if not quoted and _braced(node, self.text(node)):
+                return [unknown(self.text(node))]
+            case "concatenation" if self.scope.zsh and re.match(r"\$\w+\[", self.text(node)):
                 return [unknown(self.text(node))]
             case "concatenation":
                 joined = self._joined(node.children, quoted)
@@ -99,11 +87,13 @@ class Words:
                 return [unknown(self.text(node))]
         return [self._bare(node)]
 
-    def _bare(self, node: Node) -> str:
-        text = re.sub(r"\\(?:\r?\n|(.))", lambda found: found[1] or "", self.text(node), flags=re.DOTALL)
-        if re.match(r"~[-+\d]", text):  # a directory of before
-            return unknown(text)
-        return os.path.expanduser(text) if text.startswith("~") else text
+    def _bare(self, node: Node, begins: bool = True, colons: bool = False) -> str:
+        """A word without quotes. `begins`: nothing of its word is before it. `colons`: a ~ may stand behind each."""
+        written = self.text(node)
+        name = re.match(r"[A-Za-z_]\w*=|", written)[0] if begins else ""  # type: ignore[index]
+        parts = written[len(name) :].split(":") if colons or name else [written]
+        parts = [_at_home(part) if index or begins else part for index, part in enumerate(parts)]
+        return re.sub(r"\\(?:\r?\n|(.))", lambda found: found[1] or "", name + ":".join(parts), flags=re.DOTALL)
 
     def _split(self, text: str) -> list[str]:
         return split(text, first(self.scope.lookup("IFS") or ""))
@@ -114,9 +104,9 @@ class Words:
     def _expanded(self, words: list[str]) -> list[str]:
         """Files of this machine for a pattern, as the shell has them; the pattern if there are none."""
         (word,) = words
-        if self.scope.directory is None or EDGE in word or not re.search(r"[*?[]", word) or "/" not in word:
+        if self.scope.directory is None or EDGE in word or not re.search(r"[*?[]", word):
             return words
-        return sorted(glob.glob(os.path.join(self.scope.directory, word))) or words
+        return sorted(glob.glob(word, root_dir=self.scope.directory or None)) or words
 
     def _pieces(self, node: Node) -> Iterator[Node | str]:
         """The children of a text in quotes, and the characters between them, which the grammar leaves out."""
@@ -138,26 +128,40 @@ class Words:
 
     @staticmethod
     def _literal(source: bytes) -> str:
-        text = source.decode(errors="replace")
-        return re.sub(r"\\(?:\r?\n|([$`\"\\]))", lambda found: found[1] or "", text)
+        return re.sub(r"\\(?:\r?\n|([$`\"\\]))", lambda found: found[1] or "", decoded(source))
 
     def body(self, node: Node) -> str:
         """The text of a heredoc."""
         parts, end = [], node.start_byte
         for child in node.children:
             if child.type in ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"):
-                parts += [self.source[end : self._begin(child)].decode(errors="replace"), self.word(child)]
+                parts += [decoded(self.source[end : self._begin(child)]), self.word(child)]
                 end = child.end_byte
-        return "".join([*parts, self.source[end : node.end_byte].decode(errors="replace")])
+        return "".join([*parts, decoded(self.source[end : node.end_byte])])
 
-    def _joined(self, pieces: Sequence[Node | str] | Iterator[Node | str], quoted: bool) -> list[str]:
-        result = [""]
-        for piece in pieces:
-            fields = [piece] if isinstance(piece, str) else self.fields(piece, quoted)
-            if fields:
+    def _joined(self, pieces: Iterable[Node | str], quoted: bool, colons: bool = False) -> list[str]:
+        result, apart = [""], False
+        for index, piece in enumerate(pieces):
+            splits = not quoted and not isinstance(piece, str) and re.search("expansion|substitution", piece.type)
+            whole = self.word(piece) if splits and not isinstance(piece, str) else ""
+            if isinstance(piece, str):
+                fields = [piece]
+            elif piece.type == "word":
+                fields = [self._bare(piece, not index, colons)]
+            else:
+                fields = self.fields(piece, quoted)
+            # Blanks at the ends of a value take it apart from what stands beside it.
+            apart = apart or (result != [""] and self._is_blank(whole[:1]))
+            if fields and apart:
+                result += fields
+            elif fields:
                 result[-1] += fields[0]
                 result += fields[1:]
+            apart = self._is_blank(whole[-1:]) or (apart and not fields)
         return result
+
+    def _is_blank(self, sign: str) -> bool:
+        return bool(sign) and sign in WHITE and sign in first(self.scope.lookup("IFS") or "")
 
     def _expansion(self, node: Node, quoted: bool) -> list[str]:
         named = [
@@ -188,6 +192,8 @@ class Words:
             )
         elif value is None:
             value = unknown(self.text(node))
+        if self.scope.zsh and not quoted and not marks:
+            return [each for each in ([value] if isinstance(value, str) else value) if each]
         if isinstance(value, list) and (every or not quoted):
             if every == "*" and quoted:
                 return [first(self.scope.lookup("IFS") or "")[:1].join(value)]
@@ -199,12 +205,15 @@ class Words:
         if node.type != "subscript":
             name = self.text(node)
             value = self.scope.lookup(name)
-            return (value, name) if name in ("@", "*") else (None if value is None else first(value), "")
+            whole = name in ("@", "*") or self.scope.zsh
+            return (value, name if name in ("@", "*") else "") if whole else (value and first(value), "")
         name, index = self.text(node.children[0]), self.word(node.children[2])
         value = self.scope.lookup(name)
         if index in ("@", "*"):
             return ([value] if isinstance(value, str) else value), index
         elements = [value] if isinstance(value, str) else value or []
+        if self.scope.zsh and index.isdecimal():
+            index = str(int(index) - 1)
         if re.fullmatch(r"\d+|-1", index) and int(index) < len(elements):
             before = elements if index == "-1" else elements[: int(index)]
             known = elements and not any(EDGE in each for each in before)
@@ -218,10 +227,11 @@ class Words:
         for operand in operands:
             end = operand.start_byte
             for child in operand.children if operand.type == "concatenation" else [operand]:
-                gap = self.source[end : self._begin(child)].decode(errors="replace")
+                gap = decoded(self.source[end : self._begin(child)])
                 end = child.end_byte
-                if quoted:
-                    words = self._joined([gap, child], quoted=True)
+                if quoted:  # where single quotes are signs as any other
+                    text = self.text(child) if child.type == "raw_string" else ""
+                    words = self._joined([gap, text or child], quoted=True)
                     fields[-1] += words[0]
                     fields += words[1:]
                     continue
@@ -247,9 +257,9 @@ class Words:
             ):
                 numbers = [self.text(each) for each in operands if each.type != ":"]
                 if all(each.isdecimal() for each in numbers):
-                    return _sliced(value, self.text(node), *map(int, numbers))
+                    return sliced(value, self.text(node), *map(int, numbers))
             case "%" | "%%" | "#" | "##" if isinstance(value, str) and EDGE not in value + operand:
-                return _trimmed(value, operand, sign)
+                return trimmed(value, operand, sign)
             case "/" | "//" if isinstance(value, str) and EDGE not in value + operand:
                 old = self.word(operands[0]) if operands else ""
                 new = self.word(operands[2]) if len(operands) > 2 else ""
@@ -266,7 +276,7 @@ class Words:
         """What a command in the place of a word prints, where it needs no run."""
         commands = _commands_in(node)
         directory = self.scope.directory
-        printed = ""
+        printed: list[str] = []
         for command in commands:
             words = (
                 [word for child in command.children for word in self.fields(child)] if command.type == "command" else []
@@ -277,27 +287,28 @@ class Words:
                 case ["cd", *_, there]:
                     directory = os.path.join(directory, there)
                 case ["pwd", *_]:
-                    printed = os.path.abspath(directory)
+                    printed.append(os.path.abspath(directory))
                 case ["dirname", *_, path]:
-                    printed = os.path.dirname(path) or "."
+                    printed.append(os.path.dirname(path) or ".")
                 case ["basename", path]:
-                    printed = os.path.basename(path)
+                    printed.append(os.path.basename(path))
                 case ["realpath", *_, path] | ["readlink", _, path]:
-                    printed = os.path.abspath(os.path.join(directory, path))
+                    printed.append(os.path.abspath(os.path.join(directory, path)))
                 case ["echo", *words] if words[:1] not in (["-e"], ["-n"]):
-                    printed = " ".join(words)
-                case ["printf", text]:
-                    printed = text
+                    printed.append(" ".join(words))
+                case ["printf", text] if len(commands) == 1 and "%" not in text:
+                    printed.append(text)
                 case ["cat"] if len(bodies := _heredocs(node)) == 1:
-                    printed = self.body(bodies[0]).rstrip("\n")
+                    printed.append(self.body(bodies[0]))
                 case _:
                     return unknown(self.text(node))
-        return printed
+        return "\n".join(printed).rstrip("\n")
 
     def _arithmetic(self, node: Node) -> str:
         text = (
             self.text(node).strip().removeprefix("$((").removeprefix("$[").removesuffix("))").removesuffix("]").strip()
         )
+        text = text if "#" not in text else "?"  # a number of another base, which would be a comment here
         changed = re.findall(
             r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)([A-Za-z_]\w*)", text
         )
@@ -311,25 +322,15 @@ class Words:
 
         try:
             text = re.sub(r"(\$\{?)?\b([A-Za-z_]\w*)\b(?(1)\}?)", value, text)
-            return str(_computed(ast.parse(text, mode="eval").body))
+            return str(computed(ast.parse(text, mode="eval").body))
         except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
             return unknown(self.text(node))
 
 
-def _unescaped(text: str) -> str:
-    """A text of `$'...'`. Its bytes are read as UTF-8."""
-
-    def sign(found: re.Match[str]) -> str:
-        code = found[1]
-        if code[0] in "uU" and len(code) > 1:
-            number = int(code[1:], 16)
-            return chr(number) if number < 0x110000 else "\ufffd"
-        if code.isdecimal() or (code[0] == "x" and len(code) > 1):
-            byte = int(code, 8) & 255 if code.isdecimal() else int(code[1:], 16)
-            return bytes([byte]).decode(errors="surrogateescape")
-        return _ESCAPES.get(code, found[0])
-
-    return _ESCAPE.sub(sign, text).encode(errors="surrogateescape").decode(errors="replace")
+def _at_home(text: str) -> str:
+    if re.match(r"~[-+\d]", text):  # a directory of before
+        return unknown(text)
+    return os.path.expanduser(text) if text.startswith("~") else text
 
 
 def _commands_in(node: Node) -> list[Node]:
@@ -349,36 +350,8 @@ def _heredocs(node: Node) -> list[Node]:
     return [body for child in node.children for body in _heredocs(child)]
 
 
-def _trimmed(value: str, pattern: str, sign: str) -> str:
-    """`${value%pattern}` and its like."""
-    lengths = range(len(value) + 1)
-    for length in lengths if len(sign) == 1 else reversed(lengths):
-        part = value[len(value) - length :] if sign[0] == "%" else value[:length]
-        if fnmatch.fnmatchcase(part, pattern):
-            return value[: len(value) - length] if sign[0] == "%" else value[length:]
-    return value
-
-
-def _sliced(value: str | list[str], written: str, start: int, length: int | None = None) -> str | list[str]:
-    """`${value:start:length}`. The arguments of a script are counted from 1."""
-    start -= 1 if "{@" in written and start else 0
-    return value[start : None if length is None else start + length]
-
-
 def _braced(node: Node, text: str) -> bool:
     """Does a word have braces that the shell writes out, as {a,b}?"""
     return any(child.type == "word" and child.text == b"{" for child in node.children) and bool(
         re.search(r"\{[^{}]*(,|\.\.)[^{}]*\}", text)
     )
-
-
-def _computed(node: ast.expr) -> int:
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_computed(node.operand)
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        result = _OPERATORS[type(node.op)](_computed(node.left), _computed(node.right))
-        if abs(result) < 1 << 60:
-            return result
-    raise ValueError

@@ -1,0 +1,38 @@
+"""Files of variables, as `.env` of docker compose and those of systemd's `EnvironmentFile=`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from spectui.text_file import read_text
+
+LARGEST = 100_000
+"""Bytes of such a file."""
+
+_LINE = re.compile(
+    r"""^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*=[ \t]*"""
+    r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)"|([^\n]*?))[ \t]*(?:(?<=[\s'"=])\#[^\n]*)?$""",
+    re.MULTILINE,
+)
+_SIGNS = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def variables(text: str, expand: Callable[[str, dict[str, str]], str] = lambda value, _: value) -> dict[str, str]:
+    """The variables of a text: a comment begins with `#` behind a blank, and quotes keep it from that.
+
+    `expand` writes variables out, except in single quotes, from those above.
+    """
+    found: dict[str, str] = {}
+    for name, single, double, bare in _LINE.findall(text):
+        value = re.sub(r"(?s)\\(.)", lambda sign: _SIGNS.get(sign[1], sign[1]), double) if double else bare
+        found[name] = single or expand(value, found)
+    return found
+
+
+def in_file(file: Path, expand: Callable[[str, dict[str, str]], str] = lambda value, _: value) -> dict[str, str] | None:
+    """The variables of a file; None if there is no such file. Raises UsageError if it cannot be read."""
+    if not file.is_file():
+        return None
+    return variables(read_text(file, str(file), LARGEST, "no file of variables is"), expand)
