@@ -46,6 +46,9 @@ _REDIRECT = re.compile(r'"[^"]*"|((?:(?<=\s)[012])?>{1,2}\s*(?:&\d|"[^"]*"|[^\s"
 
 @dataclass
 class _Batch:
+    """`jumps`: what was set, and the directory, where `goto` or `call` leaves for a label further down. `gone`: it has left for
+    one, or ended, so that nothing runs up to the next label that something leads to."""
+
     file: Path | None
     values: dict[str, str] = field(default_factory=dict)
     directory: str | None = ""
@@ -54,6 +57,8 @@ class _Batch:
     found: list[Started] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
     steps: int = 0
+    jumps: dict[str, list[tuple[dict[str, str], str | None]]] = field(default_factory=dict)
+    gone: bool = False
 
 
 def read(text: str, file: Path | None = None) -> Script:
@@ -61,6 +66,9 @@ def read(text: str, file: Path | None = None) -> Script:
     batch = _Batch(file)
     for number, line in _lines(text):
         if re.match(r"\s*@?(rem\b|::)", line, re.IGNORECASE):
+            continue
+        if label := re.match(r"\s*:\s*([^\s:&|<>]+)", line):
+            _arrive(batch, label[1].lower())
             continue
         _statement(batch, _expanded(batch, line.strip().removeprefix("@")), number)
     if batch.blocks:
@@ -178,8 +186,38 @@ def _conditional(batch: _Batch, text: str) -> None:
         holds, text = (None if holds else holds), text[found.end() :].strip()
     batch.last = holds
     state = [*batch.blocks, holds]
-    if text and False not in state:
-        _command(batch, text, None not in state)
+    if text and False not in state and not batch.gone:
+        if found := re.fullmatch(r"(goto|call|exit)\b\s*(/b|:?([^\s:]+)|:eof)?.*", text, re.IGNORECASE):
+            _leave(batch, found, None not in state)
+        if not (found and found[1].lower() == "call" and (found[2] or "").startswith(":")):
+            _command(batch, text, None not in state)
+
+
+def _leave(batch: _Batch, found: re.Match[str], certain: bool) -> None:
+    """Follow `goto`, `exit`, and `call` of a label."""
+    how, label = found[1].lower(), (found[3] or "").lower()
+    if how == "call" and not (found[2] or "").startswith(":"):
+        return
+    if how != "exit" and label and label != "eof":
+        label = "*" if EDGE in label else label  # which one, only a run can tell
+        batch.jumps.setdefault(label, []).append(({**batch.values}, batch.directory))
+    batch.gone = batch.gone or (certain and how != "call")
+
+
+def _arrive(batch: _Batch, label: str) -> None:
+    """At a label, all that leads there counts: what they do not agree on is unknown."""
+    ways = (
+        batch.jumps.pop(label, [])
+        + batch.jumps.get("*", [])
+        + ([] if batch.gone else [(batch.values, batch.directory)])
+    )
+    if not ways:
+        return
+    batch.gone = False
+    names = dict.fromkeys(name for values, _ in ways for name in values)
+    every = {name: {values.get(name, "") for values, _ in ways} for name in names}
+    batch.values = {name: each.pop() if len(each) == 1 else unknown(f"%{name}%") for name, each in every.items()}
+    batch.directory = ways[0][1] if len({directory for _, directory in ways}) == 1 else None
 
 
 def _holds(batch: _Batch, found: re.Match[str]) -> bool | None:
@@ -217,7 +255,9 @@ def _command(batch: _Batch, text: str, certain: bool) -> None:
             words = _started_by_start(batch, text)
         case ["call", *rest]:
             words = rest
-        case [_, *_] if re.fullmatch(r"[A-Za-z]:", words[0]):
+        case [drive, *_] if re.fullmatch(r"[a-z]:", drive):
+            if PureWindowsPath(batch.directory or "").drive.lower() != drive:
+                _go(batch, f"{words[0]}\\")
             return
     own = {name: value for name, value in batch.values.items() if _MATTERS.match(name)}
     started = starts(words, variables=own, directory=batch.directory, nested=lambda text: _nested(batch, text))

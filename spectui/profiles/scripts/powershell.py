@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path, PureWindowsPath
 
-from spectui.profiles.scripts.powershell_words import PowerShellWords
+from spectui.profiles.scripts.powershell_words import CAST, PowerShellWords
 from spectui.profiles.scripts.started import (
     EDGE,
     LONGEST,
@@ -31,12 +31,15 @@ _INERT = re.compile(
 _BLOCK = re.compile(
     r"(if|elseif|else|foreach|for|while|do|until|switch|try|catch|finally|function|filter|begin|process|end)$", re.I
 )
+_EMPTY = re.compile(r"new-object [\w.]*List(\[\w+\])?(\(\))?|\[[\w.]*List(\[[\w.]+\])?\]::new\(\)", re.I)
+"""A list that is made to be added to."""
 
 
 class _Reader(PowerShellWords):
     def __init__(self, text: str, file: Path | None) -> None:
         super().__init__(text, file)
         self._depth = 0
+        self._piped = False
         self._steps = 0
         self._found: list[Started] = []
         self._others: list[str] = []
@@ -59,28 +62,59 @@ class _Reader(PowerShellWords):
         if re.compile(r"param\s*\(", re.I).match(self.text, self.at):
             self._parameters()
             return
+        added = re.compile(r"(?:\[void\]\s*)?\$(\w+)\.(?:Add|AddRange)(?=\()", re.I).match(self.text, self.at)
+        if added:
+            self.at = added.end()
+            values = self._inner_list()
+            self._assign(added[1].lower(), values if values is not None else [unknown(added[0])], add=True)
+            self._end()
+            return
+        changed = re.compile(r"\$(\w+)(?:\+\+|--|(?:\.\w+|\[[^]\n]*\])+\s*[-+*/]?=(?!=))").match(self.text, self.at)
+        if changed:
+            self.values[changed[1].lower()] = [unknown(f"${changed[1]}")]
+            self._end()
+            return
         assigned = re.compile(r"(?:\[[\w.\[\]]+\]\s*)*\$((?:\w+:)?\w+)\s*(\+?=)(?!=)[ \t]*", re.I).match(
             self.text, self.at
         )
         if assigned:
             self.at = assigned.end()
+            if assigned[1].lower() == "null":  # what it says is thrown away
+                return
             if re.compile(r"&\s|start-process\s", re.I).match(self.text, self.at):
                 self._command()  # what it starts, and not what it says, matters
                 return
             start = self.at
             values = self.list()
-            self.space()
-            end = self._end()
-            written = " ".join(self.text[start:end].split())
+            if self.text[self.at : self.at + 1] not in ("\n", ";", "}", ""):
+                values = None
+            self._end()
+            written = " ".join(self.text[start : self.at].split())
+            values = [] if _EMPTY.fullmatch(written) else values
             self._assign(assigned[1].lower(), values if values is not None else [unknown(written)], assigned[2] == "+=")
+            if values is None and "{" in written and re.compile(r"[a-z]\w*[\w-]*\b", re.I).match(self.text, start):
+                self.at, self._piped = start, True  # what its blocks start
+                self._command()
             return
         self._command()
 
-    def _end(self) -> int:
-        """Go to the end of a statement."""
-        while self.text[self.at : self.at + 1] not in ("\n", ";", "}", "") and self.token() is not None:
+    def _end(self) -> None:
+        """Go to the end of a statement, over its blocks."""
+        while True:
             self.space()
-        return self.at
+            sign = self.text[self.at : self.at + 1]
+            if sign == "{":
+                self.inside(1)
+            elif sign == "\n" and re.search(r"([|,]|(?<!\+)\+)[ \t]*$", self.text[: self.at]):
+                self.at += 1
+            elif sign in ("\n", ";", "}", "") or self.token() is None:
+                return
+
+    def _inner_list(self) -> list[str] | None:
+        """The values of what stands in brackets, which begin here."""
+        reader = PowerShellWords(self.inside(1), self.file)
+        reader.values, reader.environment, reader.directory = self.values, self.environment, self.directory
+        return reader.list(lines=True)
 
     def _assign(self, name: str, values: list[str], add: bool) -> None:
         name = re.sub("^(global|script|local):", "", name)
@@ -98,16 +132,28 @@ class _Reader(PowerShellWords):
 
     def _parameters(self) -> None:
         self.at = self.text.index("(", self.at)
-        inner = self.inside(1)
-        for found in re.finditer(r"\$(\w+)\s*=\s*((?:\"[^\"]*\"|'[^']*'|[^,\n])+)", inner):
-            reader = PowerShellWords(found[2], self.file)
-            reader.values = self.values
-            values = reader.list()
-            if values is not None:
-                self.values[found[1].lower()] = values
+        reader = _Reader(self.inside(1), self.file)
+        reader.values = self.values
+        while reader.at < len(reader.text):
+            reader.space(lines=True)
+            if cast := CAST.match(reader.text, reader.at):
+                reader.at = cast.end()
+            if given := re.compile(r"\$(\w+)\s*=\s*").match(reader.text, reader.at):
+                reader.at, start = given.end(), given.end()
+                token = reader.token()
+                reader.space(lines=True)
+                whole = reader.text[reader.at : reader.at + 1] in (",", "") and token is not None and not token.sign
+                while reader.text[reader.at : reader.at + 1] not in (",", "") and reader.token(lines=True) is not None:
+                    reader.space(lines=True)
+                values = token.values if token is not None and whole else [unknown(reader.text[start : reader.at])]
+                self.values[given[1].lower()] = values
+            elif reader.text[reader.at : reader.at + 1] in ("[", "(") or reader.token(lines=True) is None:
+                reader.at += 1
 
     def _command(self) -> None:
         start = self.at
+        expression = self.text[start : start + 1] in ("$", "@", "(", "[")
+        piped, self._piped = self._piped, False
         words: list[str] = []
         while token := self.token():
             if token.sign in ("{", "}"):
@@ -138,11 +184,15 @@ class _Reader(PowerShellWords):
                 (index for index, word in enumerate(words) if re.match(r"[*\d]?>{1,2}(&\d)?|<", word)), len(words)
             )
             words, tail = words[:redirect], shown(" ".join(words[redirect:]))
-        if self.text[self.at - 1 : self.at] == "|":
-            end = self.text.find("\n", self.at)
-            tail = f"{tail} |{self.text[self.at : end if end >= 0 else len(self.text)].rstrip()}".strip()
-            self.at = end if end >= 0 else len(self.text)
-        if words:
+        if token is not None and token.sign == "|":
+            end = self.at
+            while (following := self.token()) and following.sign not in ("{", "}"):
+                pass
+            tail = f"{tail} |{self.text[end : self.at].rstrip(' }{')}".strip()
+            self.at, self._piped = end, True
+            self.space(lines=True)
+        self._quiet = piped
+        if words and not expression:
             self._start([word.replace("\1", ",") for word in words], words, self.text[start : self.at], tail)
 
     def _start(self, words: list[str], lists: list[str], written: str, tail: str) -> None:
@@ -167,8 +217,8 @@ class _Reader(PowerShellWords):
             each.windows = True
             each.tail = tail
         self._found += found
-        if not found and not _INERT.match(words[0]):
-            self._others.append(shown(written.split("\n")[0].strip()))
+        if not found and not self._quiet and not _INERT.match(words[0]) and re.match(r"\s*[a-z.\\&]", written, re.I):
+            self._others.append(shown(written.split("\n")[0].rstrip(" }").strip()))
 
     def _process(self, lists: list[str]) -> tuple[list[str], str | None]:
         """(the words of what Start-Process starts, its directory)."""

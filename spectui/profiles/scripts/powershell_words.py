@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 from spectui.profiles.scripts.started import EDGE, LONGEST, ScriptError, cut_off, unknown, windows_environment
 
+_QUOTES = ("'", '"')
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": ""}
+CAST = re.compile(r"(?:\[[A-Za-z][\w.]*(?:\[[\w.,\s]*\])*\][ \t]*)+")
 _NAME = re.compile(r"\$(?:\{([^}]+)\}|((?:env|global|script|local):\w+|\w+))", re.I)
 
 
@@ -45,6 +48,8 @@ class PowerShellWords:
     def token(self, lines: bool = False) -> Token | None:
         """The next word or sign; None at the end of the line."""
         self.space(lines)
+        if (cast := CAST.match(self.text, self.at)) and self.text[cast.end() : cast.end() + 1] in ("@", "$", "("):
+            self.at = cast.end()
         rest = self.text[self.at : self.at + 2]
         if not rest or rest[0] in "\n;":
             return None
@@ -137,25 +142,39 @@ class PowerShellWords:
 
     def _quoted(self, quote: str) -> str:
         """Go behind a text in quotes; what is in them, as it is written."""
-        pattern = re.compile(r"'((?:[^']|'')*)'" if quote == "'" else r'"((?:[^"`]|`.|"")*)"', re.DOTALL)
-        found = pattern.match(self.text, self.at)
-        if not found:
-            raise self.cut_off()
-        self.at = found.end()
-        return found[1]
+        self.at += 1
+        start = self.at
+        while self.at < len(self.text):
+            if quote == '"' and self.text.startswith("$(", self.at):
+                self.inside(2)
+            elif self.text.startswith(quote * 2, self.at) or (quote == '"' and self.text[self.at] == "`"):
+                self.at += 2
+            elif self.text[self.at] == quote:
+                self.at += 1
+                return self.text[start : self.at - 1]
+            else:
+                self.at += 1
+        raise self.cut_off()
 
     def _inserted(self, text: str) -> str:
         """A text in quotes with its variables replaced."""
 
-        def value(found: re.Match[str]) -> str:
-            if found[1] is not None:
-                return _ESCAPES.get(found[1], found[1])
-            if found[0].startswith("$("):
-                return self._evaluated(found[0][2:-1], found[0])
-            name = _NAME.match(found[0])
-            return " ".join(self._variable(name)) if name else found[0]
-
-        return re.sub(rf"`(.)|\$\([^()]*\)|{_NAME.pattern}", value, text, flags=re.DOTALL | re.IGNORECASE)
+        inner = PowerShellWords(text, self.file)
+        parts: list[str] = []
+        while inner.at < len(inner.text):
+            start = inner.at
+            if inner.text.startswith("$(", start):
+                parts.append(self._evaluated(inner.inside(2), inner.text[start : inner.at]))
+            elif inner.text[start] == "`":
+                parts += [_ESCAPES.get(each, each) for each in inner.text[start + 1 : start + 2]]
+                inner.at += 2
+            elif name := _NAME.match(inner.text, start):
+                parts.append(" ".join(self._variable(name)))
+                inner.at = name.end()
+            else:
+                parts.append(inner.text[start])
+                inner.at += 1
+        return "".join(parts)
 
     def _evaluated(self, inner: str, written: str) -> str:
         found = _NAME.fullmatch(inner.strip())
@@ -177,7 +196,11 @@ class PowerShellWords:
     def list(self, lines: bool = False) -> list[str] | None:
         """The values of an expression, up to the end of the line or of the text; None if only a run can tell."""
         values: list[str] = []
+        last, end = "", self.at
         while True:
+            self.space(lines)
+            if cast := CAST.match(self.text, self.at):
+                self.at = cast.end()
             before = self.at
             token = self.token(lines)
             if token is None:
@@ -190,22 +213,38 @@ class PowerShellWords:
                 if token.sign == "}":
                     break
                 return None
-            if token.written.lower() == "join-path":
-                return [*values, self._joined_path()]
-            if values and not self._comma_before(token) and not lines:
+            if token.written.lower() in ("join-path", "split-path"):
+                return [*values, self._path(token.written.lower())]
+            if token.written == "+" and values:
+                self.space(lines=True)
+                other = self.token()
+                if last[:1] not in _QUOTES or other is None or other.written[:1] not in _QUOTES:
+                    return None
+                values[-1:] = [values[-1] + "".join(other.values)]
+                continue
+            last = token.written
+            gap = self.text[end : self.at - len(token.written)]
+            if values and not self._comma_before(token) and not (lines and re.search("[\n;]", gap)):
                 return None
             values += token.values
+            end = self.at
         if lines and self.at < len(self.text):
             self.at += 1
             more = self.list(lines=True)
             return None if more is None else [*values, *more]
         return values
 
-    def _joined_path(self) -> str:
-        """What Join-Path makes of the words behind it."""
+    def _path(self, command: str) -> str:
+        """What Join-Path or Split-Path makes of the words behind it."""
         parts: list[str] = []
+        start = self.at
         while (token := self.token()) and not token.sign:
             parts += [value for value in token.values if not value.startswith("-")]
+        if command == "split-path":
+            whole = self.text[start : self.at]
+            if token is not None or len(parts) != 1 or EDGE in parts[0] or re.search(r"-(?!p)[a-z]", whole, re.I):
+                return unknown(f"Split-Path {whole}")
+            return str(PureWindowsPath(parts[0]).parent) if "\\" in parts[0] else os.path.dirname(parts[0])
         return "\\".join([each.rstrip("\\/") for each in parts[:1]] + [each.strip("\\/") for each in parts[1:]])
 
     def _comma_before(self, token: Token) -> bool:

@@ -52,6 +52,10 @@ def read(form: str, text: str, file: Path | None = None) -> tuple[dict[str, obje
         (f"title llama-server\ntaskkill /im llama-server.exe\n{RUN} -c 5 || pause", {"ctx_size": 5}),
         (f"{RUN} -fa\n-c 5", {"ctx_size": 5, "flash_attn": "on"}),
         (f"{RUN} -sys \"be ^ kind & (good)\" -c 5", {"ctx_size": 5, "system": "be ^ kind & (good)"}),
+        (f"set C=5\ngoto run\nset C=6\n{RUN} -c 7\n:run\n{RUN} -c %C%", {"ctx_size": 5}),
+        (f"call :serve 5\ngoto :eof\n:serve\n{RUN} -c 5\nexit /b", {"ctx_size": 5}),
+        ("C:\nrem \ncd \\m\nllama-server -m a.gguf -c 5 & pause", {"ctx_size": 5}),
+        (RUN + ' --chat-template-kwargs "{""a"": 1}"', {"chat_template_kwargs": '{"a": 1}'}),
     ],
 )  # fmt: skip
 def test_batch_files(text: str, expected: dict[str, object]) -> None:
@@ -83,6 +87,17 @@ def test_batch_files(text: str, expected: dict[str, object]) -> None:
          {"ctx_size": 5}),
         (f"<# -c 9\n#>\nfunction Start-It {{\n  & llama-server.exe -m {MODEL} -c 5\n}}\nStart-It", {"ctx_size": 5}),
         (f"& llama-server.exe -m {MODEL} -ts 3,1 -c 5", {"ctx_size": 5, "tensor_split": "3,1"}),
+        (f"param([int[]]$D = @(1, 2),  # it's\n [ValidateSet('a','b')] [string] $M = '{MODEL}', [switch] $X)\n"
+         "$c = [int]5\n& llama-server -m $M -c $c", {"ctx_size": 5}),
+        (f"$a = New-Object System.Collections.Generic.List[string]\n$a.Add('-m'); [void]$a.Add('{MODEL}')\n"
+         "$a.AddRange(@('-c', '5')) | Out-Null\n$null = $a.Add('-fa')\n& llama-server @a",
+         {"ctx_size": 5, "flash_attn": "on"}),
+        (f"$l = \"-m {MODEL} \" +\n  \"-c 5\"\nStart-Process llama-server -ArgumentList $l", {"ctx_size": 5}),
+        ("function f {\n  foreach ($x in $y) { $z += @{ a = 1 } | Out-Null }\n  $q = if ($x) { 1 } else { 2 }\n}\n"
+         "$best = $r | Where-Object { $_.ok } |\n  Sort-Object { $_.t }\n$v.w = 5; $u[0] = '}'\n"
+         f"Write-Host \"it has $($v -join \", \") {{\"\nllama-server -m {MODEL} -c 5", {"ctx_size": 5}),
+        ("$r = Split-Path -Parent 'C:\\m\\x'\nllama-server -m \"$r\\a.gguf\" -c 5", {"ctx_size": 5}),
+        (f"$job = Start-Job {{ & llama-server -m {MODEL} -c 5 }}\nSay 'llama-server is there'", {"ctx_size": 5}),
     ],
 )  # fmt: skip
 def test_scripts_of_powershell(text: str, expected: dict[str, object]) -> None:
@@ -95,6 +110,13 @@ def test_scripts_of_powershell(text: str, expected: dict[str, object]) -> None:
         ("batch", f"{RUN} %* -t %NUMBER_OF_PROCESSORS% --port %PORT%", ["%*", "-t %NUMBER_OF_PROCESSORS%"]),
         ("batch", f"if exist x (\n set C=5\n) else (\n set C=6\n)\n{RUN} -c %C%", ["-c %C%"]),
         ("batch", f"set /p C=context?\n{RUN} -c %C%", ["-c %C%"]),
+        ("batch", f"set C=5\nif errorlevel 2 goto run\nset C=6\n:run\n{RUN} -c %C%", ["-c %C%"]),
+        ("batch", f"goto a%1\n:a1\nset C=5\ngoto run\n:a2\nset C=6\n:run\n{RUN} -c %C%", ["-c %C%"]),
+        ("powershell", f"$d = @(1, 2)\nllama-server -m {MODEL} -ts $($d -join ',')", ["-ts $($d -join ',')"]),
+        ("powershell", f"$c = 5\n$c++\nllama-server -m {MODEL} -c $c", ["-c $c"]),
+        ("powershell", f"llama-server -m {MODEL} -a \"$((Get-Date).Year)\"  -c \"$([int]($x))\"", ["-c $([int]($x))"]),
+        ("powershell", f"$l = \"-m {MODEL} -c $(Get-Content n -First 1)\"\nStart-Process llama-server -Arg $l",
+         ["-c $(Get-Content n -First 1)"]),
         ("powershell", f"& llama-server -m {MODEL} @args -c $ctx -t $env:NUMBER_OF_PROCESSORS",
          ["@args", "-c $ctx", "-t $env:NUMBER_OF_PROCESSORS"]),
         ("powershell", f"llama-server -m {MODEL} @more", ["@more"]),
