@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
+from spectui.errors import UsageError
 from spectui.profiles import llama_server, llama_swap, makefile, preset_ini
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile
@@ -32,6 +33,7 @@ FORMATS = {
     "launchd": Format(units.read_launchd),
     "compose": Format(compose.read),
     "make": Format(makefile.read),
+    "env": Format(llama_server.read_variables),
 }
 """By the name that the command line has for them."""
 
@@ -44,6 +46,14 @@ _SUFFIXES = {
     ".service": "systemd", ".container": "systemd", ".plist": "launchd",
 }  # fmt: skip
 
+_NOT_READ = {
+    r"(.*/)?(docker|container)file(\.[^/]*)?|.*\.dockerfile": "It makes an image, whose paths are those of a container",
+    r".*\.nix": "It is a file for Nix",
+    r".*\.(py|js|ts|go|rs|lua|rb|pl)": "It is a program's source",
+    r".*\.(json|toml|html?)": "It is no script",
+}
+"""What is said of files that are not read, by their names."""
+
 _BATCH = re.compile(
     r"^[ \t]*@?(echo (on|off)|rem |set \"?\w+=|start \"|setlocal|cmd(\.exe)? /)|\^[ \t]*$|%~?\w+%",
     re.MULTILINE | re.IGNORECASE,
@@ -53,8 +63,23 @@ _POWERSHELL = re.compile(
 )
 
 
+def commands_of(text: str) -> str:
+    """The blocks of commands in a page of documentation; a text without such blocks as it is."""
+    blocks = re.findall(r"^[ \t]*```[ \t]*\w*[ \t]*\n(.*?)^[ \t]*```[ \t]*$", text, re.MULTILINE | re.DOTALL)
+    return "\n".join(blocks) or text
+
+
 def detect(text: str, file_name: str) -> str:
-    """The format of a text, by its file's name or else by what it looks like."""
+    """The format of a text, by its file's name or else by what it looks like. Raises UsageError for what is not read."""
+    for pattern, what in _NOT_READ.items():
+        if re.fullmatch(pattern, file_name, re.IGNORECASE):
+            raise UsageError(f"{what}: give the command that starts llama-server, alone or in a script.")
+    if re.search(r"^apiVersion:", text, re.MULTILINE) and re.search(r"^kind:", text, re.MULTILINE):
+        raise UsageError("It is for Kubernetes, whose paths are those of a container: give the command of that.")
+    if re.search(r"^- (hosts|name):", text, re.MULTILINE) and file_name.endswith((".yml", ".yaml")):
+        raise UsageError("It is a playbook of Ansible: give the command that it starts.")
+    if file_name.endswith(".env"):
+        return "env"
     if re.search(r"^services:[ \t]*(#.*)?$", text, re.MULTILINE):
         return "compose"
     if by_suffix := _SUFFIXES.get(PurePath(file_name).suffix.lower()):

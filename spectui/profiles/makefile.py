@@ -18,6 +18,7 @@ from spectui.profiles.scripts.started import LONGEST, Script, ScriptError, cut_o
 
 _SET = re.compile(r"(?:(?:export|override)\s+)*([\w.-]+)\s*(::?=|\?=|\+=|=)\s*(.*?)\s*(?:(?<!\\)#.*)?")
 _VARIABLE = re.compile(r"\$\$|\$\(([\w.-]+)\)|\$\{([\w.-]+)\}|\$([\w@<^*?])|\$\([^()]*\)")
+_CONDITION = re.compile(r"[ ]*(ifn?def|ifn?eq|else|endif)\b")
 _ROUNDS = 20
 """Variables of variables are followed as often."""
 
@@ -53,7 +54,7 @@ def _recipes(text: str, variables: dict[str, str]) -> list[list[str]]:
     """The lines of each recipe; the variables that the file sets are put among the others."""
     recipes: list[list[str]] = []
     lines = text.splitlines()
-    at = 0
+    at = depth = 0
     while at < len(lines):
         first, line = at, lines[at]
         while line.endswith("\\"):
@@ -66,9 +67,13 @@ def _recipes(text: str, variables: dict[str, str]) -> list[list[str]]:
         if line.startswith("\t"):
             if recipes:
                 recipes[-1].append(line.strip())
+        elif _CONDITION.match(line):
+            depth += -1 if line.strip().startswith("endif") else line.strip().startswith("if")
         elif found := _SET.fullmatch(line.strip()):
             name, sign, value = found.groups()
-            if sign == "+=":
+            if depth > 0 and variables.get(name) != value:  # only make can tell whether this holds
+                variables[name] = (f"{variables.get(name, '')} " if sign == "+=" else "") + f"$(value {name})"
+            elif sign == "+=":
                 variables[name] = f"{variables.get(name, '')} {value}".strip()
             elif sign != "?=" or name not in variables:
                 variables[name] = _expanded(value, variables, shell=False) if ":" in sign else value

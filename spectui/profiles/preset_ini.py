@@ -48,6 +48,8 @@ def read(text: str, file: Path | None = None) -> ImportedFile:
     """A profile for each section. Raises UsageError if there are none, or a line is neither section, key nor comment."""
     sections = _sections(text)
     shared = sections.pop(SHARED, _Section({}, []))
+    if not sections and shared.values:
+        raise UsageError("It has no section but [*], which names no model: give the command that starts llama-server.")
     if not sections:
         raise UsageError("There is no section in it: a preset begins with a line such as [NAME].")
     profiles: list[ImportedProfile] = []

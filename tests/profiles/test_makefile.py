@@ -53,6 +53,10 @@ def test_a_makefile(monkeypatch: pytest.MonkeyPatch) -> None:
         ("a:\n\tllama-server -m $(NOWHERE)/a.gguf\n", "-m is ${NOWHERE}/a.gguf, which only a run can tell"),
         ("a:\n\tllama-server \\", "A line is cut off"),
         ("a:\n\tllama-server -m 'x\n", "A line is cut off"),
+        (
+            "M = /a\nifdef BIG\nM = /b\nendif\na:\n\tllama-server -m $(M)\n",
+            "-m is $(value M), which only a run can tell",
+        ),
         ("a:\n\tcc -o a a.c\n", "There is no llama-server command: it starts 'cc'"),
     ],
 )
@@ -76,6 +80,30 @@ def test_a_section_that_cannot_be_is_no_reason_to_lose_the_others() -> None:
         ("a.conf", "server { listen 80; }", "gives nothing that a profile holds"),
         ("a.desktop", "[Desktop Entry]\nExec=llama-server -m /m/a.gguf\n", "gives nothing that a profile holds"),
         ("a.ps1", "$p = @{ FilePath = 'llama-server' }\nStart-Process @p", "gives nothing that a profile holds"),
+        (
+            "Dockerfile",
+            'FROM llama.cpp:server\nCMD ["-m", "/m/a.gguf"]\n',
+            "It makes an image, whose paths are those of",
+        ),
+        (
+            "a.yaml",
+            "apiVersion: v1\nkind: Pod\nspec: {}\n",
+            "It is for Kubernetes, whose paths are those of a container",
+        ),
+        ("a.yml", "- hosts: all\n  tasks: []\n", "It is a playbook of Ansible: give the command that it starts."),
+        (
+            "a.nix",
+            "{ services.llama-cpp.enable = true; }",
+            "It is a file for Nix: give the command that starts llama-server",
+        ),
+        ("a.fish", "if true\n  llama-server -m /m/a.gguf\nend\n", "It is a script for fish"),
+        ("a.ini", "[*]\nctx-size = 5\n", "It has no section but [*], which names no model"),
+        (
+            "a.sh",
+            "llama-server --models-preset /m/p.ini -ngl 9\n",
+            "its models in a preset file: import /m/p.ini instead.",
+        ),
+        ("a.env", "CTX=5\n", "It has no variable LLAMA_ARG_..., which llama-server reads"),
         ("justfile", "serve:\n    llama-server -m {{model}}\n", "-m is {{model}}, which only a run can tell"),
     ],
 )
@@ -85,3 +113,22 @@ def test_no_empty_profile_is_written(tmp_path: Path, name: str, text: str, sente
     result = CliRunner().invoke(import_command, [str(tmp_path / name), "--as", "x", "--config", str(config)])
     assert isinstance(result.exception, SpectuiError) and sentence in str(result.exception)
     assert not config.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.env", "# mine\nLLAMA_ARG_MODEL='/m/a b.gguf' # it\nLLAMA_ARG_CTX_SIZE=5\nOTHER=x\n"),
+        (
+            "README.md",
+            "# Serve (it's simple\n\n```bash\nllama-server -m '/m/a b.gguf' \\\n  -c 5\n```\n\nDone: see (b\n",
+        ),
+        ("a.zsh", "a=(-m '/m/a b.gguf' -c 5)\nllama-server $a $a[9]\n"),
+    ],
+)
+def test_files_of_variables_pages_and_zsh(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    config = tmp_path / "config.toml"
+    result = CliRunner().invoke(import_command, [str(tmp_path / name), "--config", str(config)])
+    assert result.exit_code == 0, result.output
+    assert config.read_text() == '[profiles."a b"]\nmodel = "/m/a b.gguf"\nctx-size = 5\n'

@@ -14,7 +14,7 @@ from spectui.cli.options import Command
 from spectui.config import LARGEST_FILE, nearest
 from spectui.errors import SpectuiError, UsageError
 from spectui.profiles.file import ProfileFile, not_allowed
-from spectui.profiles.formats import FORMATS, detect
+from spectui.profiles.formats import FORMATS, commands_of, detect
 from spectui.profiles.imported import NO_VALUE, OF_THE_HUB, ImportedFile, ImportedProfile
 from spectui.text import one_line
 from spectui.text_file import read_text
@@ -51,7 +51,7 @@ def import_command(
     """
     where = "standard input" if file == "-" else file
     source = sys.stdin.buffer if file == "-" and sys.stdin is not None else Path(file)
-    text = read_text(source, where, LARGEST_FILE, "no configuration is, so give the right file")
+    text = commands_of(read_text(source, where, LARGEST_FILE, "no configuration is, so give the right file"))
     try:
         found = FORMATS[form or detect(text, file)].read(text, None if file == "-" else Path(file).absolute())
     except UsageError as error:
@@ -63,6 +63,11 @@ def import_command(
         lacking = [what for reason, what in each.left_out if reason == NO_VALUE]
         if lacking:
             raise SpectuiError(f"{where} gives {lacking[0]} no value: add it.")
+        presets = [what for _, what in each.left_out if what.startswith("--models-preset ")]
+        if presets and not each.settings.get("model"):
+            raise SpectuiError(
+                f"{where} names its models in a preset file: import {presets[0].partition(' ')[2]} instead."
+            )
         if not each.settings and not any(reason == OF_THE_HUB for reason, _ in each.left_out):
             raise SpectuiError(
                 f"{where} gives nothing that a profile holds: give the command that starts llama-server."
