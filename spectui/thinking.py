@@ -67,8 +67,11 @@ class Section:
 
 
 _SPOKEN = re.compile(r"\S")
-_FENCE = re.compile(r" {0,3}(?:```[^`]*|~~~.*)")
-_NO_FENCE = re.compile(r" {0,3}[^ `~]| {4}|.{200}")
+_FENCE = re.compile(r"\s*(?:(?:[-+*]|\d{1,9}[.)])\s+)?(?P<run>`{3,}|~{3,})(?P<info>.*)")
+"""Also in a list, and behind its marker."""
+_NO_FENCE = re.compile(r"\s*[^\s`~\d+*-]|.{200}")
+_CODE = 4
+"""Spaces before a line of code that has no fence (CommonMark)."""
 
 Kind = TypeVar("Kind", bound=Section)
 
@@ -78,10 +81,10 @@ class Thoughts(Generic[Kind]):
 
     An opening mark at the start of a line begins a section, and the next closing mark of its kind ends it. A closing mark at
     the start of a line without an opening one ends a section that began before the text: some templates open it in the
-    prompt. Marks elsewhere, and in an answer's code blocks, are ordinary text about thinking.
+    prompt. Marks elsewhere, and in an answer's code, are ordinary text about thinking.
     """
 
-    __slots__ = ("_fenced", "_kind", "_line", "_said", "_tail", "length", "sections")
+    __slots__ = ("_fence", "_kind", "_line", "_said", "_tail", "length", "sections")
 
     def __init__(self, kind: type[Kind]) -> None:
         self.sections: list[Kind] = []
@@ -89,7 +92,7 @@ class Thoughts(Generic[Kind]):
         self._kind = kind
         self._tail = ""
         self._line = ""  # of the answer, the line so far
-        self._fenced = False
+        self._fence = ""  # the run of characters that has opened the code block; "" outside of one
         self._said: int | None = None  # where the first character is that is neither thought nor space
 
     @property
@@ -128,20 +131,33 @@ class Thoughts(Generic[Kind]):
             return
         *lines, line = (self._line + text).split("\n")
         self._line = "-" if _NO_FENCE.match(line) else line
-        self._fenced ^= sum(bool(_FENCE.fullmatch(line)) for line in lines) % 2 == 1
+        for each in lines:
+            self._pass_line(each)
         if self._said is None and (found := _SPOKEN.search(text)):
             self._said = start + found.start()
+
+    def _pass_line(self, line: str) -> None:
+        """Does this line of the answer begin or end a code block?"""
+        if (fence := _FENCE.fullmatch(line)) is None:
+            return
+        run, info = fence["run"], fence["info"]
+        if self._fence:
+            ends = run.startswith(self._fence) and not info.strip()
+            self._fence = "" if ends else self._fence
+        elif run[0] == "~" or "`" not in info:
+            self._fence = run
 
     def _pass(self, mark: re.Match[str], before: int) -> list[Kind]:
         """Pass a mark of the searched text, which begins behind `before` characters. Returns what it closes."""
         group = mark.lastgroup or ""
         form, closes = int(group[1:]), group[0] == "c"
         start, end, section = before + mark.start(), before + mark.end(), self.open
-        begins_line = not mark.string[: mark.start()].rpartition("\n")[2].strip()
+        indent = mark.string[: mark.start()].rpartition("\n")[2]
         if self._said is not None and self._said >= start:
             self._said = None  # it was heard in pieces
         unsaid = self._said is None
-        if section is None and self._fenced:
+        begins_line = not indent.strip() and (unsaid or len(indent.expandtabs(_CODE)) < _CODE)
+        if section is None and self._fence:
             self._line += mark[0]
             return []
         if closes and section is None and begins_line and not self.sections and not _FORMS[form].first:

@@ -55,6 +55,12 @@ def test_a_lone_closing_mark_ends_what_the_prompt_began() -> None:
         "Use:\n```xml\n<think>\na\n</think>\n```\nThat is all.",
         "~~~\n</think>\n~~~",
         "```\n`a`\n[THINK]\n",
+        "````text\n<think>\na\n</think>\n````\nThat is all.",
+        "~~~\n```\n<think>\na\n</think>\n```\n~~~\nThat is all.",
+        "```\n```xml\n<think>\na\n</think>\n```\nThat is all.",
+        "10. Write:\n\n    ```xml\n    <think>\n    a\n    </think>\n    ```",
+        "- ```xml\n  <think>\n  a\n  </think>\n  ```\n- that is all",
+        "Write:\n\n    <think>\n    a\n    </think>\n\nThat is all.",
     ],
 )
 def test_text_about_marks_is_text(text: str) -> None:
@@ -88,7 +94,12 @@ def test_a_mark_that_is_text_is_the_same_in_pieces() -> None:
     assert [each.start for each in grown.sections] == [each.start for each in whole.sections] == [13]
 
 
-@given(st.lists(st.sampled_from([*(mark for pair in MARKS for mark in pair), "\n", " ", "a", "```"])), st.data())
+@given(
+    st.lists(
+        st.sampled_from([*(mark for pair in MARKS for mark in pair), "\n", " ", "a", "```", "`", "~~~", "- ", "    "])
+    ),
+    st.data(),
+)
 def test_sections_do_not_depend_on_how_the_text_is_cut(words: list[str], data: st.DataObject) -> None:
     text = "".join(words)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))) - {0})
