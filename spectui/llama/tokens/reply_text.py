@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from spectui.llama.model import Model
 from spectui.text import TextStream
-from spectui.thinking import CLOSE, OPEN, closing, opens_at_end
+from spectui.thinking import CLOSE, MARK, OPEN, closing, opens_at_end
 
 _BRACKETED = r"[<\[◁][^\s<>\[\]◁▷'\"{}]*%s[^\s<>\[\]◁▷'\"{}]*[>\]▷]"
 _MARK = re.compile(_BRACKETED % "")
@@ -203,6 +203,16 @@ class ReplyText:
         begins = "" if self.thinking or not self._line.strip() else "\n"
         self.thinking, self._thought, self._closed = False, True, text != CLOSE
         return text if text == CLOSE else f"{begins}{CLOSE}\n\n"
+
+
+def marks_in(template: str) -> set[str]:
+    """All marks of thinking that a template names."""
+    known = {name for channels in _CHANNELS for names in channels[:4] for name in names}
+    return {
+        *_NAMED.findall(template),
+        *(mark[0] for mark in MARK.finditer(template)),
+        *filter(template.__contains__, known),
+    }
 
 
 def _named(template: str) -> list[tuple[str, str]]:

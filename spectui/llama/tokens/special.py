@@ -4,7 +4,8 @@ llama.cpp first cuts a text at the names of special tokens (`<|im_end|>`, `<s>`)
 text between them. So a name in a message becomes the token that ends the turn. Here names in messages get a stand-in for
 their first character before the template is rendered: the template sees texts of the same length that begin, end and split
 as before. Afterwards the prompt is cut, by llama.cpp's rule, at the names that are left: those are the template's. The text
-between them is read with its own characters, as llama.cpp reads it when names are text.
+between them is read with its own characters, as llama.cpp reads it when names are text. The marks of thinking that a template
+names get stand-ins too, because many templates cut a reply at them: else one that is about them would lose its beginning.
 
 A text without such names is read by llama.cpp in one piece.
 """
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 from spectui.llama.library import llama
 from spectui.llama.model import Model
+from spectui.llama.tokens.reply_text import marks_in
 
 # llama_token_attr (llama.h)
 _CONTROL = 1 << 0 | 1 << 3  # with the unknown token: with `special`, llama.cpp reads their names as them
@@ -64,10 +66,11 @@ class SpecialTokens:
         self._by_name: dict[str, _Special] = {}
         for each in _special(model):
             self._by_name.setdefault(each.name, each)
-        self._order = {name: number for number, name in enumerate(self._by_name)}
         control = {each.name for each in self._by_name.values() if each.attributes & _CONTROL}
         marks = {name for name in self._by_name.keys() - control if _is_mark(name) and name in template}
-        self._all, self._in_replies, self._in_prompts = map(_Names, (self._by_name, control, control | marks))
+        thoughts = marks_in(template)  # many templates cut a reply at them, to leave out what it thought
+        self._control = _Names(control)
+        self._in_replies, self._in_prompts = _Names(control | thoughts), _Names(control | thoughts | marks)
         self._marks = tuple(marks)
         self._characters = set(template).union(*self._by_name)
 
@@ -76,28 +79,29 @@ class SpecialTokens:
     ) -> tuple[list[tuple[str, ...]], dict[str, str]]:
         """The messages, each a role and texts, with stand-ins in the names of special tokens; and what each stands for.
 
-        In replies, user-defined tokens stay what the model wrote, unless `in_replies`.
+        In replies, user-defined tokens but for the marks of thinking stay what the model wrote, unless `in_replies`. In one
+        that is continued, the last message, those stay too.
         """
-        written = () if in_replies else ("assistant",)
-        texts = [(role in written, text) for role, *each in messages for text in each]
-        firsts = sorted({text[at] for written, text in texts for at in self._names(written, text)})
+        finds = [self._in_prompts if in_replies or role != "assistant" else self._in_replies for role, *_ in messages]
+        if messages and messages[-1][0] == "assistant" and not in_replies:
+            finds[-1] = self._control
+        texts = [(names, text) for names, (_, *each) in zip(finds, messages, strict=True) for text in each]
+        firsts = sorted({text[at] for names, text in texts for at, _ in names.spans(text)})
         if not firsts:
             return list(messages), {}
         used = self._characters.union(*(text for _, text in texts))
         stand_ins = dict(zip(firsts, (chr(n) for n in _STAND_INS if chr(n) not in used), strict=False))
 
-        def hide(role: str, text: str) -> str:
+        def hide(names: _Names, text: str) -> str:
             characters = list(text)
-            for at in self._names(role in written, text):
+            for at, _ in names.spans(text):
                 characters[at] = stand_ins[text[at]]
             return "".join(characters)
 
-        rows = [(role, *(hide(role, text) for text in each)) for role, *each in messages]
+        rows = [
+            (role, *(hide(names, text) for text in each)) for names, (role, *each) in zip(finds, messages, strict=True)
+        ]
         return rows, {stand_in: character for character, stand_in in stand_ins.items()}
-
-    def _names(self, written_by_model: bool, text: str) -> set[int]:
-        """Where names begin that are text here."""
-        return {start for start, _ in (self._in_replies if written_by_model else self._in_prompts).spans(text)}
 
     def tokens(self, text: str, stand_ins: Mapping[str, str]) -> list[int]:
         """The tokens of a rendered text. Raises TextError."""
@@ -121,14 +125,20 @@ class SpecialTokens:
         """Start, end and token of each name in the text, with the white space that the token takes."""
         taken = bytearray(len(text))
         cuts: list[tuple[int, int, int | None]] = []
-        for start, end in sorted(self._all.spans(text), key=lambda span: (self._order[text[slice(*span)]], span)):
-            if taken.find(1, start, end) >= 0:
-                continue
-            special = self._by_name[text[start:end]]
-            while special.attributes & _TAKES_SPACE and end < len(text) and not taken[end] and text[end] in _SPACE:
-                end += 1
-            taken[start:end] = b"\1" * (end - start)
-            cuts.append((start, end, special.token))
+        for name, special in self._by_name.items():
+            start = text.find(name)
+            while start >= 0:
+                end = start + len(name)
+                if (before := taken.rfind(1, start, end)) >= 0:
+                    end = before + 1
+                else:
+                    while (
+                        special.attributes & _TAKES_SPACE and end < len(text) and not taken[end] and text[end] in _SPACE
+                    ):
+                        end += 1
+                    taken[start:end] = b"\1" * (end - start)
+                    cuts.append((start, end, special.token))
+                start = text.find(name, end)
         return sorted(cuts)
 
 

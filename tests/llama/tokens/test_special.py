@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -225,3 +226,38 @@ def test_a_template_that_refuses_its_marks_in_a_reply(tmp_path: Path) -> None:
         assert template.text(talk) == f"<|user|>{question}<|user|>a <|user|> b<|user|>then?"
         assert template.tokens(talk).count(list(NAMES).index("<|user|>")) == 3
     loaded.close()
+
+
+@pytest.mark.parametrize("kind", [CONTROL, DEFINED, None])
+@pytest.mark.parametrize("mark", ["</think>", "<channel|>", "[BEGIN FINAL RESPONSE]"])
+def test_a_reply_about_the_marks_of_thinking_is_whole(
+    tmp_path: Path, made: list[Model], mark: str, kind: int | None
+) -> None:
+    """Many templates cut a reply at them, to leave out what it thought: Qwen's, DeepSeek's, GLM's, Gemma 4's."""
+    source = f"{{% for m in messages %}}{{{{ m.content.split('{mark}')[-1] }}}}\n{{% endfor %}}"
+    names = {"<s>": CONTROL, **({mark: kind} if kind is not None else {})}
+    tokens, types = [*names, *byte_names()], [*names.values(), *[NORMAL] * 256]
+    path = write_model(tmp_path / "model.gguf", tokens=tokens, types=types, template=source)
+    made.append(model := Model(str(path), extra_buffers=False))
+    reply = f"Write `{mark}` behind it."
+    talk = [("user", "How?"), ("assistant", reply), ("user", "And then?")]
+    template = ChatTemplate(model)
+    assert template.text(talk) == f"How?\n{reply}\nAnd then?\n"
+    assert spelled(model, template.tokens(talk)) == template.text(talk)
+    assert mark not in map(model.token_text, template.tokens(talk))
+
+
+def test_runs_of_spaces_that_are_tokens_take_no_memory(tmp_path: Path, made: list[Model]) -> None:
+    """Gemma's vocabularies have every run of 2 to 31 line feeds, and of as many spaces."""
+    names = {"<s>": CONTROL, "</s>": CONTROL, **{sign * n: DEFINED for sign in " \n" for n in range(2, 32)}}
+    tokens, types = [*names, *byte_names()], [*names.values(), *[NORMAL] * 256]
+    made.append(
+        model := Model(str(write_model(tmp_path / "model.gguf", tokens=tokens, types=types)), extra_buffers=False)
+    )
+    template, count = ChatTemplate(model), 20_000
+    tracemalloc.start()
+    found = template.tokens([("user", " " * count + "</s>" + "\n" * count)])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 2 * count // 31 < len(found) < 2 * count // 31 + 100
+    assert peak < 100 * count
