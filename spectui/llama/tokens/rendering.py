@@ -31,8 +31,8 @@ _PARTS = ((), ("user", "assistant"), ("user",), ("assistant",))
 class Ways:
     """How a template takes a conversation."""
 
-    none_for_tools: bool = False
-    """Names such as `tools` are None, as in transformers; else undefined, as in llama.cpp."""
+    undefined_tools: bool = False
+    """Names such as `tools` are undefined, as in llama.cpp; else None, as in transformers, with which models are trained."""
     parts: frozenset[str] = frozenset()
     """The roles whose content is a list of parts, as many templates of models that see pictures want it."""
     folds: bool = False
@@ -70,7 +70,8 @@ class Renderer:
         self._environment.filters["tojson"] = Jinja2ChatFormatter.tojson
         self._template = self._environment.compiled(source)
         try:
-            self.ways = self._found_ways()
+            with self._environment.together():
+                self.ways = self._found_ways()
         except LimitExceeded:
             self.ways = Ways()  # the first prompt says it
 
@@ -87,13 +88,13 @@ class Renderer:
             for role, content, *rest in talk
         ]
         rows = [_row(role in ways.parts, role, *texts) for role, *texts in talk]
-        names: dict[str, Any] = dict.fromkeys(_TOOLS) if ways.none_for_tools else {}
+        names: dict[str, Any] = {} if ways.undefined_tools else dict.fromkeys(_TOOLS)
         return self._environment.rendered(self._template, **{**names, **self._names, **self.values, "messages": rows})
 
     def _found_ways(self) -> Ways:
         """The first ways in which all words of a conversation are in the prompt: of two turns, or at least of one."""
-        for talk, (none, roles) in product((_TALK, _TALK[:1]), product((False, True), _PARTS)):
-            ways = Ways(none, frozenset(roles))
+        for talk, (roles, undefined) in product((_TALK, _TALK[:1]), product(_PARTS, (False, True))):
+            ways = Ways(undefined, frozenset(roles))
             if self._keeps(ways, talk):
                 ways = replace(ways, blank=self._blank(ways, talk))
                 if talk != _TALK and (text := self._try(ways, _TALK)) is not None:
@@ -102,8 +103,9 @@ class Renderer:
                     if all(self._keeps(found, (_SYSTEM, *talk[:length])) for length in (1, len(talk))):
                         return found
                 return replace(ways, folds=True)
-        texts = [self._try(Ways(), [("user", word)]) for word in ("spectuiasks", "others")]
-        return Ways(loses=texts[0] is not None and texts[0] == texts[1])
+        ways = Ways(undefined_tools=True)
+        texts = [self._try(ways, [("user", word)]) for word in ("spectuiasks", "others")]
+        return replace(ways, loses=texts[0] is not None and texts[0] == texts[1])
 
     def _blank(self, ways: Ways, talk: Talk) -> str:
         """What stands for an answer that is empty."""

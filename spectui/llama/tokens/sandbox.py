@@ -4,7 +4,7 @@ The sandbox prevents access to anything outside of the template. It does not pre
 never ends (`'x' * 10**9`, doubled strings, nested loops), and either would end the whole chat. So everything that a rendering
 makes is counted against one bound: what it writes, and each value that an operator, a call, a filter, a slice or a list in
 the source makes, whether it is kept or not. What can make a value larger is checked before it runs. Loop iterations and calls
-are counted too, and the time is limited.
+are counted too, and the time is limited: so nothing between two of them may take long, and what would is checked or left out.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, ValuesView
+from contextlib import contextmanager
 from sys import getsizeof
 from time import monotonic
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType
@@ -36,58 +37,34 @@ SECONDS = 5.0
 _PICKING = ("map", "select", "reject", "selectattr", "rejectattr")
 """Filters that select from a list, or call other filters with its members: they make nothing larger themselves."""
 _LINEAR = {
-    *("trim", "strip", "lstrip", "rstrip", "lower", "upper", "capitalize", "casefold", "removeprefix", "removesuffix"),
     *(
+        "lower",
+        "upper",
+        "capitalize",
+        "casefold",
+        "removeprefix",
+        "removesuffix",
         "startswith",
         "endswith",
         "find",
-        "rfind",
         "index",
-        "rindex",
-        "count",
-        "length",
-        "partition",
-        "rpartition",
-        "default",
     ),
-    *(
-        "d",
-        "first",
-        "last",
-        "string",
-        "safe",
-        "e",
-        "escape",
-        "forceescape",
-        "isdigit",
-        "isspace",
-        "isalpha",
-        "get",
-        "keys",
-        "values",
-        "items",
-    ),
+    *("count", "length", "partition", "default", "d", "first", "last", "string", "safe", "e", "escape", "forceescape"),
+    *("isdigit", "isspace", "isalpha", "get", "keys", "values", "items"),
 }
-"""Filters and methods that make about as much as they are given."""
+"""Filters and methods that make about as much as they are given, and take as long. To search from the end, or to strip
+characters, can take as long as the product of the sizes."""
 _BY_CHARACTER = {
-    *(
-        "list",
-        "batch",
-        "slice",
-        "sort",
-        "unique",
-        "groupby",
-        "sum",
-        "min",
-        "max",
-        "random",
-        "title",
-        "wordcount",
-        "wordwrap",
-    ),
-    *("indent", "urlize", "striptags", "pprint", "split", "rsplit", "splitlines", "spectui_looped"),
+    *("list", "batch", "slice", "sort", "unique", "groupby", "sum", "min", "max", "random", "title", "wordcount"),
+    *("indent", "striptags", "split", "rsplit", "splitlines", "spectui_looped"),
 }
 """Those that may make a value of each character of a string."""
+_LEFT_OUT = ("wordwrap", "urlize", "pprint")
+"""Filters that take as long as the square of what they are given. llama.cpp's own Jinja has none of them."""
+_NO_BYTES = ("encode", "to_bytes")
+"""Methods that make bytes, of which no prompt is made: some of Python's encodings take very long."""
+_OF_JINJA = ("_loop_vars", "_block_vars")
+"""Arguments by which jinja2 tells a call what is around it."""
 _CONTAINERS = (dict, list, tuple, set, frozenset, KeysView, ValuesView, ItemsView)
 _WITH_TEXTS = (*_CONTAINERS, Namespace)
 _WIDTH = re.compile(r"\d+")
@@ -115,9 +92,16 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             optimized=False,  # what the optimizer computes when it compiles would be in the source, which has to be compiled
         )
         self.globals.pop("lipsum")
+        for name in _LEFT_OUT:
+            self.filters.pop(name)
         self.filters["spectui_concat"] = lambda parts: "".join(map(str, parts))
         self.filters["spectui_checked"] = self.filters["spectui_looped"] = lambda value: value
+        self._together = False
         self._begin()
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """jinja2's hook: may a template read this attribute?"""
+        return attr not in _NO_BYTES and super().is_safe_attribute(obj, attr, value)
 
     def compiled(self, source: str) -> jinja2.Template:
         """The template, for `rendered`. Raises what jinja2 raises, or LimitExceeded."""
@@ -129,10 +113,21 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         tests.update({name: self._bounded(each, name, True) for name, each in tests.items()})
         return self.from_string(source)
 
-    def rendered(self, template: jinja2.Template, **names: Any) -> str:
+    def rendered(self, template: jinja2.Template, /, **names: Any) -> str:
         """The text that the template writes. Raises what the template raises, or LimitExceeded."""
+        if not self._together:
+            self._begin()
+        return template.render(names)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """All that is rendered within the block has the limits of one rendering."""
         self._begin()
-        return template.render(**names)
+        self._together = True
+        try:
+            yield
+        finally:
+            self._together = False
 
     def _begin(self) -> None:
         self._steps = 0
@@ -155,11 +150,18 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def made(self, value: Any, members: bool = False) -> Any:
         """Count a value that was made; with its `members`, if they were made too."""
+        if isinstance(value, int) and value.bit_length() > MOST_BITS:  # int(base=16) makes one of any length
+            raise LimitExceeded("a number is too large")
         size = getsizeof(value)
         if members and isinstance(value, list | tuple | set | frozenset):
             size += sum(map(getsizeof, value))
         self.count(size)
         return value
+
+    def listed(self, value: Any) -> Any:
+        """Count a list of the source. With all that is within: in doubled lists that would be without end."""
+        self._may_make(size_of(value))
+        return self.made(value)
 
     def _may_make(self, size: int) -> None:
         if self._made + size > MOST_MADE:
@@ -187,8 +189,10 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         kwargs = {key: __self._counted(each, name) for key, each in kwargs.items()}
         if name == "strftime_now":
             __self._may_make(_widths(*args))
+        given = (*args, *(each for key, each in kwargs.items() if key not in _OF_JINJA))
+        __self._may_make(size_of(given))
         if isinstance(__obj, BuiltinFunctionType | FunctionType | MethodType):  # macros and classes are none
-            __self._may_make(most_bytes(name, (receiver, *args, *kwargs.values())))
+            __self._may_make(most_bytes(name, (receiver, *given)))
         return __self.made(super().call(__context, __obj, *args, **kwargs), members=True)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
@@ -254,19 +258,19 @@ class _Bounds(NodeTransformer):
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Expr:
         self.generic_visit(node)
-        return _made(node) if isinstance(node.arg, nodes.Slice) else node
+        return _counted("made", node) if isinstance(node.arg, nodes.Slice) else node
 
     def visit_List(self, node: nodes.List) -> nodes.Expr:
         self.generic_visit(node)
-        return _made(node)
+        return _counted("listed", node)
 
     def visit_Dict(self, node: nodes.Dict) -> nodes.Expr:
         self.generic_visit(node)
-        return _made(node)
+        return _counted("listed", node)
 
     def visit_Tuple(self, node: nodes.Tuple) -> nodes.Expr:
         self.generic_visit(node)
-        return _made(node) if node.ctx == "load" else node
+        return _counted("listed", node) if node.ctx == "load" else node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
         self.generic_visit(node)
@@ -287,7 +291,7 @@ def size_of(value: Any) -> int:
         total += 64
         if isinstance(each, Namespace):
             each = each._Namespace__attrs  # which printing it prints
-        if isinstance(each, str | bytes):
+        if isinstance(each, str):
             total += _bytes(each)
         elif isinstance(each, dict):
             rest += each.keys()
@@ -310,7 +314,10 @@ def most_bytes(name: str, values: tuple[Any, ...]) -> int:
         count = text.count(old) if old else len(text) + 1
         return _bytes(text) * (1 if new.isascii() else 4) + count * _bytes(new)
     if name in ("split", "rsplit") and len(texts) > 1:
-        return _bytes(texts[0]) + _PER_VALUE * (texts[0].count(texts[1]) if texts[1] else 0)
+        size = _bytes(texts[0]) if name == "split" else _product(texts)
+        return size + _PER_VALUE * (texts[0].count(texts[1]) if texts[1] else 0)
+    if name == "round" and any(isinstance(value, int) and value > MOST_BITS for value in values[1:]):
+        raise LimitExceeded("a number is too large")
     if name == "join" and data:
         parts = max(len(each) for each in data)
         separator = max((_bytes(text) for text in texts), default=0)
@@ -319,7 +326,7 @@ def most_bytes(name: str, values: tuple[Any, ...]) -> int:
     return _product(values) + (_PER_VALUE * len(data[0]) if by_character else 0)
 
 
-def _bytes(text: str | bytes) -> int:
+def _bytes(text: str) -> int:
     return len(text) * (1 if text.isascii() else 4)
 
 
@@ -329,7 +336,7 @@ def _product(values: Iterable[Any]) -> int:
     for value in values:
         if isinstance(value, int):
             product *= max(1, abs(value))
-        elif isinstance(value, str | bytes):
+        elif isinstance(value, str):
             product *= max(1, _bytes(value))
         elif isinstance(value, _WITH_TEXTS):
             product *= size_of(value)
@@ -355,9 +362,9 @@ def _filter(name: str, node: Any) -> nodes.Filter:
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
 
 
-def _made(node: nodes.Expr) -> nodes.Expr:
-    made = nodes.EnvironmentAttribute("made", lineno=node.lineno)
-    return nodes.Call(made, [node], [], None, None, lineno=node.lineno)
+def _counted(how: str, node: nodes.Expr) -> nodes.Expr:
+    count = nodes.EnvironmentAttribute(how, lineno=node.lineno)
+    return nodes.Call(count, [node], [], None, None, lineno=node.lineno)
 
 
 def _texts(node: nodes.Node) -> Iterable[nodes.TemplateData]:

@@ -9,6 +9,7 @@ import pytest
 
 from spectui.errors import SpectuiError
 from spectui.llama.model import Model
+from spectui.llama.tokens import sandbox
 from spectui.llama.tokens.chat_template import FOLDED, FORGETS, ChatTemplate
 from spectui.llama.tokens.rendering import Renderer
 from tests.helpers.peers import NOT_THERE, SOURCE
@@ -47,6 +48,7 @@ SYSTEM_IN_PARTS = "{% for m in messages %}{{ m.content[0].text if m.role == 'sys
 TOOLS_DEFINED = (
     "{% if tools is defined %}{{ tools|length }} tools: {% for t in tools %}{{ t }}{% endfor %}{% endif %}" + TEXT
 )
+TOOLS_SAID = "{% if tools is not none %}You have tools.{% endif %}" + TEXT
 TOOLS_NONE = "{% if tools is not none %}{{ 'tools: ' + tools }}{% endif %}" + TEXT
 ONE_TURN = "{% if messages|length > 2 %}{{ raise_exception('one turn') }}{% endif %}" + PARTS
 
@@ -71,8 +73,9 @@ FOLDED_IN = "[user]Answer in French.\nWhat is 2+2?[assistant]Quatre.[user]And 3+
         (SYSTEM_IN_PARTS, "Answer in French.|What is 2+2?|Quatre.|And 3+3?|"),
         (TOOLS_DEFINED, PLAIN),
         (TOOLS_NONE, PLAIN),
+        (TOOLS_SAID, PLAIN),
     ],
-    ids=["text", "parts", "both", "pictures", "llava", "two roles", "refuses", "alternates", "system", "defined", "none"],
+    ids=["text", "parts", "both", "pictures", "llava", "two", "refuses", "alternates", "system", "defined", "none", "said"],
 )  # fmt: skip
 def test_every_message_is_in_the_prompt(source: str, prompt: str) -> None:
     renderer = Renderer(source, NAMES)
@@ -194,3 +197,20 @@ def test_a_template_that_takes_no_conversation_is_a_sentence(tmp_path: Path) -> 
     with pytest.raises(SpectuiError, match="does not take this conversation: "):
         ChatTemplate(model).tokens(TALK)
     model.close()
+
+
+def test_all_tries_together_have_the_limits_of_one_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a template that is slow and then fails would be slow a dozen times while it loads."""
+    monkeypatch.setattr(sandbox, "MOST_STEPS", 1000)
+    rendered: list[str] = []
+    source = "{{ count('x') }}{% for i in range(600) %}{% endfor %}{{ raise_exception('no') }}"
+    Renderer(source, {**NAMES, "count": rendered.append})
+    assert len(rendered) == 2
+
+
+@pytest.mark.parametrize("name", ["self", "template", "messages", "names", "environment"])
+def test_a_value_for_the_template_may_have_any_name(name: str) -> None:
+    renderer = Renderer(TEXT, NAMES)
+    expected = renderer.rendered(TALK)
+    renderer.values = {name: "x"}
+    assert renderer.rendered(TALK) == expected

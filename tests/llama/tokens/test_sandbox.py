@@ -146,6 +146,27 @@ BOMBS = [
     "{{ 'ab'.translate({97: 'x' * 60000000, 98: 'y' * 60000000}) }}",
     "{{ (1).to_bytes(10**9, 'big') }}",
     "{{ 'x'|center(90000000) }}" * 100,
+    "{{ ('f' * 4000000)|int(base=16) // ('e' * 2000000)|int(base=16) > 1 }}",
+    "{{ 1|round(20000000, 'ceil') }}",
+    "{{ ('x' * 500000)|wordwrap(1) }}",
+    "{{ ('x(' * 300000 ~ ')' * 300000)|urlize }}",
+    "{{ (range(99999)|list,) * 9|pprint }}",
+    "{% set s %}{% for i in range(200, 30000) %}{{ '%c' % i }}{% endfor %}{% endset %}{{ (s * 3).encode('punycode') }}",
+    *(
+        f"{{{{ ('a' * 3000000){how} }}}}"
+        for how in (
+            ".rfind('ab' ~ 'a' * 1000000)", ".rindex('ab' ~ 'a' * 1000000)", ".rsplit('ab' ~ 'a' * 1000000)",
+            ".rpartition('ab' ~ 'a' * 1000000)", ".lstrip('b' * 1000000 ~ 'a')", "|trim('b' * 1000000 ~ 'a')",
+        )
+    ),
+    *(
+        f"{{% set ns = namespace(t=0) %}}{{% macro m() %}}{{% set ns.t = varargs %}}{{% endmacro %}}{{% for i in range(60) %}}"
+        f"{doubled}{{% endfor %}}{{{{ {{}}[ns.t] }}}}"
+        for doubled in (
+            "{% set ns.t = (ns.t, ns.t) %}", "{{ m(ns.t, ns.t) }}", "{% set ns.t = cycler(ns.t, ns.t).items %}",
+            "{% set ns.t = dict(a=ns.t, b=ns.t) %}", "{% set ns.t = {'a': ns.t, 'b': ns.t} %}",
+        )
+    ),
 ]  # fmt: skip
 
 
