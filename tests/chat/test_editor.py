@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +23,31 @@ def test_what_an_editor_of_windows_saves_has_no_mark(tmp_path: Path, monkeypatch
     editor.chmod(0o700)
     monkeypatch.setenv("VISUAL", str(editor))
     assert edited("before", nullcontext()) == "one\ntwo"
+
+
+@pytest.mark.parametrize("words", ["/nowhere/editor", "/", "'not closed", " "])
+def test_nothing_is_raised_while_the_terminal_is_the_editors(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The window would not take it back."""
+    raised: list[BaseException] = []
+
+    @contextmanager
+    def meanwhile() -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    monkeypatch.setenv("VISUAL", words)
+    with pytest.raises(EditorError, match="cannot be used"):
+        edited("before", meanwhile())
+    assert raised == []
+
+
+def test_no_file_can_be_made_for_the_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(EditorError, match=r"No file for the editor can be made \(No such file"):
+        edited("before", nullcontext())
 
 
 @contextmanager

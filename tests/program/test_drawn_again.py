@@ -90,3 +90,13 @@ def test_when_it_gets_the_focus() -> None:
         terminal.wait("the whole window", lambda: standing(terminal) == seen)
         assert terminal.modes().items() >= MODES.items()
         assert 1004 not in terminal.modes(), "tmux answers that with the focus once more"
+
+
+def test_after_an_editor_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "/nowhere/editor")
+    with answered((120, 40)) as terminal:
+        terminal.type("\x1bo")
+        terminal.wait("what is wrong", lambda: "cannot be used: set EDITOR to" in terminal.text)
+        terminal.type("typed on")
+        terminal.wait("what is typed", lambda: "typed on" in terminal.text)
+        assert terminal.modes().items() >= MODES.items()

@@ -26,18 +26,35 @@ class EditorError(SpectuiError):
 def edited(text: str, meanwhile: AbstractContextManager[None]) -> str:
     """The text after `$VISUAL`, `$EDITOR` or vi; `meanwhile` the terminal is theirs. Blocks; raises EditorError."""
     words = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    with tempfile.TemporaryDirectory(prefix="spectui-") as directory:
-        file = Path(directory) / "prompt.md"
-        file.write_text(text, encoding="utf-8", errors="replace")
-        try:
-            with meanwhile, _Signals() as signals:
-                code = signals.wait(subprocess.Popen([*shlex.split(words), str(file)]))
-            after = file.read_text(encoding="utf-8-sig", errors="replace")
-        except (OSError, ValueError, IndexError) as error:
-            raise EditorError(f"The editor {words!r} cannot be used: set EDITOR to another one.") from error
+    try:
+        with tempfile.TemporaryDirectory(prefix="spectui-", ignore_cleanup_errors=True) as directory:
+            file = Path(directory) / "prompt.md"
+            file.write_text(text, encoding="utf-8", errors="replace")
+            code = _run(words, file, meanwhile)
+            after = (
+                file.read_text(encoding="utf-8-sig", errors="replace") if code is not None and file.is_file() else None
+            )
+    except OSError as error:
+        raise EditorError(
+            f"No file for the editor can be made ({error.strerror or error}): set TMPDIR elsewhere."
+        ) from error
+    if after is None:
+        raise EditorError(f"The editor {words!r} cannot be used: set EDITOR to another one.")
     if code:
         raise EditorError(f"The editor {words!r} failed ({code}): the prompt is as it was.")
     return printable(after).rstrip("\n")
+
+
+def _run(words: str, file: Path, meanwhile: AbstractContextManager[None]) -> int | None:
+    """The code that the editor ends with; None if there is no such program.
+
+    Nothing is raised while the terminal is the editor's: the window would not take it back.
+    """
+    with meanwhile, _Signals() as signals:
+        try:
+            return signals.wait(subprocess.Popen([*shlex.split(words), str(file)]))
+        except (OSError, ValueError):
+            return None
 
 
 class _Signals:
