@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -92,7 +93,7 @@ class PromptHistory:
 
     def take_unsent(self) -> str:
         """The text that was not sent when spectui ended, once: another spectui does not get it too."""
-        if self._file is None or not self._unsent.is_file():  # a pipe would be waited for
+        if self._file is None or not os.path.isfile(self._unsent):  # a pipe would be waited for
             return ""
         with suppress(OSError, ValueError, RecursionError), self._unsent.open("rb") as file:
             text = json.loads(file.read(MOST_BYTES))
@@ -114,7 +115,7 @@ class PromptHistory:
 
     def _lines(self) -> Iterator[bytes]:
         """The lines, one by one, however large the file is; without those that are longer than any prompt."""
-        if self._file is None or not self._file.is_file():  # a pipe would be waited for
+        if self._file is None or not os.path.isfile(self._file):  # a pipe would be waited for
             return
         with suppress(OSError), self._file.open("rb") as file:
             whole = True
@@ -156,9 +157,22 @@ def is_of(prompt: str | None, message: str) -> bool:
     return message == typed or message.startswith(f"{typed}\n\n")
 
 
+_NOT_A_COMMAND = re.compile("/(?=/+[a-z])")
+
+
+def without_slash(prompt: str) -> str:
+    """The prompt without the slash that keeps it from being a command: //help is sent as /help. "// a comment" stays whole."""
+    return _NOT_A_COMMAND.sub("", prompt, count=1) if prompt.startswith("//") else prompt
+
+
+def with_slash(message: str) -> str:
+    """The prompt of which `without_slash` makes this message."""
+    return f"/{message}" if re.match("/+[a-z]", message) else message
+
+
 def _typed(prompt: str) -> str:
-    """The prompt as it is sent: without the escapes of signs that would name a file."""
-    return prompt.replace("\\@", "@")
+    """The prompt as it is sent: without the escapes of a command, and of signs that would name a file."""
+    return without_slash(prompt).replace("\\@", "@")
 
 
 def _first_line(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spectui.store import prompts
-from spectui.store.prompts import LONGEST, MOST, MOST_BYTES, PromptHistory
+from spectui.store.prompts import LONGEST, MOST, MOST_BYTES, PromptHistory, with_slash, without_slash
 
 
 @pytest.fixture
@@ -21,15 +21,26 @@ def file(tmp_path: Path) -> Path:
 
 def test_the_prompts_of_deleted_messages_are_off_the_disk(file: Path) -> None:
     history = PromptHistory(file)
-    for prompt in ("secret", "secret too", "see @n.txt and \\@x", "other"):
+    for prompt in ("secret", "secret too", "see @n.txt and \\@x", "other", "//etc is secret"):
         history.add(prompt)
-    history.forget(["secret", "see @n.txt and @x\n\nn.txt:\n```txt\nnote\n```"])
+    history.forget(["secret", "see @n.txt and @x\n\nn.txt:\n```txt\nnote\n```", "/etc is secret"])
     assert PromptHistory(file).load() == ["secret too", "other"]
     assert file.stat().st_mode & 0o077 == 0
     history.forget(["secret too", "other"])
     assert file.read_bytes() == b""
     history.clear()
     assert not file.exists()
+
+
+@pytest.mark.parametrize("prompt", ["/", "//", "// a comment", "/// of Rust", "//!", "a // b", "//\nb", "//A"])
+def test_a_comment_of_code_is_sent_whole(prompt: str) -> None:
+    assert without_slash(prompt) == with_slash(prompt) == prompt
+
+
+@pytest.mark.parametrize("message", ["/help", "/etc/passwd?", "//help", "help", ""])
+def test_a_slash_keeps_another_from_being_a_command(message: str) -> None:
+    assert without_slash(with_slash(message)) == message
+    assert not with_slash(message).startswith("/") or with_slash(message).startswith("//")
 
 
 def test_a_file_that_has_grown_too_large_is_read_and_prompts_can_be_deleted_from_it(file: Path) -> None:

@@ -10,7 +10,7 @@ import codecs
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
@@ -31,7 +31,7 @@ from spectui.chat.sentences import (
 from spectui.chat.session import ChatSession
 from spectui.chat.text.attachments import PasteFolds
 from spectui.chat.text.editor import edited
-from spectui.cli.plain.lines import TypedLines
+from spectui.cli.plain.lines import TypedLines, is_command
 from spectui.cli.plain.slash import RUN
 from spectui.cli.plain.slash.command import with_commands
 from spectui.config import nearest
@@ -43,6 +43,7 @@ from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.profiles.file import ProfileFile
 from spectui.store.journal import Journal
+from spectui.store.prompts import without_slash
 from spectui.store.records import StoredConversation, Summary
 from spectui.store.recovery.crash import Crash
 from spectui.text import LOOKALIKES, printable
@@ -71,12 +72,12 @@ class PlainChat:
         interactive: bool,
         catalogue: ModelCatalogue,
         profiles: ProfileFile,
-        typed: Callable[[str], str] | None = None,
+        lines: TypedLines | None = None,
     ) -> None:
-        """`typed` asks a person for a line, in place of `read`."""
+        """`lines` asks a person for a line, in place of `read`."""
         self.session = session
         self._read = read
-        self._typed = typed or self._read_line
+        self._lines = lines
         self._out = out
         self._aside = aside
         self.interactive = interactive
@@ -112,9 +113,10 @@ class PlainChat:
         lines: list[str] = []
         while True:
             try:
-                line = self._typed("more: " if lines else "you: ")
+                line = (self._lines or self._read_line)("more: " if lines else "you: ")
             except KeyboardInterrupt:
                 self.notice("\n/quit or Ctrl+D leaves.")
+                self._remember("\n".join(lines))
                 lines.clear()
                 continue
             self._at_line_start = True  # a terminal has shown the Enter
@@ -123,7 +125,12 @@ class PlainChat:
                 raise UsageError("The input has a prompt of more than 10 MB: shorten it.")
             if not line.rstrip("\r\n").endswith("\\"):
                 text = "\n".join(lines)
+                self._remember(text)
                 return text if line or text.strip() else None
+
+    def _remember(self, text: str) -> None:
+        if self._lines is not None:
+            self._lines.remember(text)
 
     def _read_line(self, prompt: str) -> str:
         if self.interactive:
@@ -133,15 +140,13 @@ class PlainChat:
     def _obey(self, line: str) -> None:
         self._stops = 0
         try:
-            if line.startswith("//"):
-                self.ask(self.with_files(line[1:]))
-            elif line.startswith("/"):
+            if is_command(line):
                 name, rest = (*line[1:].split(None, 1), "", "")[:2]
                 if name not in self.RUN:
                     raise UsageError(f"There is no command /{name}{nearest(name, self.RUN)} /help lists them.")
                 self.RUN[name](self, rest.strip())
             elif line.strip():
-                self.ask(self.with_files(line))
+                self.ask(self.with_files(without_slash(line)))
         except SpectuiError as error:
             self._failed = True
             self.notice(str(error))
@@ -199,6 +204,11 @@ class PlainChat:
         """Raise UsageError with this reason, unless it is ""."""
         if reason:
             raise UsageError(with_commands(reason))
+
+    def forget(self, messages: Sequence[str]) -> None:
+        """The arrow keys do not bring back the prompts of these messages, which were deleted."""
+        if self._lines is not None:
+            self._lines.forget(messages)
 
     def edited(self, text: str) -> str:
         """The text as a person's editor leaves it. Raises SpectuiError."""
@@ -367,6 +377,6 @@ def chat(
         interactive=interactive,
         catalogue=catalogue,
         profiles=profiles,
-        typed=TypedLines(session.stored.prompts(), session.stored.save_prompt) if interactive else None,
+        lines=TypedLines(session.stored.prompts(), session.stored.save_prompt) if interactive else None,
     )
     return plain.run(conversation)

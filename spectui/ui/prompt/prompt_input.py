@@ -20,7 +20,7 @@ from textual.widgets.text_area import Edit, EditResult, Location, Selection
 from spectui.chat.commands import COMMANDS
 from spectui.chat.text.attachments import AttachmentError, PasteFolds
 from spectui.chat.text.editor import EditorError, edited
-from spectui.store.prompts import is_of
+from spectui.store.prompts import is_of, with_slash, without_slash
 from spectui.text import printable
 from spectui.ui.keys import binding
 from spectui.ui.prompt.suggestions import Suggestion, Suggestions, files, matching
@@ -139,12 +139,12 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
 
     def put_sent(self, text: str) -> None:
         """Replace the box's text by a sent prompt as it was typed, with the names of its files."""
-        self.text = self._folds.typed(text)
+        self.text = with_slash(self._folds.typed(text))
         self.move_cursor(self.document.end)
 
     def give_back(self, text: str) -> None:
         """Put a waiting prompt back, before what is in the box."""
-        self.text = "\n".join(filter(None, [self._folds.typed(text), self.text]))
+        self.text = "\n".join(filter(None, [with_slash(self._folds.typed(text)), self.text]))
         self.move_cursor(self.document.end)
 
     def put_away(self) -> None:
@@ -176,8 +176,8 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
             return
         self._suggestions.show(())
         try:
-            asked = typed.removeprefix("/") if typed.startswith("//") else typed  # as in the plain chat
-            text = await asyncio.to_thread(self._folds.expanded, asked)  # it reads the files that are named
+            # It reads the files that are named.
+            text = await asyncio.to_thread(self._folds.expanded, without_slash(typed))
         except AttachmentError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
             return

@@ -179,6 +179,7 @@ def test_a_person_is_told_who_speaks():
 def test_a_line_can_go_on_and_a_prompt_can_begin_with_a_slash():
     assert Chat("one\\", "two").asked == ["one\ntwo"]
     assert Chat("//etc").asked == ["/etc"]
+    assert Chat("// TODO").asked == ["// TODO"]
 
 
 def test_new_and_regenerate():
@@ -215,6 +216,7 @@ def test_knobs_are_told_and_turned():
         ("/load a b c", "/load takes one or two files"),
         ("/load 'a", "/load takes one or two files: No closing quotation."),
         ("/load 7", "There is no model 7 in the list: /models shows it."),
+        (f"/load {'9' * 5000}", f"There is no model {'9' * 20} in the list: /models shows it."),
         ("break", "Something broke."),
     ],
 )

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from spectui.store.database import database_file
+from spectui.store.prompts import PromptHistory, prompts_file
 from tests.helpers.terminal import Terminal
 from tests.store.journal_helpers import last
 
@@ -64,3 +65,23 @@ def test_lines_are_edited_and_brought_back_and_a_paste_is_one_prompt(tmp_path, f
         assert terminal.end() == 0
     prompts = [message.text for message in last(database_file()).messages if message.role == "user"]
     assert prompts == ["short one", "short two\nlines", f"short {long}", "short two\nlines"]
+
+
+def test_the_lines_of_a_prompt_are_one_and_a_deleted_chat_takes_it_along(fresh_directories):
+    pytest.importorskip("readline")
+    with Terminal("chat", "--plain", "-m", "target.gguf", module="tests.helpers.scripted") as terminal:
+        for number, typed in enumerate(
+            ("short secret\\\rof two lines\r", "/new\r", "short other\r", "/chats\r", "/delete 2 yes\r"), 1
+        ):
+            terminal.wait("the prompt", lambda number=number: terminal.raw.count(b"you: ") >= number)
+            terminal.type(typed)
+        terminal.wait("the prompt", lambda: terminal.raw.count(b"you: ") >= 6)
+        assert "short secret\u201d is deleted" in terminal.text
+        assert PromptHistory(prompts_file()).load() == ["short other"]
+        seen = len(terminal.raw)
+        terminal.type("\x1b[A" * 6 + "\r")  # to the first line of all
+        terminal.wait("the reply", lambda: b"8 - 9 -" in terminal.raw[seen:] or b"new chat" in terminal.raw[seen:])
+        assert b"secret" not in terminal.raw[seen:]
+        terminal.wait("the prompt", lambda: terminal.raw.count(b"you: ") >= 7)
+        terminal.type("\x04")
+        assert terminal.end() == 0

@@ -170,6 +170,8 @@ async def test_what_was_sent_comes_back_as_it_was_typed_and_attaches_nothing_twi
 
         assert await again("see @n.txt, me@n.txt") == "see @n.txt, me@n.txt"
         assert await again("not \\@n.txt") == "not \\@n.txt"
+        assert await again("//help") == "//help" and app.sent[-1] == "/help"
+        assert await again("// TODO\nint x;") == "// TODO\nint x;" == app.sent[-1]
         box.put_sent("see @n.txt\n\nn.txt:\n```txt\nanother\n```")
         assert box.text == "see \\@n.txt\n\nn.txt:\n```txt\nanother\n```", "the file has changed: what was sent stays"
 

@@ -50,8 +50,12 @@ class Chat(Protocol):
 
     def edited(self, text: str) -> str: ...
 
+    def forget(self, messages: Sequence[str]) -> None: ...
+
     def resume(self, opened: OpenedConversation) -> None: ...
 
+
+_DIGITS = 20  # Python refuses to read a number of some thousands
 
 Run = Callable[[Chat, str], None]
 """What a command does with the chat and the words behind it."""
@@ -61,9 +65,10 @@ def numbered(listed: Sequence[Listed], word: str, what: str, where: str) -> List
     """One of a list that was shown, by its number from 1. Raises UsageError."""
     if not word:
         raise UsageError(f"Give the number of a {what}: /{where} shows the list.")
-    if not word.isdecimal() or not 1 <= int(word) <= len(listed):
-        raise UsageError(f"There is no {what} {word} in the list: /{where} shows it.")
-    return listed[int(word) - 1]
+    number = int(word) if word.isdecimal() and len(word) < _DIGITS else 0
+    if not 1 <= number <= len(listed):
+        raise UsageError(f"There is no {what} {word[:_DIGITS]} in the list: /{where} shows it.")
+    return listed[number - 1]
 
 
 def with_commands(sentence: str) -> str:

@@ -44,7 +44,7 @@ def _delete(chat: Chat, rest: str) -> None:
     if sure.strip() != "yes":
         raise UsageError(f"“{chosen.title}” and its {chosen.messages} messages cannot be brought back: /delete {word} yes"
                          " deletes them.")  # fmt: skip
-    chat.session.delete(chosen.id).carry_out()
+    chat.forget(chat.session.delete(chosen.id).carry_out())
     chat.notice(f"“{chosen.title}” is deleted.")
 
 
