@@ -34,14 +34,21 @@ def demo_flags() -> tuple[str, ...]:
 
 
 class Terminal:
-    """`spectui` with these arguments, on a screen of `columns` x `rows`. `module` is run in its place.
+    """`spectui` with these arguments, on a screen of `columns` x `rows`. `module` is run in its place, with these
+    `variables` in its environment.
 
     At its end, the program and all that it has started are ended.
     Not `emulated`: what it writes is taken and counted, and the screen stays empty, since emulation takes part of a core.
     """
 
     def __init__(
-        self, *arguments: str, columns: int = 120, rows: int = 40, module: str = "spectui", emulated: bool = True
+        self,
+        *arguments: str,
+        columns: int = 120,
+        rows: int = 40,
+        module: str = "spectui",
+        emulated: bool = True,
+        **variables: str,
     ) -> None:
         self.screen = pyte.Screen(columns, rows)
         self.raw = bytearray()
@@ -52,7 +59,7 @@ class Terminal:
         }
         self.child: pexpect.spawn[bytes] = pexpect.spawn(
             sys.executable, ["-m", module, *arguments], dimensions=(rows, columns), timeout=None,
-            env=environment | {"TERM": "xterm-256color", "COLORTERM": "truecolor"},
+            env=environment | {"TERM": "xterm-256color", "COLORTERM": "truecolor"} | variables,
         )  # fmt: skip
         self.child.delaybeforesend = None
 

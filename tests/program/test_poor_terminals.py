@@ -60,6 +60,16 @@ def test_a_window_in_another_encoding(encoding: str, monkeypatch: pytest.MonkeyP
         leave(terminal)
 
 
+def test_a_window_is_as_large_as_the_terminal_whatever_a_shell_has_exported() -> None:
+    model = ("chat", "-m", "/models/some.gguf")
+    with Terminal(*model, module="tests.helpers.scripted", columns=80, rows=24, COLUMNS="200", LINES="9") as terminal:
+        terminal.wait("the last line", lambda: "Send" in terminal.screen.display[-1])
+        terminal.screen.resize(30, 90)
+        terminal.child.setwinsize(30, 90)
+        terminal.wait("the new last line", lambda: "Send" in terminal.screen.display[-1])
+        leave(terminal)
+
+
 def test_signs_that_an_encoding_lacks_keep_their_width() -> None:
     assert "─│╭█▌ ●→✓…é漢e\u0301⣿".encode("ascii", LOOKALIKES) == b"-|+#| *>+.???e:"
     assert "─é●".encode("cp437", LOOKALIKES).decode("cp437") == "─é*"

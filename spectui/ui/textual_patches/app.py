@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -39,6 +41,14 @@ COPIED: dict[Known, str] = {
 
 class TerminalApp(App[None]):
     """Textual's app. On Linux and macOS it runs on `TerminalDriver`."""
+
+    def __init__(self) -> None:
+        # Textual believes these before the terminal. Where a shell has exported them, they are what it was once.
+        with suppress(OSError, AttributeError, ValueError):  # standard input is closed, or no terminal
+            if all(os.get_terminal_size(sys.__stdin__.fileno())):  # type: ignore[union-attr]
+                os.environ.pop("COLUMNS", None)
+                os.environ.pop("LINES", None)
+        super().__init__()
 
     @property
     def escape_acts(self) -> bool:

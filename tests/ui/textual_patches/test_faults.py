@@ -74,6 +74,14 @@ def test_a_closed_terminal_is_read_again_and_again() -> None:
     assert looks.number > 1000
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="another driver")
+def test_an_exported_width_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from textual.drivers.linux_driver import LinuxDriver
+
+    monkeypatch.setenv("COLUMNS", "123")
+    assert LinuxDriver._get_terminal_size(object())[0] == 123  # type: ignore[arg-type]
+
+
 def test_texts_take_escapes_to_the_terminal() -> None:
     """In a process of its own: in this one they are mended."""
     code = "from textual.content import Content; print('\\x1b' in Content('a\\x1bb').plain)"
