@@ -251,7 +251,7 @@ def _environment(environ: Mapping[str, str]) -> Layer:
 def _file_layers(path: Path | None, profile: str | None) -> list[Layer]:
     """The layer of the file and that of the chosen profile, if any. All profiles are checked."""
     chosen = path or paths.config_file()
-    if path is None and not chosen.exists():
+    if path is None and not os.path.exists(chosen):
         if profile:
             raise UsageError(
                 f"There is no profile {profile!r}, because there is no {chosen}: write one with spectui config init."

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, get_args
 
+from spectui.errors import UsageError
+
 Kind = Literal["config", "data", "state", "cache"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -64,10 +66,19 @@ def shipped(name: str) -> Path:
     return installed if installed.exists() else PACKAGE.parent / name
 
 
+def absolute(path: str | Path) -> Path:
+    """The path from the root on, with the home directory in it; as it is where the working directory was removed."""
+    found = Path(os.path.expanduser(path))
+    try:
+        return found.absolute()
+    except FileNotFoundError:
+        return found
+
+
 def _directory(kind: Kind) -> Path:
     override = os.environ.get(f"SPECTUI_{kind.upper()}_DIR")
     if override:
-        return Path(override).expanduser()
+        return Path(os.path.expanduser(override))
     # Imported here because `--help` and `--version` need no directory.
     import platformdirs
 
@@ -77,4 +88,7 @@ def _directory(kind: Kind) -> Path:
         "state": platformdirs.user_state_path,
         "cache": platformdirs.user_cache_path,
     }[kind]
-    return find("spectui", appauthor=False)
+    try:
+        return find("spectui", appauthor=False)
+    except RuntimeError:  # such as in a container, by the number of a user that it does not know
+        raise UsageError("This user has no home directory: set HOME to a directory for spectui's files.") from None

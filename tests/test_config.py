@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from hypothesis import strategies as st
 from spectui import paths
 from spectui.config import LARGEST_FILE, convert, load, nearest
 from spectui.errors import UsageError
+from spectui.gguf_files.catalogue import model_directories
 from spectui.knobs import Knobs
 from spectui.profiles.file import ProfileFile
+from spectui.ui.remembered import Remembered
+from tests.helpers.unprivileged import unprivileged
 
 LAYERS = ("flag", "env", "profile", "file")
 
@@ -69,6 +73,27 @@ def test_without_a_file_everything_is_default(tmp_path: Path, monkeypatch: pytes
     assert set(load(environ={}).origins.values()) == {"default"}
     with pytest.raises(UsageError, match="no profile 'code'"):
         load(profile="code", environ={})
+
+
+def test_a_file_that_may_not_be_reached_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where HOME is another user's."""
+    monkeypatch.setenv("SPECTUI_CONFIG_DIR", str(tmp_path / "closed" / "spectui"))
+    (tmp_path / "closed").mkdir(mode=0)
+    with unprivileged():
+        assert set(load(environ={}).origins.values()) == {"default"}
+        assert ProfileFile(paths.config_file()).names() == []
+        assert Remembered(paths.config_directory() / "window.json").get("page", "now") == "now"
+
+
+def test_a_user_without_a_home_gets_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that is run with the number of some user."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    for name in ("SPECTUI_CONFIG_DIR", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UsageError, match="no home directory: set HOME"):
+        paths.config_file()
+    assert model_directories({}), "which need not exist"
 
 
 @pytest.mark.parametrize("kind", ["config", "data", "state", "cache"])

@@ -6,11 +6,12 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from itertools import chain, islice
-from os.path import abspath
+from os.path import normpath
 from typing import NamedTuple
 
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.knobs import Knobs, Setup, spec_of, title
+from spectui.paths import absolute
 from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
 from spectui.store.rounds.packed import PackedRounds
@@ -128,7 +129,7 @@ def decodes_alike(one: Setup, other: Setup) -> bool:
     return (
         one.model is not None
         and other.model is not None
-        and abspath(one.model) == abspath(other.model)
+        and normpath(absolute(one.model)) == normpath(absolute(other.model))
         and all(
             getattr(one, field.name) == getattr(other, field.name) for field in fields(Setup) if _counts(field.name)
         )

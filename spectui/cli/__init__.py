@@ -70,7 +70,8 @@ class Root(Group):
         except BrokenPipeError:
             code = silence()
         except OSError as error:
-            code = complain(f"{error.strerror or error}: {error.filename or 'standard output'}.", 1)
+            unnamed = "the working directory" if isinstance(error, FileNotFoundError) else "standard output"
+            code = complain(f"{error.strerror or error}: {error.filename or unnamed}.", 1)
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> Any:

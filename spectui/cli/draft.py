@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from time import perf_counter
@@ -52,7 +53,7 @@ def make(ctx: click.Context, target: str, kind: str, output: Path | None, replac
     from spectui.measure.progress import ProgressLine
 
     source = check_file(target, "target")
-    file = (output or source.with_name(f"{source.stem}.draft-{kind}.gguf")).expanduser()
+    file = Path(os.path.expanduser(output or source.with_name(f"{source.stem}.draft-{kind}.gguf")))
     _check(source, file, kind, replace)
     line, begun = ProgressLine(), perf_counter()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
 
@@ -83,7 +84,7 @@ def export(name: str, kind: str | None, output: Path | None, replace: bool) -> N
             return
         file = output.name if output else export.file_name(conversation.title, form or ".md")
         saved = export.save(
-            conversation, output.expanduser().parent if output else export.working_directory(), file,
+            conversation, Path(os.path.expanduser(output)).parent if output else export.working_directory(), file,
             form=form, replace=replace, progress=lambda share: line(share, file),
         )  # fmt: skip
     except ExistsError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +54,7 @@ def make_draft(target: Path, progress: Callable[[float], None]) -> None:
     from spectui.llama.quantiser import quantise
 
     draft = demo_draft()
-    if not draft.exists():
+    if not os.path.exists(draft):
         try:
             draft.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from spectui.atomic import write_atomic
 from spectui.gguf_files import ollama
+from spectui.paths import absolute
 from spectui.text import safe
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ Headers = dict[str, "tuple[int, int, GgufHeader]"]
 
 def model_directories(environ: Mapping[str, str] = os.environ) -> list[Path]:
     """llama.cpp's cache, LM Studio's models, the Hugging Face hub's cache and Ollama's models, whether or not they exist."""
-    home = Path.home()
+    home = Path(os.path.expanduser("~"))
     cache = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
     own = {
         "darwin": home / "Library" / "Caches",
@@ -126,7 +127,7 @@ class ModelCatalogue:
         """Each file that may be a model, and its name in the program that keeps it, where the file has another."""
         from spectui.gguf_files.parts import is_later_part
 
-        neighbours = dict.fromkeys(file.absolute().parent for file in beside)
+        neighbours = dict.fromkeys(absolute(file).parent for file in beside)
         visited: set[tuple[int, int]] = set()
         roots = [*((root, 0) for root in neighbours), *((root, DEEPEST) for root in self.directories)]
         for root, depth in roots:

@@ -55,7 +55,7 @@ def check_file(path: str, role: str, *, textless: bool = False) -> Path:
 def layers_read(path: str) -> tuple[int, ...]:
     """The target's layers whose rows a head (EAGLE-3) in this file reads; () of another file."""
     with suppress(Damaged, OSError):
-        return tuple(map(int, _metadata(Path(path).expanduser()).by_layer.get(LAYERS_READ, ())))
+        return tuple(map(int, _metadata(Path(os.path.expanduser(path))).by_layer.get(LAYERS_READ, ())))
     return ()
 
 
@@ -83,7 +83,7 @@ def same_vocabulary(target: str, draft: str) -> Metadata | None:
 
     One may have up to PADDING more tokens at the end. None too if a file cannot be read.
     """
-    files = [Path(path).expanduser() for path in (target, draft)]
+    files = [Path(os.path.expanduser(path)) for path in (target, draft)]
     try:
         ours, theirs = (_metadata(file) for file in files)
         size = min(each.end - each.start for each in (ours, theirs))
@@ -112,7 +112,7 @@ def same_model(one: str, other: str) -> bool:
 def vocabulary_of(path: str) -> Metadata | None:
     """A file's metadata, if it has tokens with texts; None too if it cannot be read."""
     try:
-        found = _metadata(Path(path).expanduser())
+        found = _metadata(Path(os.path.expanduser(path)))
     except (Damaged, OSError):
         return None
     return found if found.n_tokens else None
@@ -145,14 +145,14 @@ def heads_in(path: str) -> tuple[int, bool]:
 def assists(heads: str, target: str) -> bool | None:
     """Whether these heads can attend to this target's own cells, if they have to; None if they need not, or cannot be read."""
     with suppress(Damaged, OSError):
-        return judgement.assists(*(_metadata(Path(each).expanduser()) for each in (target, heads)))
+        return judgement.assists(*(_metadata(Path(os.path.expanduser(each))) for each in (target, heads)))
     return None
 
 
 def values_of(path: str) -> Mapping[str, Value]:
     """The keys of a file that have one value; {} if it cannot be read."""
     with suppress(Damaged, OSError):
-        return _metadata(Path(path).expanduser()).values
+        return _metadata(Path(os.path.expanduser(path))).values
     return {}
 
 
@@ -167,7 +167,7 @@ def matrices_of(path: str) -> tuple[Matrices, ...]:
 
 def _files_of(path: str) -> list[Path]:
     """The file, or all parts of a split model whose first part this is."""
-    first = Path(path).expanduser()
+    first = Path(os.path.expanduser(path))
     part = part_of(first)
     return [first] if part is None else [Part(number, part.parts).of(first) for number in range(1, part.parts + 1)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -90,7 +91,7 @@ def heads_beside(target: str) -> str | None:
     """
     headers = _beside(target)
     try:
-        found = smaller_drafts(read_header(Path(target).expanduser()), headers) if headers else []
+        found = smaller_drafts(read_header(Path(os.path.expanduser(target))), headers) if headers else []
     except OSError:
         return None
     return next((each.path for each in found if each.only_heads), None)
@@ -103,7 +104,7 @@ def damaged_beside(target: str) -> list[GgufHeader]:
 
 
 def _beside(target: str) -> list[GgufHeader]:
-    file = Path(target).expanduser()
+    file = Path(os.path.expanduser(target))
     headers: list[GgufHeader] = []
     with suppress(OSError):
         for each in sorted(each for each in file.parent.glob("*.gguf") if lies_beside(file, each)):

@@ -25,14 +25,15 @@ _LARGEST = 1 << 20
 def directories(environ: Mapping[str, str]) -> list[Path]:
     """Where Ollama keeps its models: a person's own, and those of its service; whether or not they exist."""
     own = [Path(os.path.expanduser(environ["OLLAMA_MODELS"]))] if environ.get("OLLAMA_MODELS") else []
-    return [*own, Path.home() / ".ollama/models", Path("/usr/share/ollama/.ollama/models"), Path("/var/lib/ollama")]
+    usual = "~/.ollama/models", "/usr/share/ollama/.ollama/models", "/var/lib/ollama"
+    return [*own, *(Path(os.path.expanduser(each)) for each in usual)]
 
 
 def store_at(directory: Path, inside: Collection[str]) -> Path | None:
     """The store that this directory, with these directories in it, is or whose blobs it holds; None if neither."""
     if {"manifests", "blobs"} <= {*inside}:
         return directory
-    return directory.parent if directory.name == "blobs" and (directory.parent / "manifests").is_dir() else None
+    return directory.parent if directory.name == "blobs" and os.path.isdir(directory.parent / "manifests") else None
 
 
 def models(store: Path) -> Iterator[tuple[Path, str]]:
@@ -72,6 +73,6 @@ def _blobs(store: Path, manifest: Path) -> Iterator[Path]:
     for digest in digests:
         for name in (digest.replace(":", "-"), digest):  # older versions kept the colon
             blob = store / "blobs" / name
-            if "/" not in name and blob.is_file():
+            if "/" not in name and os.path.isfile(blob):
                 yield blob
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from spectui import config
 from spectui.atomic import write_atomic
 from spectui.errors import ExistsError, SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup, title
+from spectui.paths import absolute
 
 LONGEST_NAME = 120
 """Characters. A repository of the hub has up to 96, and a name may have its type of weights behind that."""
@@ -29,7 +31,7 @@ class ProfileFile:
 
     def names(self) -> list[str]:
         """The profiles' names, in the file's order. Raises UsageError if the file cannot be read."""
-        tables = config.read(self._path).get("profiles", {}) if self._path.exists() else {}
+        tables = config.read(self._path).get("profiles", {}) if os.path.exists(self._path) else {}
         return [name for name, table in tables.items() if isinstance(table, dict)] if isinstance(tables, dict) else []
 
     def load(self, name: str) -> Mapping[str, Any]:
@@ -52,7 +54,7 @@ class ProfileFile:
         if setup is not None:
             chosen = {field.name: getattr(setup, field.name) for field in dataclasses.fields(Setup)}
             for key in [key for key, value in chosen.items() if value != config.SETTINGS[key].default]:
-                values[key] = config.rooted(config.SETTINGS[key].spec, chosen[key], Path.cwd())
+                values[key] = config.rooted(config.SETTINGS[key].spec, chosen[key], absolute("."))
         self._write({name.strip(): values}, alone=False)
 
     def write(self, profiles: Mapping[str, Mapping[str, Any]], *, replace: bool = False) -> None:
@@ -68,7 +70,7 @@ class ProfileFile:
         self._refuse_known([name], replace)
         self._written({name: {}}, alone=True)
         path = self._path.resolve()
-        directory = next(each for each in path.parents if each.exists())
+        directory = next(each for each in path.parents if os.path.exists(each))
         try:
             with tempfile.TemporaryFile(dir=directory):
                 pass
@@ -99,7 +101,7 @@ class ProfileFile:
             if problem := not_allowed(name):
                 raise ProfileError(problem)
         text = ""
-        if self._path.exists():
+        if os.path.exists(self._path):
             config.read(self._path)  # says in one sentence what is wrong with it
             text = self._path.read_bytes().decode()
         # What an editor of Windows begins a file with, and how it ends lines, stays as it is.

@@ -55,6 +55,16 @@ def database_file() -> Path:
     return paths.data_directory() / "conversations.db"
 
 
+def is_there(file: Path) -> bool:
+    """Whether there is such a file. Raises StoreError where it cannot be reached."""
+    with as_store_errors(file):
+        try:
+            file.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+
 def was_left_open(file: Path) -> bool:
     """Whether a process that had the file open ended without closing it, or still has it open."""
     logs = (file.with_name(f"{file.name}{suffix}") for suffix in ("-wal", "-journal"))

@@ -18,7 +18,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from spectui.store.database import StoreError, reading, transaction, writing
+from spectui.store.database import StoreError, is_there, reading, transaction, writing
 from spectui.store.records import Reply, StoredConversation, StoredMessage, Summary, setup_of
 from spectui.store.rounds.packed import PackedRounds
 from spectui.text import safe
@@ -32,7 +32,7 @@ def summaries(file: Path, words: str = "") -> list[Summary]:
 
     Call it from a worker thread: a search reads every message.
     """
-    if not file.exists():
+    if not is_there(file):
         return []
     with reading(file) as connection:
         return _summaries(connection, words)
@@ -40,7 +40,7 @@ def summaries(file: Path, words: str = "") -> list[Summary]:
 
 def last(file: Path) -> StoredConversation | None:
     """The conversation that was written to last; None if there is none. Call it from a worker thread."""
-    if not file.exists():
+    if not is_there(file):
         return None
     with reading(file) as connection:
         newest = next(iter(_summaries(connection, "")), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -25,7 +26,7 @@ class Remembered:
         """`file` need not exist. None: nothing is read or written."""
         self._file = file
         self._values: dict[str, object] = {}
-        if file is not None and file.is_file():  # a pipe would be waited for
+        if file is not None and os.path.isfile(file):  # a pipe would be waited for
             with suppress(OSError, ValueError, RecursionError), file.open("rb") as opened:
                 read = json.loads(opened.read(LONGEST))
                 self._values = read if isinstance(read, dict) else {}

@@ -131,6 +131,25 @@ def test_a_reader_that_went_away_ends_it_quietly() -> None:
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
+def test_the_working_directory_was_removed(tmp_path: Path) -> None:
+    script = tmp_path / "serve.sh"
+    script.write_text("llama-server -m a.gguf")
+    here = tmp_path / "here"
+    here.mkdir()
+    code = "import os, spectui.cli; os.rmdir(os.getcwd()); spectui.cli.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "config", "import", str(script)], cwd=here, capture_output=True, timeout=60
+    )
+    assert one_sentence(done, 1) == "spectui: No such file or directory: the working directory.\n"
+
+
+@pytest.mark.parametrize("command", ["run", "costs"])
+def test_a_model_in_the_home_of_nobody(command: str) -> None:
+    arguments = ("-p", "hi") if command == "run" else ()
+    done = spectui(command, "-m", "~nobody-of-this-name/a.gguf", *arguments)
+    assert "There is no target model '~nobody-of-this-name/a.gguf'" in one_sentence(done, 1)
+
+
 def test_a_model_that_is_not_there() -> None:
     assert "/nowhere.gguf" in one_sentence(spectui("run", "-m", "/nowhere.gguf", "-p", "x"), 1)
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from spectui.store import database, library, writer
 from spectui.store.database import MIGRATIONS, StoreError, connect, transaction
 from spectui.store.journal import Journal
+from spectui.store.prompts import PromptHistory
 from tests.helpers.unprivileged import unprivileged
 from tests.store.journal_helpers import SETUP, assert_set_aside, exchange, last, some_rounds, text_of, until, written
 
@@ -131,6 +132,18 @@ def test_a_read_only_directory(file: Path, there: bool) -> None:
             journal.close()
     finally:
         file.parent.chmod(0o700)
+
+
+def test_a_directory_that_may_not_be_entered(tmp_path: Path) -> None:
+    """As where HOME is another user's."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    with unprivileged():
+        history = PromptHistory(closed / "prompts.jsonl")
+        assert (history.load(), history.take_unsent()) == ([], "")
+        for read in (library.summaries, library.last):
+            with pytest.raises(StoreError, match=r"conversations\.db cannot be used: .*Permission denied"):
+                read(closed / "conversations.db")
 
 
 def test_a_damaged_database_is_set_aside_and_a_new_one_begun(file: Path) -> None:

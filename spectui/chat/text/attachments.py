@@ -99,9 +99,9 @@ def _attached(name: str) -> str:
 def _file(name: str) -> Path | None:
     """The regular file of this name; None if there is none, or its state is unknown."""
     try:
-        path = Path(name).expanduser()
+        path = Path(os.path.expanduser(name))
         return path if path.is_file() else None
-    except (OSError, RuntimeError, ValueError):  # a name too long, an unknown ~user, a NUL
+    except (OSError, ValueError):  # a name too long, a NUL
         return None
 
 
@@ -112,7 +112,7 @@ def named_files(begun: str) -> list[tuple[str, int | None]]:
     """
     head, slash, name = begun.rpartition("/")
     found: list[tuple[str, int | None]] = []
-    with suppress(OSError, RuntimeError, ValueError), os.scandir(Path(head + slash or ".").expanduser()) as entries:
+    with suppress(OSError, ValueError), os.scandir(os.path.expanduser(head + slash or ".")) as entries:
         for entry in islice(entries, MOST_ENTRIES):
             hidden = entry.name.startswith(".") and not name.startswith(".")
             if hidden or not entry.name.casefold().startswith(name.casefold()) or not _can_be_named(entry.name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,7 +82,7 @@ def command(
     prepare_stdout()
     setup = own_setup(settings, hub_target, hub_draft)
     check_file(setup.model or "", "target")  # before the second in which other processes are watched
-    named = [str(Path(draft).expanduser()) for draft in drafts]
+    named = [str(Path(os.path.expanduser(draft))) for draft in drafts]
     if setup.draft is not None and (values["draft"] is not None or hub_draft is not None):
         named.append(setup.draft)  # one of a profile is no part of this command
     named = list(dict.fromkeys(named))

@@ -24,6 +24,7 @@ from spectui.cli.measure.runs import columns, make_runs, results_file, results_o
 from spectui.cli.models.hub import hub_options
 from spectui.cli.models.server import own_setup
 from spectui.cli.options import ENGINE, INTERRUPTED, SERVER, Command, configuration, setting_options
+from spectui.paths import absolute
 
 if TYPE_CHECKING:
     from spectui.config import Configuration
@@ -162,5 +163,5 @@ def profile_settings(settings: Configuration, setup: Setup, winner: Winner) -> d
             continue
         value = getattr(holder, key)
         if value is not None and (origin != "default" or key in ("model", "draft")):
-            given[key] = rooted(row.spec, value, Path.cwd())
+            given[key] = rooted(row.spec, value, absolute("."))
     return {**given, **winner.knobs}

@@ -45,7 +45,7 @@ _MOST_COPIES = 4
 
 def copy_of(draft: str) -> Path:
     """The path of the copy of this file, whether or not it exists. Raises OSError if there is no such draft."""
-    file = Path(draft).expanduser()
+    file = Path(os.path.expanduser(draft))
     status = file.stat()
     key = hashlib.sha256(
         f"{file.resolve()} {status.st_size} {status.st_mtime_ns}".encode(errors="surrogateescape")

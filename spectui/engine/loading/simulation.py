@@ -90,7 +90,7 @@ class Simulation:
             return found
         if setup.requantise_draft == "auto" and placement.drafts_on_cpu(setup):
             copy = draft_copy.copy_of(path)
-            path = str(copy) if copy.exists() else path
+            path = str(copy) if os.path.exists(copy) else path
         model = models.draft_model(
             setup, path, simulated=True, metadata=vocabulary_of(path),
             kernels=self._kernels(setup, "draft", path),

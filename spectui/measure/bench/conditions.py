@@ -3,6 +3,7 @@ not comparable."""
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -59,7 +60,7 @@ def conditions(setup: Setup, knobs: Knobs) -> Conditions:
     """Those of runs of this pair. A draft that is made when the models are loaded has no size before."""
     values = {key: getattr(setup if hasattr(setup, key) else knobs, key) for key in _DEFAULTS}
     names = (SERVERS, None) if setup.server else (setup.model, setup.draft)
-    target, draft = (Path(name).expanduser() if name else None for name in names)
+    target, draft = (Path(os.path.expanduser(name)) if name else None for name in names)
     return Conditions(
         target=target.name if target else "",
         draft=draft.name if draft else "",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePath, PureWindowsPath
+from pathlib import PurePath, PureWindowsPath
 from typing import Any
 
 from spectui.config import SETTINGS, shown
@@ -107,5 +108,5 @@ def _value(key: str, value: Any) -> Any:
 
 def _bare(text: str) -> str:
     """Without the directories of paths, and without addresses."""
-    home = str(Path.home())  # it may have spaces
+    home = os.path.expanduser("~")  # it may have spaces
     return _PATH.sub("", _ADDRESS.sub("[address]", text.replace(home, "~") if len(home) > 1 else text))

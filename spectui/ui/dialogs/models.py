@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ from spectui.gguf_files.compatibility import Match, drafts_for, lies_beside, mat
 from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
+from spectui.paths import absolute
 from spectui.text import printable
 from spectui.ui.dialogs.list_window import ListWindow
 from spectui.ui.figures import MUTED
@@ -332,7 +332,7 @@ class ModelsScreen(ListWindow[Setup]):
 
 
 def _absolute(path: str | None) -> str:
-    return str(Path(os.path.expanduser(path)).absolute()) if path else ""
+    return str(absolute(path)) if path else ""
 
 
 def _searched(header: GgufHeader) -> str:

@@ -11,6 +11,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList
 
+from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
@@ -19,7 +20,7 @@ from spectui.ui.dialogs import models
 from spectui.ui.dialogs.models import ModelsScreen
 from tests.fake_engine import FakeEngine
 from tests.ui.dialogs.catalogues import LLAMA, Known, header
-from tests.ui.pilot_helpers import PAIR, ask, burst, load, paste, wait_until
+from tests.ui.pilot_helpers import PAIR, answer, ask, burst, load, paste, wait_until
 from tests.ui.screen_text import screen_text
 
 HEADERS = [
@@ -282,3 +283,21 @@ async def test_what_a_model_would_take_is_said_while_more_are_found(
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, engine)
         await wait_until(pilot, lambda: "It fits." in screen_text(app))
+
+
+async def test_the_directory_that_a_model_was_named_in_is_gone(
+    make_app: Callable[..., SpectuiApp], engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    app = make_app(Setup(model="target.gguf", draft="draft.gguf"), catalogue=ModelCatalogue())
+    async with app.run_test() as pilot:
+        here.rmdir()
+        await opened(pilot, engine, models=0)
+        await wait_until(pilot, lambda: "There is no GGUF file" in about(pilot))
+        await pilot.press("escape")
+        await ask(pilot, "add")
+        await answer(pilot, engine)
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
