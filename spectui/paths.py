@@ -7,6 +7,7 @@ Nothing is created here: the code that writes a file creates its directory.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, get_args
@@ -73,6 +74,20 @@ def absolute(path: str | Path) -> Path:
         return found.absolute()
     except FileNotFoundError:
         return found
+
+
+_RUN = (
+    "import sys; sys.path[0] or sys.path.pop(0); import runpy; del sys.argv[0];"
+    "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+)
+
+
+def program(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module of this package in a process of its own.
+
+    With Python's `-m` a file in the working directory, such as a person's own json.py, would be taken for the library's.
+    """
+    return [sys.executable, "-c", _RUN, module, *arguments]
 
 
 def _directory(kind: Kind) -> Path:

@@ -19,6 +19,7 @@ from spectui.atomic import replacing
 from spectui.errors import SpectuiError
 from spectui.llama import library
 from spectui.llama.library import clear_errors, first_error, llama
+from spectui.paths import program
 
 FILE_TYPES = {
     "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q2_K": 10, "Q3_K": 12, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18, "IQ4_NL": 25,
@@ -74,7 +75,7 @@ def quantise_apart(source: Path, destination: Path, kind: str, progress: Callabl
 
     Raises SpectuiError.
     """
-    command = [sys.executable, "-m", __name__, str(source), str(destination), kind]
+    command = program(__name__, str(source), str(destination), kind)
     # In a group of its own, so that Ctrl+C reaches only the process that waits.
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace",

@@ -26,6 +26,7 @@ from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable, identity
 from spectui.llama.rebuild import rebuild_command
+from spectui.paths import program
 from spectui.text import safe
 
 QUANTISATIONS = ("Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K")
@@ -139,7 +140,7 @@ _MODES = {"fast": "with the fast kernels", "plain": "without the fast kernels", 
 def _ends(mode: str, lines: list[str]) -> int | None:
     """Run this module as a program; how it ended: 0 is well, None not within the time. Appends to `lines` what it tried."""
     with tempfile.TemporaryDirectory(prefix="spectui-selftest-") as scratch:
-        command = [sys.executable, "-m", __name__, scratch, mode]
+        command = program(__name__, scratch, mode)
         code: int | None = None
         out = said = ""
         with suppress(subprocess.TimeoutExpired):

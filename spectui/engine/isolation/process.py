@@ -6,7 +6,6 @@ import itertools
 import pickle
 import signal
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.llama.build import gpu_backends
 from spectui.llama.devices import rpc
 from spectui.llama.environment import environment
+from spectui.paths import program
 
 STOP_S = 5.0
 """Seconds after which stopping once more ends a process that does not stop."""
@@ -186,7 +186,7 @@ class EngineProcess(Emitter):
         try:
             with self._state:
                 process = self._process = subprocess.Popen(
-                    [sys.executable, "-m", "spectui.engine.isolation.child"],
+                    program("spectui.engine.isolation.child"),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     env=environment(self._setup),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -14,11 +13,12 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.llama.environment import environment
+from spectui.paths import program
 
 _BOUND_S = 120
 """Seconds after which a plan is given up. One takes 0.5 s, and some seconds where settings that fit are looked for."""
 
-_COMMAND = [sys.executable, "-m", "spectui.engine.loading.simulation"]
+_COMMAND = program("spectui.engine.loading.simulation")
 
 _REFUSALS = ("GGML_ASSERT", "pre-allocated tensor")
 """How ggml's last words begin where the placement is to blame: the latter if the cells of a layer are too many for a GPU."""

@@ -7,7 +7,6 @@ import json
 import os
 import platform
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
@@ -16,6 +15,7 @@ from spectui.errors import UsageError
 from spectui.kernels.plugin import DEVICE
 from spectui.llama.devices.records import Device
 from spectui.llama.library import symbol
+from spectui.paths import program
 
 _KINDS = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
 
@@ -142,7 +142,7 @@ def look_again() -> None:
 @cache
 def survey() -> tuple[Device, ...]:
     """All devices, as a process of its own sees them; () if it fails. It ends, and so do the contexts that it opened."""
-    command = [sys.executable, "-m", __name__]
+    command = program(__name__)
     try:
         done = subprocess.run(command, capture_output=True, timeout=60, stdin=subprocess.DEVNULL, check=True)
         return tuple(Device(*fields) for fields in json.loads(done.stdout))

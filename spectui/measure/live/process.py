@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from spectui.measure.bench.summary import Winner, summarise, winner
 from spectui.measure.live.command import results_of
 from spectui.measure.progress import MARK
 from spectui.measure.report.tables import text
+from spectui.paths import program
 
 _PREFIX = "spectui: "
 """Begins each line that the program says on standard error."""
@@ -98,7 +98,7 @@ class MeasurementProcess:
             self._thread.join(timeout)
 
     def _run(self) -> None:
-        command = [sys.executable, "-m", "spectui", *self._arguments]
+        command = program("spectui", *self._arguments)
         try:
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
