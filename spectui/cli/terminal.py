@@ -51,7 +51,7 @@ def must_move_cursor() -> None:
         import curses
 
         curses.setupterm(name, 1)
-        moves = curses.tigetstr("cup") is not None
+        moves = (curses.tigetstr("cup") or b"").startswith(b"\x1b[")  # others, such as a VT52, do it in their own way
     except Exception:  # there is no curses, or it does not know the terminal: that may be a new one
         moves = name not in ("dumb", "unknown")
     if not moves:

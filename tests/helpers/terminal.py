@@ -76,6 +76,11 @@ class Terminal:
                 each.kill()
 
     @property
+    def program(self) -> psutil.Process:
+        """The program, where it is the job of a shell (`under_a_shell`)."""
+        return psutil.Process(self.child.pid).children()[0]
+
+    @property
     def text(self) -> str:
         """The screen, row by row."""
         return "\n".join(self.screen.display)

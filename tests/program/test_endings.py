@@ -100,7 +100,7 @@ def comparing(terminal: Terminal) -> None:
 def suspended(terminal: Terminal) -> None:
     replying(terminal)
     terminal.press("ctrl+z")
-    process = psutil.Process(terminal.child.pid)
+    process = terminal.program
     terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
 
 
@@ -110,8 +110,9 @@ def test_the_terminal_is_closed(state: Callable[[Terminal], None], told: bool) -
     """Whether or not the hangup is passed on: a shell may keep it for itself."""
     if state is suspended and not told:
         pytest.skip("what is stopped can end only when it is told to go on")
-    module = "tests.helpers.scripted" if told else "tests.helpers.under_a_shell"
-    with Terminal("chat", "-m", f"/models/{state.__name__}.gguf", module=module) as terminal:
+    module = "tests.helpers.scripted" if told and state is not suspended else "tests.helpers.under_a_shell"
+    jobs = {"JOBS": "1"} if state is suspended else {}
+    with Terminal("chat", "-m", f"/models/{state.__name__}.gguf", module=module, **jobs) as terminal:
         state(terminal)
         terminal.child.ptyproc.fileobj.close()
         until(lambda: not terminal.child.isalive())
@@ -122,8 +123,9 @@ def test_the_terminal_is_closed(state: Callable[[Terminal], None], told: bool) -
 
 
 def test_suspended_and_resumed() -> None:
-    with writing() as terminal:
-        process = psutil.Process(terminal.child.pid)
+    with Terminal(*MODEL, module="tests.helpers.under_a_shell", JOBS="1") as terminal:
+        replying(terminal)
+        process = terminal.program
         before = counted_to(terminal)
         terminal.press("ctrl+z")
         terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
@@ -131,10 +133,23 @@ def test_suspended_and_resumed() -> None:
             pass
         restored(terminal)
         seen = len(terminal.raw)
-        os.kill(terminal.child.pid, signal.SIGCONT)
+        os.kill(process.pid, signal.SIGCONT)
         terminal.wait("the window again", lambda: terminal.modes()[1049] and "count" in terminal.text)
         terminal.wait("the reply that goes on", lambda: counted_to(terminal) >= before + 40)
         assert len(terminal.raw) > seen
+        terminal.press("ctrl+q")
+        assert terminal.end() == 0
+        restored(terminal)
+
+
+def test_no_shell_is_there_to_be_suspended_to() -> None:
+    """A terminal or tmux has started spectui itself: nobody would let it go on."""
+    with writing() as terminal:
+        before = counted_to(terminal)
+        terminal.press("ctrl+z")
+        terminal.wait("why nothing happens", lambda: "There is no shell behind this window" in terminal.text)
+        terminal.wait("the reply that goes on", lambda: counted_to(terminal) >= before + 40)
+        assert terminal.modes()[1049]
         terminal.press("ctrl+q")
         assert terminal.end() == 0
         restored(terminal)

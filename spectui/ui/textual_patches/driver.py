@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import termios
+import threading
 from contextlib import suppress
 from queue import Empty
 from time import monotonic
@@ -60,6 +61,7 @@ class TerminalDriver(LinuxDriver):
         self._dropped = False
         self._line_modes: list[Any] = []
         self._size_seen = Size()
+        self._went_on = False  # since the last SIGTSTP
 
     def start_application_mode(self) -> None:
         """Start application mode. The queue of output has no limit, since a full one blocks: `drops_frame` keeps it short."""
@@ -182,7 +184,24 @@ class TerminalDriver(LinuxDriver):
         self.write("\x1b[?25l")
         self._app.refresh()
 
+    def _sigtstp_application(self, *_: object) -> None:
+        """Stop, unless no shell is there to let it go on: a terminal or tmux may have started spectui itself. The system
+        knows, and then does not stop for this signal. For Textual's SIGSTOP it would, for good."""
+        own = self._auto_restart
+        if own:
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        self._went_on = False
+        before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, before)
+        if own and not self._went_on:
+            self.resume_application_mode()
+            self._app.refresh()
+            self._app.notify("There is no shell behind this window to go to.")
+
     def _sigcont_application(self, *_: object) -> None:
+        self._went_on = True
         self._loop.call_soon_threadsafe(self._go_on)  # not here: this thread may hold any lock
 
     def _go_on(self) -> None:
