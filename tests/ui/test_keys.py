@@ -28,11 +28,9 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.dialogs.conversations import ConversationsScreen
-from spectui.ui.dialogs.export_name import ExportScreen
 from spectui.ui.dialogs.help import HelpScreen
 from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.dialogs.models import ModelsScreen
-from spectui.ui.dialogs.profile_name import SaveScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.dialogs.system_prompt import SystemPromptScreen
 from spectui.ui.keymap import keymap
@@ -227,9 +225,8 @@ PLACES: dict[type[DOMNode], Way] = {
     PromptInput: replied, InspectableTranscript: at("#transcript"), Slider: at("#slider-draft-max"),
     ChoiceRow: at("#choice-policy"), DevicePane: at("#devices"), RoundsPage: at("#rounds", "alt+2"),
     ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
-    LineScreen: over("alt+c", "f2"), ConfirmScreen: over("alt+c", "ctrl+d"), ExportScreen: over("alt+x"),
-    SaveScreen: over("alt+s"), SystemPromptScreen: over("alt+y"), HelpScreen: over("f1"),
-    MeasureScreen: over("alt+r"),
+    LineScreen: over("alt+x"), ConfirmScreen: over("alt+c", "ctrl+d"), SystemPromptScreen: over("alt+y"),
+    HelpScreen: over("f1"), MeasureScreen: over("alt+r"),
 }  # fmt: skip
 """Where a person can be, and how they come there."""
 

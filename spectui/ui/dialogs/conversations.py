@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar
 
 from textual import work
 from textual.binding import Binding, BindingType
@@ -30,15 +30,8 @@ MOST_SHOWN = 500
 """Conversations in the list at once; the search finds the others."""
 
 
-class Choice(NamedTuple):
-    """What was chosen: the conversation of this id, or a new one (the id is "")."""
-
-    verb: Literal["open", "new"]
-    id: str
-
-
-class ConversationsScreen(ListWindow[Choice]):
-    """Answers with the chosen conversation, or None."""
+class ConversationsScreen(ListWindow[str]):
+    """Answers with the id of the chosen conversation; "" for a new one."""
 
     TITLE = "conversations"
     PLACEHOLDER = "Search titles and what was said"
@@ -131,11 +124,11 @@ class ConversationsScreen(ListWindow[Choice]):
     def choose(self) -> None:
         """Answer with the highlighted conversation."""
         if self._chosen is not None:
-            self.dismiss(Choice("open", self._chosen.id))
+            self.dismiss(self._chosen.id)
 
     def action_new(self) -> None:
         """Answer with a new conversation."""
-        self.dismiss(Choice("new", ""))
+        self.dismiss("")
 
     def action_rename(self) -> None:
         """Ask for another title."""

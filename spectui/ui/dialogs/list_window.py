@@ -17,8 +17,8 @@ from spectui.ui.widgets.actions import ActionLine
 Answer = TypeVar("Answer")
 
 
-class ListWindow(Dialog[Answer | None]):
-    """A box with an OptionList, and in most an Input above it that keeps the focus. Answers None if it is closed."""
+class ListWindow(Dialog[Answer]):
+    """A box with an OptionList, and in most an Input above it that keeps the focus."""
 
     BINDING_GROUP_TITLE = "list"
     # Priority, because the box above the list would take most of them.
@@ -31,13 +31,10 @@ class ListWindow(Dialog[Answer | None]):
     ]
     DEFAULT_CSS = """
     ListWindow {
-        align: center middle;
         & > Vertical {
-            width: 80%; min-width: 100; max-width: 100%; height: 80%; min-height: 10; max-height: 100%; padding: 0 1;
-            background: $surface; border: round $accent; border-title-color: $foreground;
-            border-subtitle-color: $foreground 60%;
+            width: 80%; min-width: 100; height: 80%; min-height: 10; border-subtitle-color: $foreground 60%;
         }
-        Input, Input:focus { border: none; height: 1; padding: 0; margin: 0 0 1 0; background: $foreground 10%; }
+        Input, Input:focus { margin: 0 0 1 0; }
         OptionList, OptionList:focus {
             height: 1fr; border: none; padding: 0; background: $surface; text-wrap: nowrap; text-overflow: ellipsis;
             scrollbar-size-vertical: 1;
@@ -49,7 +46,7 @@ class ListWindow(Dialog[Answer | None]):
         }
         Label { width: 1fr; color: $foreground 70%; }
         ActionLine { margin-top: 1; }
-        &.-tiny > Vertical { border: none; height: 100%; min-height: 1; }
+        &.-tiny > Vertical { height: 100%; min-height: 1; }
         &.-tiny Input, &.-tiny ActionLine { margin: 0; }
     }
     """

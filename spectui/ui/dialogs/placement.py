@@ -22,8 +22,6 @@ PLAN_AFTER_S = 0.5
 class PlacementScreen(LineScreen):
     """Asks for flags. Says what is wrong with them, or what the models would take on each device."""
 
-    VERB = "load"
-
     def __init__(
         self,
         setup: Setup,
@@ -36,7 +34,8 @@ class PlacementScreen(LineScreen):
         super().__init__(
             f"Flags of the models: {now or 'none'}. Load them with:",
             flags_of(proposed, setup) if proposed is not None else "",
-            placeholder="-ngl 20 -c 8192 -ctk q8_0 -ctv q8_0 -ts 3,1", max_length=400,
+            verb="load", consequence=self.consequence, max_length=400,
+            placeholder="-ngl 20 -c 8192 -ctk q8_0 -ctv q8_0 -ts 3,1",
         )  # fmt: skip
         self._setup = setup
         self._plan, self._loaded = plan, loaded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import ClassVar
 
 from textual import on
@@ -15,34 +16,41 @@ from spectui.ui.widgets.actions import ActionLine
 
 
 class LineScreen(Dialog[str]):
-    """Asks for a line. Answers "" if it is cancelled."""
-
-    VERB: ClassVar[str] = "take it"
-    """The verb of the button, one or two words."""
+    """Asks for a line, which is not empty."""
 
     BINDING_GROUP_TITLE = "question"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "take", "Take it", id="question.take", priority=True, tooltip="Answer with what is in the box"),
-        Binding("escape", "dismiss('')", "Cancel", id="question.cancel", priority=True, tooltip="Leave it as it is"),
+        Binding("escape", "dismiss(None)", "Cancel", id="question.cancel", priority=True, tooltip="Leave it as it is"),
     ]  # fmt: skip
     DEFAULT_CSS = """
-    LineScreen { align: center middle; }
-    LineScreen > Vertical {
-        width: 56; max-width: 100%; height: auto; max-height: 100%; padding: 1 2; background: $surface;
-        border: round $accent;
+    LineScreen {
+        & > Vertical { width: 56; height: auto; padding: 1 2; }
+        Input, Input:focus { margin: 1 0; }
+        Label { width: 1fr; color: $foreground 70%; }
+        &.-tiny > Vertical { padding: 0; }
+        &.-tiny Input { margin: 0; }
+        &.-tiny #consequence { display: none; }
     }
-    LineScreen Input, LineScreen Input:focus { border: none; height: 1; padding: 0; margin: 1 0; background: $foreground 10%; }
-    LineScreen Label { width: 1fr; color: $foreground 70%; }
-    LineScreen.-tiny > Vertical { border: none; padding: 0; }
-    LineScreen.-tiny Input { margin: 0; }
-    LineScreen.-tiny #consequence { display: none; }
     """
 
-    def __init__(self, question: str, proposed: str = "", *, placeholder: str = "", max_length: int = 40) -> None:
-        """`proposed`: the first text in the box. A line has at most `max_length` characters."""
+    def __init__(
+        self,
+        question: str,
+        proposed: str = "",
+        *,
+        verb: str = "take it",
+        consequence: Callable[[str], str] = lambda line: "",
+        placeholder: str = "",
+        max_length: int = 40,
+    ) -> None:
+        """`proposed`: the first text in the box. `verb`: of the button, one or two words. `consequence`: what a line will do. A
+        line has at most `max_length` characters."""
         super().__init__()
         self._question = question
         self._proposed = proposed
+        self._verb = verb
+        self._consequence = consequence
         self._placeholder = placeholder
         self._max_length = max_length
 
@@ -52,14 +60,10 @@ class LineScreen(Dialog[str]):
             yield Label(self._question, markup=False)
             yield Input(self._proposed, placeholder=self._placeholder, max_length=self._max_length)
             yield Label("", id="consequence", markup=False)
-            yield ActionLine([(self.VERB, "take"), ("cancel", "dismiss('')")])
-
-    def consequence(self, line: str) -> str:
-        """What a line, which is not empty, will do."""
-        return ""
+            yield ActionLine([(self._verb, "take"), ("cancel", "dismiss(None)")])
 
     def acceptable(self, line: str) -> bool:
-        """Whether a line, which is not empty, can be answered with."""
+        """Whether a line can be answered with."""
         return True
 
     @property
@@ -68,9 +72,9 @@ class LineScreen(Dialog[str]):
         return self.query_one(Input).value.strip()
 
     @on(Input.Changed)
-    def _say(self, event: Input.Changed) -> None:
-        line = event.value.strip()
-        self.query_one("#consequence", Label).update(self.consequence(line) if line else "")
+    def say(self) -> None:
+        """Say what the line will do."""
+        self.query_one("#consequence", Label).update(self._consequence(self.line) if self.line else "")
 
     def action_take(self) -> None:
         """Answer with the line, if there is one."""
@@ -82,23 +86,31 @@ class LineScreen(Dialog[str]):
             self.dismiss(line)
 
 
+def profile_question(name: str, known: Collection[str]) -> LineScreen:
+    """Asks for a profile's name. `name` is proposed; one of `known` would be overwritten."""
+
+    def consequence(line: str) -> str:
+        return "Replaces the profile of this name." if line in known else "Becomes a profile (-P)."
+
+    question = "Save the knobs as a profile named"
+    return LineScreen(question, name, verb="save", consequence=consequence, placeholder="code")
+
+
 class ConfirmScreen(Dialog[bool]):
     """Asks whether to do what cannot be undone. The key is a letter on purpose: Enter does nothing."""
 
     BINDING_GROUP_TITLE = "question"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "Yes", id="confirm", tooltip="Do it"),
-        Binding("escape,n", "dismiss(False)", "Cancel", id="decline", tooltip="Do not"),
+        Binding("escape,n", "dismiss(None)", "Cancel", id="decline", tooltip="Do not"),
     ]
     DEFAULT_CSS = """
-    ConfirmScreen { align: center middle; }
-    ConfirmScreen > Vertical {
-        width: 56; max-width: 100%; height: auto; max-height: 100%; padding: 1 2; background: $surface;
-        border: round $warning;
+    ConfirmScreen {
+        & > Vertical { width: 56; height: auto; padding: 1 2; border: round $warning; }
+        Label { width: 1fr; margin-bottom: 1; }
+        &.-tiny > Vertical { padding: 0; }
+        &.-tiny Label { margin: 0; }
     }
-    ConfirmScreen Label { width: 1fr; margin-bottom: 1; }
-    ConfirmScreen.-tiny > Vertical { border: none; padding: 0; }
-    ConfirmScreen.-tiny Label { margin: 0; }
     """
 
     def __init__(self, question: str, verb: str) -> None:
@@ -111,4 +123,4 @@ class ConfirmScreen(Dialog[bool]):
         """The question and the two answers."""
         with Vertical():
             yield Label(self._question, markup=False)
-            yield ActionLine([(self._verb, "dismiss(True)"), ("cancel", "dismiss(False)")])
+            yield ActionLine([(self._verb, "dismiss(True)"), ("cancel", "dismiss(None)")])

@@ -22,8 +22,8 @@ class _Box(SteadyTextArea):
         event.text = printable(event.text)  # and Textual's handler inserts it
 
 
-class SystemPromptScreen(Dialog[str | None]):
-    """Answers with the new text, or None where the old one stays."""
+class SystemPromptScreen(Dialog[str]):
+    """Answers with the new text."""
 
     BINDING_GROUP_TITLE = "system prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -31,17 +31,12 @@ class SystemPromptScreen(Dialog[str | None]):
         Binding("escape", "dismiss(None)", "Cancel", id="system.cancel", priority=True, tooltip="Leave it as it is"),
     ]
     DEFAULT_CSS = """
-    SystemPromptScreen { align: center middle; }
-    SystemPromptScreen > Vertical {
-        width: 80; max-width: 100%; height: 16; max-height: 100%; padding: 0 1; background: $surface;
-        border: round $accent; border-title-color: $foreground;
+    SystemPromptScreen {
+        & > Vertical { width: 80; height: 16; }
+        TextArea, TextArea:focus { height: 1fr; border: none; padding: 0; background: $foreground 10%; }
+        Label { width: 1fr; color: $foreground 60%; }
+        &.-tiny Label { display: none; }
     }
-    SystemPromptScreen TextArea, SystemPromptScreen TextArea:focus {
-        height: 1fr; border: none; padding: 0; background: $foreground 10%;
-    }
-    SystemPromptScreen Label { width: 1fr; color: $foreground 60%; }
-    SystemPromptScreen.-tiny > Vertical { border: none; }
-    SystemPromptScreen.-tiny Label { display: none; }
     """
 
     def __init__(self, text: str) -> None:

@@ -58,6 +58,7 @@ class MeasureScreen(Dialog[None]):
     AUTO_FOCUS = "Input"
     DEFAULT_CSS = """
     MeasureScreen {
+        align: left top;
         background: $background;
         #title { margin: 0 1; text-style: bold; }
         #purpose, #state { margin: 0 1; width: 1fr; }
@@ -65,7 +66,7 @@ class MeasureScreen(Dialog[None]):
         #state { height: auto; max-height: 3; }
         #command { height: 1; margin: 0 1; }
         #typed { width: auto; max-width: 50%; color: $foreground 60%; text-wrap: nowrap; text-overflow: ellipsis; }
-        Input, Input:focus { border: none; height: 1; padding: 0; margin: 0 0 0 1; width: 1fr; background: $foreground 10%; }
+        Input, Input:focus { margin: 0 0 0 1; width: 1fr; }
         ActionLine { margin: 0 1; }
         VerticalScroll { height: 1fr; margin: 1 1 0 1; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     }
@@ -211,13 +212,13 @@ class MeasureScreen(Dialog[None]):
     @work(exclusive=True)
     async def action_save(self) -> None:
         """Ask for a name, and save the pair with the chat's knobs and what is best under it."""
-        from spectui.ui.dialogs.profile_name import SaveScreen
+        from spectui.ui.dialogs.questions import profile_question
 
         winner, profiles = self.measurement.winner, self._profiles
         if winner is None or profiles is None:
             return
         try:
-            name = await self.app.push_screen_wait(SaveScreen("", await asyncio.to_thread(profiles.names)))
+            name = await self.app.push_screen_wait(profile_question("", await asyncio.to_thread(profiles.names)))
             if name:
                 knobs = replace(self._knobs(), **winner.knobs)
                 await asyncio.to_thread(profiles.save, name, knobs, self.measurement.models.setup)

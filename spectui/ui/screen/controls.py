@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spectui.chat.device_choice import Role, pick
@@ -122,18 +123,16 @@ class Controls:
 
     def save_profile(self) -> None:
         """Ask for a name and save the knobs under it."""
-        from spectui.ui.dialogs.profile_name import SaveScreen
+        from spectui.ui.dialogs.questions import profile_question
 
-        if self._profiles is not None:
+        if (profiles := self._profiles) is not None:
             now = self._panel.profile.value
-            ask = SaveScreen("" if now == NO_PROFILE else now, self.profile_names())
-            self._view.ask(ask, self._save_profile)
+            question = profile_question("" if now == NO_PROFILE else now, self.profile_names())
+            self._view.ask(question, partial(self._save_profile, profiles))
 
-    def _save_profile(self, name: str | None) -> None:
-        if not name or self._profiles is None:
-            return
+    def _save_profile(self, profiles: ProfileFile, name: str) -> None:
         try:
-            self._profiles.save(name, self.knobs)
+            profiles.save(name, self.knobs)
         except SpectuiError as error:
             self._view.complain(error)
         else:
@@ -196,19 +195,15 @@ class Controls:
         # Dialogs are imported when a key opens them, so that the window starts sooner.
         from spectui.ui.dialogs.models import ModelsScreen
 
-        def chosen(setup: Setup | None) -> None:
-            if setup is not None:
-                self.use_models(setup)
-
         screen = ModelsScreen(self.catalogue, self._session.setup, self._plan_of, self._models.memory)
-        self._view.ask(screen, chosen)
+        self._view.ask(screen, self.use_models)
 
     def change_placement(self) -> None:
         """Show the numbers behind the devices, with those that were picked, and load the models anew with what is entered."""
         from spectui.ui.dialogs.placement import PlacementScreen
 
-        def chosen(line: str | None) -> None:
-            if line and self._models.place(line):
+        def chosen(line: str) -> None:
+            if self._models.place(line):
                 self.show_loading(True)
 
         if self._models.setup.model is None:
@@ -231,7 +226,7 @@ class Controls:
                 if self._session.state == "measuring":
                     self.show_loading(self._models.load_again())
 
-            self._view.ask(page, back)
+            self._view.app.push_screen(page, back)
 
     def _use_knobs(self, knobs: Knobs) -> None:
         self.knobs = knobs

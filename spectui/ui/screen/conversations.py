@@ -32,17 +32,17 @@ class Conversations:
 
     def list(self) -> None:
         """List the conversations."""
-        from spectui.ui.dialogs.conversations import Choice, ConversationsScreen
+        from spectui.ui.dialogs.conversations import ConversationsScreen
 
         stored = self._session.stored
         if self._view.refuses("" if stored.saved else NOT_SAVED):
             return
 
-        def chosen(choice: Choice | None) -> None:
-            if choice is not None and choice.verb == "new":
+        def chosen(identity: str) -> None:
+            if not identity:
                 self.begin_new()
-            elif choice is not None and not stored.is_open(choice.id):
-                self.open(lambda reader: stored.read(choice.id, reader))
+            elif not stored.is_open(identity):
+                self.open(lambda reader: stored.read(identity, reader))
 
         self._view.ask(ConversationsScreen(stored, self._delete), chosen)
 

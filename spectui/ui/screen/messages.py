@@ -89,7 +89,7 @@ class Messages:
             self._view.say(NOTHING_SAID)
             return
 
-        def chosen(message: ListedMessage | None) -> None:
+        def chosen(message: ListedMessage) -> None:
             match message:
                 case ListedMessage("edit", index):
                     self.edit(index)
@@ -108,8 +108,4 @@ class Messages:
         """Show and change the system prompt."""
         from spectui.ui.dialogs.system_prompt import SystemPromptScreen
 
-        def chosen(text: str | None) -> None:
-            if text is not None:
-                self._session.set_system(text)
-
-        self._view.ask(SystemPromptScreen(self._session.setup.system), chosen)
+        self._view.ask(SystemPromptScreen(self._session.setup.system), self._session.set_system)

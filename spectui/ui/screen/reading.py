@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from spectui.chat.history.snapshot import exported
@@ -104,19 +105,21 @@ class Reading:
 
     def ask_export(self) -> None:
         """Ask for a name, and write the conversation to a file of that name."""
-        from spectui.ui.dialogs.export_name import ExportScreen
+        from spectui.ui.dialogs.questions import LineScreen
 
         if self._view.refuses("" if self._session.messages else NOTHING_SAID):
             return
 
-        def export_as(chosen: str | None) -> None:
-            if chosen:
-                self._export(chosen)
+        def consequence(name: str) -> str:
+            if name.lower().endswith(".json"):
+                return "JSON, with origins and figures."
+            return "Markdown, the text alone (.json: origins and figures too)."
 
-        ask = ExportScreen("Export to this directory as", export.file_name(self._session.title), max_length=120)
-        self._view.ask(ask, export_as)
+        ask, proposed = "Export to this directory as", export.file_name(self._session.title)
+        question = LineScreen(ask, proposed, verb="write", consequence=consequence, max_length=120)
+        self._view.ask(question, self._export)
 
-    def _export(self, name: str, *, replace: bool = False) -> None:
+    def _export(self, name: str, replace: bool = False) -> None:
         # In a worker thread, because a long conversation has millions of figures.
         self._view.run(self._write(name, replace=replace), "export")
 
@@ -126,12 +129,8 @@ class Reading:
         try:
             file = await asyncio.to_thread(exported(self._session, name, replace=replace))
         except ExistsError as error:
-
-            def answer(yes: bool | None) -> None:
-                if yes:
-                    self._export(name, replace=True)
-
-            self._view.ask(ConfirmScreen(f"{printable(str(error))} Replace it?", "replace"), answer)
+            question = ConfirmScreen(f"{printable(str(error))} Replace it?", "replace")
+            self._view.ask(question, partial(self._export, name))
         except (SpectuiError, OSError) as error:
             self._view.complain(error)
         else:

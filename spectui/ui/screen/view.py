@@ -18,6 +18,7 @@ from spectui.ui.keys import with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.prompt.suggestions import Suggestions
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
+from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.transcript.inspector import Inspector
 from spectui.ui.transcript.legend import Legend
@@ -124,9 +125,14 @@ class ChatView:
         """Notify a person of an error."""
         self.screen.notify(printable(str(error)), severity="error", markup=False)
 
-    def ask(self, dialog: Screen[ScreenResultType], then: Callable[[ScreenResultType | None], None]) -> None:
-        """Open a dialog, and pass on what a person chooses there."""
-        self.app.push_screen(dialog, then)
+    def ask(self, dialog: Dialog[ScreenResultType], then: Callable[[ScreenResultType], None]) -> None:
+        """Open a dialog, and pass on what a person chooses there, if anything."""
+
+        def answered(answer: ScreenResultType | None) -> None:
+            if answer is not None:
+                then(answer)
+
+        self.app.push_screen(dialog, answered)
 
     def run(self, work: Coroutine[Any, Any, object], group: str) -> None:
         """Run this beside the window, in place of what is still running of the same group."""

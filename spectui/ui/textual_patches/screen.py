@@ -71,8 +71,20 @@ class Leavable(MessagePump):
         return super().dismiss(result) if leave else AwaitComplete.nothing()  # type: ignore[misc,no-untyped-call,no-any-return]
 
 
-class Dialog(Leavable, ModalScreen[ScreenResultType]):
-    """A leavable screen over the chat."""
+class Dialog(Leavable, ModalScreen[ScreenResultType | None]):
+    """A leavable screen over the chat, in most a box. Answers None if it is left."""
+
+    DEFAULT_CSS = """
+    Dialog {
+        align: center middle;
+        & > Vertical {
+            max-width: 100%; max-height: 100%; padding: 0 1; background: $surface; border: round $accent;
+            border-title-color: $foreground;
+        }
+        Input, Input:focus { border: none; height: 1; padding: 0; background: $foreground 10%; }
+        &.-tiny > Vertical { border: none; }
+    }
+    """
 
 
 class DirectScreen(Leavable, Screen[None]):

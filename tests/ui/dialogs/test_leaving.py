@@ -36,7 +36,7 @@ LEAVES = int(os.environ.get("TEST_LEAVES", "40"))
 SCREENS = {
     "f1": "HelpScreen", "f12": "ConversationsScreen", "alt+l": "MessagesScreen", "alt+m": "ModelsScreen",
     "alt+d": "PlacementScreen", "alt+r": "MeasureScreen", "alt+y": "SystemPromptScreen",
-    "alt+x": "ExportScreen", "alt+s": "SaveScreen", "ctrl+p": "Palette", "alt+a": "Palette",
+    "alt+x": "LineScreen", "alt+s": "LineScreen", "ctrl+p": "Palette", "alt+a": "Palette",
 }  # fmt: skip
 """By the key that opens them."""
 FURTHER = {

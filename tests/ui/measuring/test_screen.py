@@ -15,7 +15,7 @@ from spectui.measure.bench.summary import summarise
 from spectui.measure.live.process import View
 from spectui.measure.report.tables import text
 from spectui.profiles.file import ProfileFile
-from spectui.ui.dialogs.profile_name import SaveScreen
+from spectui.ui.dialogs.questions import LineScreen
 from spectui.ui.measuring.result import ResultPane
 from spectui.ui.measuring.screen import MeasureScreen
 from spectui.ui.screen.chat import ChatScreen
@@ -80,7 +80,7 @@ async def test_a_search_fills_its_table_and_its_winner_is_used_and_saved(
         assert {key: getattr(engine.knobs, key) for key in winner.knobs} == winner.knobs
         assert engine.knobs.temperature == Knobs().temperature
         await pilot.press("alt+s")
-        await wait_until(pilot, lambda: isinstance(app.screen, SaveScreen))
+        await wait_until(pilot, lambda: isinstance(app.screen, LineScreen))
         await paste(pilot, "tuned")
         await pilot.press("enter")
         await wait_until(pilot, lambda: profiles.names() == ["tuned"])
@@ -210,7 +210,7 @@ async def test_the_window_reads_and_writes_no_file_while_another_process_measure
         await pilot.press("enter")
         await wait_until(pilot, lambda: "To use:" in one_line(app))
         await pilot.press("alt+s")
-        await wait_until(pilot, lambda: isinstance(app.screen, SaveScreen))
+        await wait_until(pilot, lambda: isinstance(app.screen, LineScreen))
         await paste(pilot, "my tuned")
         await pilot.press("enter")
         await wait_until(pilot, lambda: config.stat().st_size > before and app.screen is page)

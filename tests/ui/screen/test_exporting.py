@@ -13,8 +13,7 @@ from textual.widgets import Input
 
 from spectui.store import writer
 from spectui.store.journal import Journal
-from spectui.ui.dialogs.export_name import ExportScreen
-from spectui.ui.dialogs.questions import ConfirmScreen
+from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, answer, ask, notified, wait_until
 from tests.ui.screen_text import REPLY
@@ -30,7 +29,7 @@ async def said(pilot: Pilot[None], engine: FakeEngine) -> None:
 async def export(pilot: Pilot[None], name: str = "") -> None:
     """Ask for the export, under this name or the proposed one."""
     await pilot.press("alt+x")
-    await wait_until(pilot, lambda: isinstance(pilot.app.screen, ExportScreen))
+    await wait_until(pilot, lambda: isinstance(pilot.app.screen, LineScreen))
     if name:
         pilot.app.screen.query_one(Input).value = name
     await pilot.press("enter")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spectui.store.journal import Journal
-from spectui.ui.dialogs.export_name import ExportScreen
+from spectui.ui.dialogs.questions import LineScreen
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
@@ -38,7 +38,7 @@ async def test_seen_they_are_neither_copied_nor_saved_nor_exported_nor_sent(
         await pilot.press("ctrl+c")
         assert app.clipboard == REPLY.rstrip("\n")
         await pilot.press("alt+x")
-        await wait_until(pilot, lambda: isinstance(app.screen, ExportScreen))
+        await wait_until(pilot, lambda: isinstance(app.screen, LineScreen))
         await pilot.press("enter")
         exported = tmp_path / "add-two.md"
         await wait_until(pilot, lambda: exported.exists() and exported.read_text().endswith(f"## Reply\n\n{REPLY}"))
