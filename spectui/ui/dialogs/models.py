@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -13,21 +13,19 @@ from textual import on, work
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.timer import Timer
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from spectui.chat.figures.format import UNKNOWN, count, size
-from spectui.engine.loading.plan import PlanInWords
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.compatibility import Match, drafts_for, lies_beside, match, smaller_drafts
 from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
-from spectui.llama.devices.records import MemoryUse
 from spectui.paths import absolute
 from spectui.text import printable
 from spectui.ui.dialogs.list_window import ListWindow
+from spectui.ui.dialogs.plans import Plans
 from spectui.ui.figures import MUTED
 from spectui.ui.widgets.title_line import shorten
 
@@ -35,8 +33,6 @@ MOST_SHOWN = 500
 """Models in the list at once; the filter finds the others."""
 
 REFRESH_S = 1 / 5
-PLAN_AFTER_S = 0.3
-"""Seconds that the highlight rests on a model before its memory is planned."""
 
 NO_DRAFT = ""
 """The id of the entry without a draft model."""
@@ -45,7 +41,7 @@ _MARKS = {"same": "✓", "translated": "~", "never": "·"}
 
 
 class ModelsScreen(ListWindow[Setup]):
-    """Answers with the set-up to load, or None. A thread searches for files while the window is open."""
+    """Answers with the set-up to load. A thread searches for files while the window is open."""
 
     PLACEHOLDER = "Filter by name, architecture, quantisation, directory"
     ACTIONS = (("choose", "choose"), ("back", "back"))
@@ -60,17 +56,8 @@ class ModelsScreen(ListWindow[Setup]):
     }
     """
 
-    def __init__(
-        self,
-        catalogue: ModelCatalogue,
-        setup: Setup,
-        plan: PlanInWords | None = None,
-        loaded: Sequence[MemoryUse] = (),
-    ) -> None:
-        """`setup`: the loaded one. Its models are proposed, its other settings stay.
-
-        `plan`: says what other models would take if they replaced the loaded ones, which take `loaded`.
-        """
+    def __init__(self, catalogue: ModelCatalogue, setup: Setup, plan: Callable[[Setup], str]) -> None:
+        """`setup`: the loaded one. Its models are proposed, its other settings stay. `plan`: says what others would take."""
         super().__init__()
         self._catalogue = catalogue
         self._setup = setup
@@ -79,10 +66,7 @@ class ModelsScreen(ListWindow[Setup]):
         self._searching = True
         self._target: GgufHeader | None = None
         self._moved = False
-        self._plan, self._loaded = plan, loaded
-        self._planned: dict[tuple[str | None, str | None], str] = {}  # models -> the line about what they would take
-        self._plan_timer: Timer | None = None
-        self._to_plan: Setup | None = None  # what the timer waits for, or the thread plans
+        self._plans = Plans(self, plan, self._show_details)
 
     def on_mount(self) -> None:
         """Start the search."""
@@ -206,17 +190,8 @@ class ModelsScreen(ListWindow[Setup]):
             box.border_title = Content(f"the draft: who proposes for {shorten(_shown(self._target.name), 50)}")
         models = f"{len(self._found)} model{'' if len(self._found) == 1 else 's'}"
         box.border_subtitle = f"{models}, looking for more" if self._searching else models
-        self.query_one(Label).update("\n".join(filter(None, (self._about(), self._what_it_takes()))))
-
-    def _what_it_takes(self) -> str:
-        """The plan for the highlighted models; "" until it is made."""
-        setup = self._pointed() if self._plan is not None else None
-        if setup is None:
-            return ""
-        plan = self._planned.get((setup.model, setup.draft))
-        if plan is None:
-            self._plan_soon(setup)
-        return printable(plan or "").replace("\n", " ")
+        plan = printable(self._plans.of(self._pointed())).replace("\n", " ")
+        self.query_one(Label).update("\n".join(filter(None, (self._about(), plan))))
 
     def _about(self) -> str:
         if not self._found:
@@ -258,8 +233,6 @@ class ModelsScreen(ListWindow[Setup]):
     def _point(self) -> None:
         self._show_details()
 
-    # The memory of the models
-
     def _pointed(self) -> Setup | None:
         """The set-up that Enter would load, as far as it is chosen; None if it would load nothing."""
         header = self._found.get(self._chosen_id or "")
@@ -269,25 +242,6 @@ class ModelsScreen(ListWindow[Setup]):
             return replace(self._setup, model=self._target.path, draft=None) if self._chosen_id == NO_DRAFT else None
         usable = self._match(header).how != "never"
         return replace(self._setup, model=self._target.path, draft=header.path) if usable else None
-
-    def _plan_soon(self, setup: Setup) -> None:
-        """Make the plan after the highlight has rested for a moment. Filling the list again does not delay it."""
-        if setup == self._to_plan:
-            return
-        self._to_plan = setup
-        if self._plan_timer is not None:
-            self._plan_timer.stop()
-        self._plan_timer = self.set_timer(PLAN_AFTER_S, lambda: self._make_plan(setup))
-
-    @work(thread=True, group="plan", exclusive=True)
-    def _make_plan(self, setup: Setup) -> None:
-        if self._plan is not None:
-            plan = self._plan(setup, self._loaded)
-            self.app.call_from_thread(self._show_plan, (setup.model, setup.draft), plan)
-
-    def _show_plan(self, models: tuple[str | None, str | None], plan: str) -> None:
-        self._planned[models] = plan
-        self._show_details()
 
     def action_move(self, action: str) -> None:
         """Move the highlight; the focus stays in the filter."""

@@ -34,7 +34,7 @@ class Controls:
         self._panel = view.panel
         self._profiles = profiles
         self.catalogue = catalogue or ModelCatalogue()
-        self._plan_of = plan
+        self._plan = plan
         self._measured: View | None = None  # what was found the last time
         self._profile_knobs: Knobs | None = None  # as the shown profile has set them
         self._picked: Setup | None = None  # with the devices that a person has picked, until it is loaded
@@ -168,7 +168,7 @@ class Controls:
         panel.update_devices(models.devices, models.setup)
         if self._picked is not None:
             panel.devices.update_devices(models.devices, self._picked, picked=True)
-            self._view.run(self._plan(self._picked), "plan")
+            self._view.run(self._show_plan(self._picked), "plan")
 
     def pick_device(self, role: Role, device: str) -> None:
         """Pick this device for one of the models, or take it away. `change_placement` loads what was picked."""
@@ -177,12 +177,15 @@ class Controls:
         self._picked = picked if picked != models.setup else None
         self.show_devices()
 
-    async def _plan(self, picked: Setup) -> None:
+    def _in_words(self, setup: Setup) -> str:
+        """What the models of a set-up would take on the devices, in place of the loaded ones. Takes a while."""
+        return self._plan(setup, self._models.memory) if self._plan is not None else ""
+
+    async def _show_plan(self, picked: Setup) -> None:
         """Show below the devices what the models would take on those that are picked."""
-        if self._plan_of is not None:
-            plan = await asyncio.to_thread(self._plan_of, picked, self._models.memory)
-            if picked == self._picked:
-                self._panel.devices.show_plan(plan)
+        plan = await asyncio.to_thread(self._in_words, picked)
+        if picked == self._picked:
+            self._panel.devices.show_plan(plan)
 
     def leave_picked(self) -> bool:
         """Forget the devices that were picked and not loaded. False if there are none."""
@@ -195,8 +198,7 @@ class Controls:
         # Dialogs are imported when a key opens them, so that the window starts sooner.
         from spectui.ui.dialogs.models import ModelsScreen
 
-        screen = ModelsScreen(self.catalogue, self._session.setup, self._plan_of, self._models.memory)
-        self._view.ask(screen, self.use_models)
+        self._view.ask(ModelsScreen(self.catalogue, self._session.setup, self._in_words), self.use_models)
 
     def change_placement(self) -> None:
         """Show the numbers behind the devices, with those that were picked, and load the models anew with what is entered."""
@@ -209,7 +211,7 @@ class Controls:
         if self._models.setup.model is None:
             self._view.say(self._session.busy_reason)
             return
-        self._view.ask(PlacementScreen(self._models.setup, self._plan_of, self._models.memory, self._picked), chosen)
+        self._view.ask(PlacementScreen(self._models.setup, self._in_words, self._picked), chosen)
 
     def measure(self) -> None:
         """Find the best settings for the loaded pair. Its models are freed during a measurement."""

@@ -24,7 +24,7 @@ import spectui.ui
 from spectui.profiles.file import ProfileFile
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dialogs import models, placement
+from spectui.ui.dialogs import models, plans
 from spectui.ui.measuring import screen as measuring
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.textual_patches.screen import Leavable
@@ -110,9 +110,8 @@ async def test_the_window_stands(
     window: Window, engine: FakeEngine, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module, name in (
-        (models, "PLAN_AFTER_S"),
         (models, "REFRESH_S"),
-        (placement, "PLAN_AFTER_S"),
+        (plans, "PLAN_AFTER_S"),
         (measuring, "POLL_S"),
     ):
         monkeypatch.setattr(module, name, 0.002)

@@ -16,7 +16,7 @@ from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dialogs import models
+from spectui.ui.dialogs import models, plans
 from spectui.ui.dialogs.models import ModelsScreen
 from tests.fake_engine import FakeEngine
 from tests.ui.dialogs.catalogues import LLAMA, Known, header
@@ -266,7 +266,7 @@ async def test_what_a_model_would_take_is_said_while_more_are_found(
 ):
     """Filling the list again does not put the question off."""
     monkeypatch.setattr(models, "REFRESH_S", 0.02)
-    monkeypatch.setattr(models, "PLAN_AFTER_S", 0.2)
+    monkeypatch.setattr(plans, "PLAN_AFTER_S", 0.2)
     asked = threading.Event()
 
     class Growing(Known):
