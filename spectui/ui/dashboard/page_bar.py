@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 
 from textual import events
-from textual.message import Message
 
 from spectui.ui.widgets.line_widget import Line, LineWidget
 
@@ -14,42 +12,36 @@ GAP = 2
 
 
 class PageBar(LineWidget):
-    """Sends `Chosen` when a page's name is clicked."""
+    """A click on a name chooses the page."""
 
     DEFAULT_CSS = """
     PageBar { height: 1; pointer: pointer; }
     """
 
-    @dataclass
-    class Chosen(Message):
-        """A person has clicked on this page's name."""
-
-        page: str
-
-    def __init__(self, pages: Sequence[str], *, id: str | None = None) -> None:
+    def __init__(self, choose: Callable[[str], None], *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.pages = pages
-        """The names."""
+        self._choose = choose
+        self._pages: Sequence[str] = ()
         self._seen: Collection[str] = ()
 
-    def show_pages(self, pages: Collection[str]) -> None:
-        """Mark these pages as seen."""
-        self._seen = pages
+    def show_pages(self, pages: Sequence[str], seen: Collection[str]) -> None:
+        """Show the names of all pages, and mark these as seen."""
+        self._pages, self._seen = pages, seen
         if self.is_attached:
             self.rewrite()
 
     def build_lines(self) -> list[Line]:
         """The names in one line."""
         line: Line = []
-        for page in self.pages:
+        for page in self._pages:
             line += [(page, "chosen" if page in self._seen else "label"), (" " * GAP, "label")]
         return [line]
 
     def on_click(self, event: events.Click) -> None:
-        """Send the page whose name was clicked."""
+        """Choose the page whose name was clicked."""
         at = 0
-        for page in self.pages:
+        for page in self._pages:
             at += len(page) + GAP
             if event.x < at:
-                self.post_message(self.Chosen(page))
+                self._choose(page)
                 return

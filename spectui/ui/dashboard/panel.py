@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widget import Widget
@@ -99,7 +98,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         }  # fmt: skip
         """By the names of their knobs."""
         self._controls: tuple[ChoiceRow | Slider, ...] = (*rows, *self.sliders.values())
-        self._bar = PageBar((), id="pages")
+        self._bar = PageBar(self.show_page, id="pages")
         self._parts: tuple[Widget, ...] = (
             *self._pages,
             Horizontal(*rows[:-1], id="choices"),
@@ -165,8 +164,7 @@ class SidePanel(VerticalScroll, can_focus=False):
             _mark(part, part.id not in page and not (self._double and part.id in PAGES[FIGURES]), "-off")
             _mark(part, part.id in right, "-right")
             _mark(part, part.id in right[:1], "-top")
-        self._bar.pages = self.names
-        self._bar.show_pages({FIGURES, self.page} if self._double else {self.page})
+        self._bar.show_pages(self.names, {FIGURES, self.page} if self._double else {self.page})
         for control in self._controls:
             first = control.key in (*SLIDERS, *CHOICES) and control.key not in self._idle
             if control.key in (*self.sliders, *CHOICES[:-1]):
@@ -184,11 +182,6 @@ class SidePanel(VerticalScroll, can_focus=False):
                 part.focus(scroll_visible=False)
                 return True
         return False
-
-    @on(PageBar.Chosen)
-    def _choose(self, event: PageBar.Chosen) -> None:
-        event.stop()
-        self.show_page(event.page)
 
     def update_figures(self, figures: Figures) -> None:
         """Give the figures to all pages. Those that are seen draw them."""

@@ -78,12 +78,6 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
 
         text: str
 
-    @dataclass
-    class Commanded(Message):
-        """A person has chosen the command of this id behind a slash."""
-
-        command: str
-
     def __init__(self, suggestions: Suggestions | None = None, *, id: str | None = None) -> None:
         """`suggestions`: the list that is shown while a command or the name of a file is typed."""
         self._folds = PasteFolds()  # first: Textual sets the selection
@@ -229,7 +223,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         self._suggestions.show(())
         if chosen.command:
             self.text = ""
-            self.post_message(self.Commanded(chosen.command))
+            self.screen.call_later(self.screen.run_action, f"run('{chosen.command}')")
             return
         row, column = self.cursor_location
         end = "" if chosen.text[0] == "/" or chosen.text[-1] == "/" else " "  # more of a path can follow

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from textual import on
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -46,9 +44,6 @@ class Suggestions(OptionList, can_focus=False):
     }
     """
 
-    class Taken(Message):
-        """A person has clicked on a suggestion."""
-
     _shown: Sequence[Suggestion] = ()
 
     def show(self, suggestions: Sequence[Suggestion]) -> None:
@@ -72,11 +67,6 @@ class Suggestions(OptionList, can_focus=False):
     def chosen(self) -> Suggestion | None:
         """The highlighted suggestion; None while it is closed."""
         return self._shown[self.highlighted] if self._shown and self.highlighted is not None else None
-
-    @on(OptionList.OptionSelected)
-    def _take(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
-        self.post_message(self.Taken())
 
 
 def matching(commands: Sequence[Suggestion], word: str) -> list[Suggestion]:

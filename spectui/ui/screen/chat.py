@@ -12,6 +12,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.widgets import OptionList
 
 from spectui.chat.commands import LAST_LINE
 from spectui.chat.comparison import OfComparison
@@ -42,7 +43,6 @@ from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.keys import with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
-from spectui.ui.prompt.suggestions import Suggestions
 from spectui.ui.screen.commands import BINDINGS, GROUPS, ScreenCommands
 from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.conversations import Conversations
@@ -319,13 +319,9 @@ class ChatScreen(DirectScreen):
     def _submit(self, event: PromptInput.Submitted) -> None:
         self.replies.submit(event.text)
 
-    @on(Suggestions.Taken)
+    @on(OptionList.OptionSelected, "#suggestions")
     def _take_suggestion(self) -> None:
         self.prompt.take_suggestion()
-
-    @on(PromptInput.Commanded)
-    async def _command(self, event: PromptInput.Commanded) -> None:
-        await self.action_run(event.command)
 
     @on(InspectableTranscript.Inspected)
     def _inspect(self, event: InspectableTranscript.Inspected) -> None:
