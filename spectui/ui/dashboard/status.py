@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from textual.content import Content
-from textual.widget import Widget
-
 from spectui.chat.figures.format import percent
 from spectui.chat.figures.records import Figures
 from spectui.ui.dashboard.pages.now import speed, yields
-from spectui.ui.figures import MUTED
-
-_STYLES = {"big": "bold $accent", "label": MUTED}
+from spectui.ui.widgets.line_widget import Line, LineWidget
 
 
-class StatusLine(Widget):
+class StatusLine(LineWidget):
     """`27.4 t/s   1.7x plain (estimated)   93 % accepted, 4.8 a pass   ctx 29 %`"""
 
     DEFAULT_CSS = """
@@ -25,10 +20,10 @@ class StatusLine(Widget):
     def update_figures(self, figures: Figures) -> None:
         """Draw these."""
         self._figures = figures
-        self.refresh()
+        self.rewrite()
 
-    def render(self) -> Content:
+    def build_lines(self) -> list[Line]:
         """The line."""
-        context = [(f"ctx {percent(self._figures.context_share)}", "label")]
-        line = [*speed(self._figures), ("   ", ""), *yields(self._figures), ("   ", ""), *context]
-        return Content.assemble(*((text, _STYLES.get(style, "")) for text, style in line)).truncate(self.size.width)
+        context = (f"ctx {percent(self._figures.context_share)}", "label")
+        gap = ("   ", "label")
+        return [[*speed(self._figures), gap, *yields(self._figures), gap, context]]

@@ -51,26 +51,22 @@ devices: **{devices}**, arrows and Enter pick those for the models.
         """Add the monitor's reading. The same reading counts once."""
         if not self._past or self._past[-1] is not telemetry:
             self._past.append(telemetry)
-            if self.display:
-                self.rewrite()
+            self.redraw()
 
     def update_devices(self, devices: tuple[Device, ...]) -> None:
         """Show ggml's devices: their memory is shown where NVML knows none."""
         self._devices = devices
-        if self.display:
-            self.rewrite()
+        self.redraw()
 
     def update_models(self, models: Iterable[ModelInfo]) -> None:
         """Show the loaded models."""
         self._models = tuple(models)
-        if self.display:
-            self.rewrite()
+        self.redraw()
 
     def update_threads(self, threads: ThreadsInUse) -> None:
         """Show how many threads the target computes with, if it uses fewer than it could."""
         self._threads = threads
-        if self.display:
-            self.rewrite()
+        self.redraw()
 
     def build_lines(self) -> list[Line]:
         """GPUs, host, models. The history is as high as the room allows; many GPUs get one line each. The remarks about the

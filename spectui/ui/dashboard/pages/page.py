@@ -15,6 +15,10 @@ class Page(LineWidget, DirectRenderWidget):
     def update_figures(self, figures: Figures) -> None:
         """Keep these figures, and draw them if the page is seen."""
         self.figures = figures
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw what has changed, if the page is seen."""
         if self.display:
             self.rewrite()
 

@@ -59,24 +59,19 @@ and the costs of a round suggest, estimated from this reply.
 
         round: Round | None
 
-    _chosen: Round | None = None
-
-    @property
-    def chosen(self) -> Round | None:
-        """The round that a person chose; None: the latest is shown."""
-        return self._chosen
+    chosen: Round | None = None
+    """The round that a person chose; None: the latest is shown."""
 
     def update_figures(self, figures: Figures) -> None:
         """Draw these."""
-        if self._chosen is not None and not any(round is self._chosen for round in figures.rounds):
-            self._chosen = None
+        if self.chosen is not None and not any(round is self.chosen for round in figures.rounds):
+            self.chosen = None
         super().update_figures(figures)
 
     def show_round(self, round: Round | None) -> None:
         """Show a round that was chosen elsewhere."""
-        self._chosen = next((each for each in self.figures.rounds if round and same(each, round)), None)
-        if self.display:
-            self.rewrite()
+        self.chosen = next((each for each in self.figures.rounds if round and same(each, round)), None)
+        self.redraw()
 
     def action_choose(self, by: int) -> None:
         """Choose another round."""
@@ -96,18 +91,18 @@ and the costs of a round suggest, estimated from this reply.
             self._choose(self.figures.rounds[index])
 
     def _choose(self, round: Round | None) -> None:
-        self._chosen = round
+        self.chosen = round
         self.rewrite()
         self.post_message(self.Chosen(round))
 
     def _index(self) -> int:
         rounds = self.figures.rounds
-        return next((at for at, round in enumerate(rounds) if round is self._chosen), len(rounds) - 1)
+        return next((at for at, round in enumerate(rounds) if round is self.chosen), len(rounds) - 1)
 
     def _window(self) -> tuple[int, int]:
         """The range of shown rounds: first and end."""
         total, room = len(self.figures.rounds), max(1, self.size.width - AXIS)
-        first = min(max(0, total - room), max(0, self._index() - room // 4)) if self._chosen else max(0, total - room)
+        first = min(max(0, total - room), max(0, self._index() - room // 4)) if self.chosen else max(0, total - room)
         return first, min(total, first + room)
 
     def build_lines(self) -> list[Line]:
