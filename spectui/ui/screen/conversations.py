@@ -15,7 +15,7 @@ from spectui.text import printable
 from spectui.ui.keys import with_keys
 from spectui.ui.screen.replies import Replies
 from spectui.ui.screen.view import ChatView
-from spectui.ui.transcript.document_reader import DocumentReader
+from spectui.ui.transcript.document import Document
 from spectui.ui.transcript.transcript import REWRITTEN_AT_ONCE
 
 
@@ -26,9 +26,9 @@ class Conversations:
         self._view = view
         self._session = view.session
         self._replies = replies
-        self._opening: DocumentReader | None = None  # fills a document from the disk
-        self._read: DocumentReader | None = None  # has just filled one
-        self._building: DocumentReader | None = None  # fills one with messages that are here
+        self._opening: Document | None = None  # fills a document from the disk
+        self._read: Document | None = None  # has just filled one
+        self._building: Document | None = None  # fills one with messages that are here
 
     def list(self) -> None:
         """List the conversations."""
@@ -63,12 +63,12 @@ class Conversations:
         if read is not None:
             view.transcript.show_document(read)
         elif sum(len(each.rounds) for each in messages[same:] if each is not session.writing) <= REWRITTEN_AT_ONCE:
-            view.transcript.follow(messages, same, session.writing, lambda note: with_keys(view.app, note))
+            view.transcript.follow(messages, same, session.writing)
         else:
-            self._building = self._reader(lambda share: None)
+            self._building = self._new_document(lambda share: None)
             view.run(self._build(self._building, messages), "build")
 
-    async def _build(self, reader: DocumentReader, messages: Sequence[ChatMessage]) -> None:
+    async def _build(self, reader: Document, messages: Sequence[ChatMessage]) -> None:
 
         def build() -> None:
             for index, message in enumerate(messages):
@@ -120,7 +120,7 @@ class Conversations:
         def progress(share: float) -> None:
             loop.call_soon_threadsafe(view.opening.update_loading, Loading("the conversation", share))
 
-        reader = self._opening = self._reader(progress)
+        reader = self._opening = self._new_document(progress)
         self._replies.held = True
         try:
             opened = await asyncio.to_thread(read, reader)
@@ -140,14 +140,17 @@ class Conversations:
         view.show()
         self._replies.send_waiting()
 
-    def _reader(self, progress: Callable[[float], None]) -> DocumentReader:
-        """Fills a document with messages, in any thread."""
+    def _new_document(self, progress: Callable[[float], None]) -> Document:
+        """A document that any thread may fill with messages."""
         keys = {action: with_keys(self._view.app, action) for action in ("{drop}", "{new-chat}", "{placement}")}
         transcript = self._view.transcript
-        return DocumentReader(
-            transcript.text_width, lambda note: re.sub("{[a-z-]+}", lambda found: keys[found[0]], note), progress,
-            rejected=transcript.show_rejected, show_thinking=transcript.show_thinking,
-        )  # fmt: skip
+
+        def keyed(note: str) -> str:
+            return re.sub("{[a-z-]+}", lambda found: keys[found[0]], note)
+
+        document = Document(transcript.text_width, keyed, progress)
+        document.rejected, document.show_thinking = transcript.show_rejected, transcript.show_thinking
+        return document
 
     def show_crash(self) -> None:
         """Show how spectui crashed the last time, and what to do about it."""

@@ -17,6 +17,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from spectui.speculation.records import Token
+from spectui.ui.keys import with_keys
 from spectui.ui.textual_patches.direct_render import GrowingScrollView
 from spectui.ui.transcript.blocks import CURSOR, ERROR, INDENT, KINDS, TEXT, THOUGHT, Block, index_at
 from spectui.ui.transcript.document import Document
@@ -86,7 +87,7 @@ class BlockView(GrowingScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._document = Document(80)
+        self._document = Document(80, lambda note: with_keys(self.app, note))
         self.blocks = self._document.blocks
         self._messages = self._document.messages
         self._reply: int | None = None  # which block grows

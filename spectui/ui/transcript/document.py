@@ -26,10 +26,17 @@ _KINDS = {"user": USER, "system": NOTICE}
 
 
 class Document:
-    """Messages as blocks of rows, wrapped to `width` cells."""
+    """Messages as blocks of rows, wrapped to `width` cells. As a `MessageReader` it is filled while they are read."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(
+        self, width: int, notes: Callable[[str], str], progress: Callable[[float], None] = lambda share: None
+    ) -> None:
+        """`notes` inserts keys into a sentence. It is called in the thread that fills the document, and so is `progress`."""
         self.width = width
+        self.progress = progress
+        self._notes = notes
+        self.rejected = self.show_thinking = False
+        """Show messages with rejected drafts, and with what was thought unfolded."""
         self.blocks: list[Block] = []
         self.messages: list[MessageStart] = []
         self.dropped_until: Block | None = None
@@ -49,39 +56,30 @@ class Document:
         block.flow.append([(text.strip("\n"), _KINDS.get(role, TEXT))])
         return first
 
-    def show(
-        self,
-        index: int,
-        message: ChatMessage,
-        rounds: Iterable[Round],
-        notes: Callable[[str], str],
-        *,
-        rejected: bool,
-        show_thinking: bool,
-    ) -> None:
+    def show(self, index: int, message: ChatMessage, rounds: Iterable[Round]) -> None:
         """Add a finished message of the conversation, its `index`th, with all its `rounds` and the line that says why it
-        ended. `notes` inserts keys into that."""
+        ended."""
         before = len(self.blocks), len(self.messages)
         if message.role == "assistant":
             self.begin(message.model or message.role, is_reply=True, index=index)
-            self._add_rounds(message, rounds, rejected, show_thinking)
+            self._add_rounds(message, rounds)
         if message.role != "assistant" or (message.content and not message.rounds):  # it has none, or they are damaged
             self.cut(*before)
             self.add_message(message.role, message.content, message.model or None, index)
-        elif message.setup is not None and (note := notes(message.stop_note(to_drop=index > 2))):
+        elif message.setup is not None and (note := self._notes(message.stop_note(to_drop=index > 2))):
             self.add_remark(note, NOTICE)
 
-    def _add_rounds(self, message: ChatMessage, rounds: Iterable[Round], rejected: bool, show_thinking: bool) -> None:
+    def _add_rounds(self, message: ChatMessage, rounds: Iterable[Round]) -> None:
         block = self.add_reply(message.rounds)
         if message.thinking:
             block.thinking.begin()
         folded = False
         for round in rounds:
-            for section in block.draw(round, rejected)[1]:
-                section.folded = not show_thinking
+            for section in block.draw(round, self.rejected)[1]:
+                section.folded = not self.show_thinking
                 folded |= section.folded
         if folded:
-            block.take_text(block.rewritten(self.width, rejected), rejected)
+            block.take_text(block.rewritten(self.width, self.rejected), self.rejected)
 
     def cut(self, block: int, message: int) -> None:
         """Remove the blocks and messages from these on."""

@@ -16,7 +16,7 @@ from spectui.chat.messages import ChatMessage
 from spectui.speculation.records import Round, Token
 from spectui.ui.transcript.block_view import Place
 from spectui.ui.transcript.blocks import CURSOR, NOTICE, Block, index_at
-from spectui.ui.transcript.document_reader import DocumentReader
+from spectui.ui.transcript.document import Document
 from spectui.ui.transcript.restyling import restyled
 from spectui.ui.transcript.token_cursor import TokenCursor
 from spectui.ui.transcript.transcript import Transcript
@@ -164,12 +164,10 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
 
     # The conversation
 
-    def follow(
-        self, messages: Sequence[ChatMessage], same: int, writing: ChatMessage | None, notes: Callable[[str], str]
-    ) -> None:
-        """Show these messages, of which the first `same` are shown already. `writing` is in progress; `notes` inserts keys into
-        the line below a reply that says why it ended."""
+    def follow(self, messages: Sequence[ChatMessage], same: int, writing: ChatMessage | None) -> None:
+        """Show these messages, of which the first `same` are shown already. `writing` is in progress."""
         self.cut(same)
+        self._document.rejected, self._document.show_thinking = self.show_rejected, self.show_thinking
         first = len(self.blocks)
         for index, message in enumerate(messages[same:], same):
             if message is writing:
@@ -180,26 +178,21 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
                     self.begin_thinking()
                 self.grow()
             else:
-                self._document.show(
-                    index, message, message.rounds, notes, rejected=self.show_rejected, show_thinking=self.show_thinking
-                )
+                self._document.show(index, message, message.rounds)
         self._changed(first)
         self._turn()
 
-    def show_document(self, read: DocumentReader) -> None:
-        """Replace the content by what was read, and scroll to its end."""
+    def show_document(self, document: Document) -> None:
+        """Replace the content by this one's, and scroll to its end."""
         self.clear()
-        document = read.document
         if document.width != self.text_width:  # the window has been resized since they were made
             document.rewrap(self.text_width)
         self.blocks += document.blocks
         self._messages += document.messages
         self._changed(0)
         self._turn()
-        if (read.rejected, read.show_thinking) != (
-            self.show_rejected,
-            self.show_thinking,
-        ):  # a person has pressed a key meanwhile
+        if (document.rejected, document.show_thinking) != (self.show_rejected, self.show_thinking):
+            # A person has pressed a key meanwhile.
             self.watch_show_rejected()
             self.watch_show_thinking()
 
