@@ -48,29 +48,22 @@ class Document:
         for block in self.blocks:
             block.shown.rewrap(width)
 
-    def add_message(self, role: str, text: str, name: str | None = None, index: int = 0) -> int:
-        """Add a message, the conversation's `index`th, under a heading. Returns its first block's index."""
-        first = self.begin(name or _NAMES.get(role, role), is_reply=role == "assistant", index=index)
-        block = self.add_block()
-        block.is_reply = role == "assistant"
-        block.flow.append([(text.strip("\n"), _KINDS.get(role, TEXT))])
-        return first
-
     def show(self, index: int, message: ChatMessage, rounds: Iterable[Round]) -> None:
         """Add a finished message of the conversation, its `index`th, with all its `rounds` and the line that says why it
         ended."""
-        before = len(self.blocks), len(self.messages)
-        if message.role == "assistant":
-            self.begin(message.model or message.role, is_reply=True, index=index)
-            self._add_rounds(message, rounds)
-        if message.role != "assistant" or (message.content and not message.rounds):  # it has none, or they are damaged
-            self.cut(*before)
-            self.add_message(message.role, message.content, message.model or None, index)
+        is_reply = message.role == "assistant"
+        self.begin(message.model or _NAMES.get(message.role, message.role), is_reply=is_reply, index=index)
+        block = self.add_block(rounds=message.rounds)
+        if is_reply:
+            self._draw(message, rounds, block)
+        if not is_reply or (message.content and not message.rounds):  # it has none, or they are damaged
+            block = self.blocks[-1] = Block(Flow(self.width))
+            block.flow.append([(message.content.strip("\n"), _KINDS.get(message.role, TEXT))])
         elif message.setup is not None and (note := self._notes(message.stop_note(to_drop=index > 2))):
             self.add_remark(note, NOTICE)
+        block.is_reply = is_reply
 
-    def _add_rounds(self, message: ChatMessage, rounds: Iterable[Round]) -> None:
-        block = self.add_reply(message.rounds)
+    def _draw(self, message: ChatMessage, rounds: Iterable[Round], block: Block) -> None:
         if message.thinking:
             block.thinking.begin()
         folded = False
@@ -80,10 +73,6 @@ class Document:
                 folded |= section.folded
         if folded:
             block.take_text(block.rewritten(self.width, self.rejected), self.rejected)
-
-    def cut(self, block: int, message: int) -> None:
-        """Remove the blocks and messages from these on."""
-        del self.blocks[block:], self.messages[message:]
 
     def add_remark(self, text: str, kind: int, mark: str = "") -> int:
         """Add a notice or an error. Returns its block's index."""

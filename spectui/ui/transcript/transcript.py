@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,6 @@ from textual import events
 from textual.reactive import reactive
 from textual.selection import Selection
 
-from spectui.speculation.records import Round
 from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.transcript.block_view import BlockView, Place
 from spectui.ui.transcript.blocks import ERROR, NOTICE, Block
@@ -51,11 +50,6 @@ class Transcript(BlockView):
 
     # Content
 
-    def add_message(self, role: str, text: str, name: str | None = None, index: int = 0) -> None:
-        """Add a whole message, the conversation's `index`th, under a heading: the name, or what the role is called."""
-        self._changed(self._document.add_message(role, text, name, index))
-        self._turn()
-
     def start_reply(self, name: str, index: int = 0, rounds: PackedRounds | None = None) -> None:
         """Begin a reply that grows until `finish_reply`. `rounds` is the conversation's list of its rounds."""
         self.finish_reply()
@@ -74,13 +68,6 @@ class Transcript(BlockView):
             self.blocks[reply].page = None
             self._changed(reply)
         return reply is not None
-
-    def append_rounds(self, rounds: Iterable[Round]) -> None:
-        """Append rounds to the reply, and draw them. Ignored if no reply was begun, as after `clear`."""
-        if self._reply is not None:
-            for round in rounds:
-                self.blocks[self._reply].rounds.append(round)
-            self.grow()
 
     def grow(self) -> None:
         """Draw the rounds that the reply has got since, all at once, so that the view's end is computed once."""
@@ -104,13 +91,11 @@ class Transcript(BlockView):
         if self._reply is not None:
             self.blocks[self._reply].thinking.begin()
 
-    def finish_reply(self, note: str = "") -> None:
-        """End the reply, with a note under it. Nothing happens if none was begun."""
+    def finish_reply(self) -> None:
+        """End the reply. Nothing happens if none was begun."""
         if self._reply is not None:
             reply, self._reply = self._reply, None
             self._changed(reply, self.blocks[reply].flow.height - 1)
-            if note:
-                self.add_notice(note)
             self._turn()
 
     def add_notice(self, text: str) -> None:

@@ -9,7 +9,7 @@ from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, ask, wait_until
 from tests.ui.screen.test_editing import exchange
 from tests.ui.screen_text import compositor
-from tests.ui.transcript.test_transcript import TranscriptApp, a_round, rows
+from tests.ui.transcript.test_transcript import TranscriptApp, a_round, append, rows
 
 
 def scrollbar_drawn(app: TranscriptApp) -> bool:
@@ -18,7 +18,7 @@ def scrollbar_drawn(app: TranscriptApp) -> bool:
 
 def write_lines(transcript: Transcript, numbers: range) -> None:
     for number in numbers:
-        transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
+        append(transcript, [a_round(last=(f"line {number}\n", "plain"))])
 
 
 async def test_it_follows_the_end_until_the_user_scrolls_up_and_again_when_back() -> None:
@@ -37,7 +37,7 @@ async def test_it_follows_the_end_until_the_user_scrolls_up_and_again_when_back(
         assert rows(transcript) == stands
         transcript.scroll_end(animate=False)
         await wait_until(pilot, lambda: any("line 39" in row for row in rows(transcript)))
-        transcript.append_rounds([a_round(last=("line 40\n", "plain"))])
+        append(transcript, [a_round(last=("line 40\n", "plain"))])
         assert any("line 40" in row for row in rows(transcript))
         await pilot.resize_terminal(40, 6)
         await wait_until(
@@ -59,7 +59,7 @@ async def test_a_scrollbar_that_comes_up_stands_where_the_view_is() -> None:
         await wait_until(pilot, lambda: scrollbar_drawn(app))
         assert (bar.position, bar.window_size) == (30, 10)
         assert bar.window_virtual_size == transcript.virtual_size.height > 100
-        transcript.append_rounds([a_round(last=("and\none\nmore", "plain"))])
+        append(transcript, [a_round(last=("and\none\nmore", "plain"))])
         assert (bar.position, bar.window_virtual_size) == (30, transcript.virtual_size.height)
 
 
@@ -68,13 +68,13 @@ async def test_a_row_at_the_end_costs_no_turn_but_its_own(monkeypatch: pytest.Mo
     async with app.run_test(size=(40, 10)) as pilot:
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
-        transcript.append_rounds([a_round(last=("line\n" * 30, "plain"))])
+        append(transcript, [a_round(last=("line\n" * 30, "plain"))])
         await wait_until(pilot, lambda: not scrollbar_drawn(app))
         posted: list[object] = []
         with monkeypatch.context() as patch:
             for widget in (transcript, transcript.vertical_scrollbar):
                 patch.setattr(widget, "post_message", lambda message: posted.append(message) or True)
-            transcript.append_rounds([a_round(last=("line\n", "plain"))])
+            append(transcript, [a_round(last=("line\n", "plain"))])
         assert transcript.scroll_y == transcript.max_scroll_y
         assert not posted
 
@@ -86,7 +86,7 @@ async def test_page_down_at_the_end_does_not_lose_the_end() -> None:
         transcript.focus()
         transcript.start_reply("qwen")
         for number in range(60):
-            transcript.append_rounds([a_round(last=(f"line {number}\n", "plain"))])
+            append(transcript, [a_round(last=(f"line {number}\n", "plain"))])
             if number in (3, 30):
                 await pilot.press("pagedown", "up" if number == 3 else "down")
         assert any("line 59" in row for row in rows(transcript))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -13,11 +13,13 @@ from textual.color import Color
 from textual.geometry import Offset
 from textual.selection import SELECT_ALL, Selection
 
+from spectui.chat.messages import ChatMessage
 from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Origin, Round, Token
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.themes import ORIGIN_DEFAULTS
 from spectui.ui.transcript.blocks import INDENT
+from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.transcript.legend import Legend
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.transcript.wrap import Flow
@@ -31,7 +33,7 @@ class TranscriptApp(App[None]):
         return ORIGIN_DEFAULTS
 
     def compose(self) -> ComposeResult:
-        yield Transcript()
+        yield InspectableTranscript()
 
 
 def token(text: str, origin: Origin = "plain") -> Token:
@@ -50,6 +52,14 @@ FOUR = (
     a_round("two ", last=("three ", "correction"), rejected=("never", "\n")),
     a_round("four ", last=("five", "bonus")),
 )
+
+
+def append(transcript: Transcript, rounds: Iterable[Round]) -> None:
+    """Let the last reply grow by these rounds."""
+    reply = [block for block in transcript.blocks if block.is_reply][-1]
+    for round in rounds:
+        reply.rounds.append(round)
+    transcript.grow()
 
 
 def rows(transcript: Transcript) -> list[str]:
@@ -73,13 +83,12 @@ async def test_messages_stand_under_headings_indented() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(40, 12)):
         transcript = app.query_one(Transcript)
-        transcript.add_message("user", "what [b]is[/b] it?")
-        transcript.add_message("assistant", "a thing", name="qwen")
+        transcript.follow([ChatMessage("user", "what [b]is[/b] it?"), ChatMessage("assistant", "a thing")], 0, None)
         transcript.add_notice("nothing else")
         assert rows(transcript)[:7] == [
-            " you", "   what [b]is[/b] it?", "", " qwen", "   a thing", "   nothing else", "",
+            " you", "   what [b]is[/b] it?", "", " assistant", "   a thing", "   nothing else", "",
         ]  # fmt: skip
-        assert transcript.text == "you\nwhat [b]is[/b] it?\n\nqwen\na thing"
+        assert transcript.text == "you\nwhat [b]is[/b] it?\n\nassistant\na thing"
 
 
 async def test_each_origin_has_its_own_style_and_colour() -> None:
@@ -87,7 +96,7 @@ async def test_each_origin_has_its_own_style_and_colour() -> None:
     async with app.run_test(size=(60, 8)):
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
-        transcript.append_rounds(FOUR)
+        append(transcript, FOUR)
         for word, origin in (("one", "plain"), ("two", "accepted"), ("three", "correction"), ("five", "bonus")):
             assert colour_of(transcript, word) == ORIGIN_DEFAULTS[f"origin-{origin}"]
         looks = [style_of(transcript, word) for word in ("one", "two", "three", "five")]
@@ -101,9 +110,7 @@ async def test_where_nobody_drafts_a_text_is_a_text() -> None:
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
         for number, (word, drafter) in enumerate((("one ", "off"), ("two", "model"))):
-            transcript.append_rounds(
-                [replace(a_round(last=(word, "plain")), index=number, knobs=Knobs(drafter=drafter))]
-            )
+            append(transcript, [replace(a_round(last=(word, "plain")), index=number, knobs=Knobs(drafter=drafter))])
         assert style_of(transcript, "two").italic and not style_of(transcript, "one").italic
         assert transcript.token_at(INDENT, 1) == token("one ")
 
@@ -134,7 +141,7 @@ async def test_a_theme_repaints_what_stands() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 8)) as pilot:
         transcript = app.query_one(Transcript)
-        transcript.add_message("user", "hello")
+        transcript.follow([ChatMessage("user", "hello")], 0, None)
         before = colour_of(transcript, "hello")
         app.theme = "textual-light"
         await wait_until(pilot, lambda: colour_of(transcript, "hello") != before)
@@ -145,11 +152,11 @@ async def test_rejected_drafts_stand_before_the_correction_and_never_in_the_text
     async with app.run_test(size=(60, 8)) as pilot:
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
-        transcript.append_rounds(FOUR[:2])
+        append(transcript, FOUR[:2])
         assert "never" not in rows(transcript)[1]
         transcript.show_rejected = True
         await pilot.pause()
-        transcript.append_rounds([FOUR[2]])
+        append(transcript, [FOUR[2]])
         assert rows(transcript)[1] == "   one two never⏎three four five█"
         assert style_of(transcript, "never").strike
         assert transcript.text == "qwen\none two three four five"
@@ -164,9 +171,9 @@ async def test_the_token_under_a_cell() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 8)):
         transcript = app.query_one(Transcript)
-        transcript.add_message("user", "hello")
+        transcript.follow([ChatMessage("user", "hello")], 0, None)
         transcript.start_reply("qwen")
-        transcript.append_rounds(FOUR)
+        append(transcript, FOUR)
         row = next(y for y, line in enumerate(rows(transcript)) if "one two" in line)
         for word in ("one ", "two ", "three ", "four ", "five"):
             x = rows(transcript)[row].index(word)
@@ -194,15 +201,16 @@ async def test_no_control_character_reaches_the_terminal(bad: str) -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 20)) as pilot:
         transcript = app.query_one(Transcript)
-        transcript.add_message(f"us{bad}er", f"u{bad}v", name=f"n{bad}m")
+        transcript.follow([ChatMessage(f"us{bad}er", f"u{bad}v")], 0, None)
         transcript.add_notice(f"w{bad}x")
         transcript.start_reply(f"q{bad}")
         transcript.show_rejected = True
-        transcript.append_rounds([a_round(f"y{bad}", last=(f"z{bad}", "correction"), rejected=(f"g{bad}",))])
+        append(transcript, [a_round(f"y{bad}", last=(f"z{bad}", "correction"), rejected=(f"g{bad}",))])
         # Split over tokens, the sequence must not come together again.
         for character in bad:
-            transcript.append_rounds([a_round(last=(character, "plain"))])
-        transcript.finish_reply(f"end{bad}")
+            append(transcript, [a_round(last=(character, "plain"))])
+        transcript.finish_reply()
+        transcript.add_notice(f"end{bad}")
         await pilot.pause()
         drawn = screen_text(app).replace("\n", "")
         assert "end" in drawn
@@ -214,7 +222,7 @@ async def test_another_width_wraps_again_and_keeps_the_row_on_top() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 10)) as pilot:
         transcript = app.query_one(Transcript)
-        transcript.add_message("user", " ".join(f"word{number:03}" for number in range(200)))
+        transcript.follow([ChatMessage("user", " ".join(f"word{number:03}" for number in range(200)))], 0, None)
         transcript.scroll_to(y=10, animate=False)
         await pilot.pause()
         word = rows(transcript)[0].split()[0]
@@ -230,7 +238,7 @@ async def test_selected_text_is_what_was_written() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(24, 12)) as pilot:
         transcript = app.query_one(Transcript)
-        transcript.add_message("user", "a line that is wrapped twice at least\n\tsecond")
+        transcript.follow([ChatMessage("user", "a line that is wrapped twice at least\n\tsecond")], 0, None)
         drawn = rows(transcript)
         assert drawn[1:4] == ["   a line that is", "   wrapped twice at", "   least"]
         picked = transcript.get_selection(Selection(Offset(INDENT + 2, 1), Offset(INDENT + 13, 2)))
@@ -249,19 +257,18 @@ async def test_regenerate_takes_the_last_reply_back() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(40, 12)):
         transcript = app.query_one(Transcript)
-        transcript.add_message("user", "hello")
+        transcript.follow([ChatMessage("user", "hello")], 0, None)
         before = rows(transcript), transcript.text
         transcript.start_reply("qwen", 1)
-        transcript.append_rounds([FOUR[0]])
-        transcript.finish_reply("stopped: context is full")
+        append(transcript, [FOUR[0]])
+        transcript.finish_reply()
+        transcript.add_notice("stopped: context is full")
         assert "   stopped: context is full" in rows(transcript)
         assert "stopped" not in transcript.text
         transcript.cut(1)
         assert (rows(transcript), transcript.text) == before
         transcript.cut(1)
         assert transcript.text == before[1], "a prompt is no reply"
-        transcript.append_rounds([FOUR[0]])
-        assert transcript.text == before[1], "a late round has no place"
         transcript.clear()
         assert transcript.text == ""
         assert not any(rows(transcript))
@@ -273,9 +280,9 @@ async def test_the_cursor_marks_the_growing_reply() -> None:
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
         assert rows(transcript)[1] == "   █"
-        transcript.append_rounds([FOUR[0]])
+        append(transcript, [FOUR[0]])
         transcript.add_notice("by the way")
-        transcript.append_rounds([FOUR[2]])
+        append(transcript, [FOUR[2]])
         assert rows(transcript)[1:3] == ["   one four five█", "   by the way"]
         transcript.finish_reply()
         assert rows(transcript)[1] == "   one four five"
@@ -297,11 +304,11 @@ async def test_the_work_of_a_frame_does_not_grow_with_the_transcript() -> None:
 
         with patch.object(Flow, "_wrap", counted):
             for number in range(500):
-                transcript.append_rounds([a_round(*[f" tok{number}"] * 15, last=("\n", "bonus"))])
+                append(transcript, [a_round(*[f" tok{number}"] * 15, last=("\n", "bonus"))])
                 if number == 250:
                     await pilot.pause()
                     with patch.object(app.screen, "_refresh_layout", side_effect=layouts.append):
-                        transcript.append_rounds([a_round(last=("x\n", "plain"))])
+                        append(transcript, [a_round(last=("x\n", "plain"))])
                         await pilot.pause()
         assert transcript.text.count("tok") == 7500
         assert max(wrapped) <= 4, "appending wraps the last row and what is new"
@@ -315,7 +322,7 @@ async def test_the_work_of_a_frame_does_not_grow_with_the_transcript() -> None:
             return draw(self, row, span)
 
         with patch.object(Transcript, "_draw", counted_draw):
-            transcript.append_rounds([a_round(last=("end\n", "plain"))])
+            append(transcript, [a_round(last=("end\n", "plain"))])
             await wait_until(pilot, lambda: "end" in rows(transcript)[-2])
             await pilot.pause()
         assert len(drawn) == 2, "of a scrolled window only the rows that changed are made again"
@@ -327,8 +334,8 @@ async def test_any_script_is_wrapped_at_once_at_another_width() -> None:
     async with app.run_test(size=(60, 24)) as pilot:
         transcript = app.query_one(Transcript)
         transcript.start_reply("qwen")
-        transcript.append_rounds([a_round(*(words[at : at + 3] for at in range(0, len(words), 3)))])
-        transcript.append_rounds([replace(a_round(last=("漢" * 5000, "bonus")), index=1)])
+        append(transcript, [a_round(*(words[at : at + 3] for at in range(0, len(words), 3)))])
+        append(transcript, [replace(a_round(last=("漢" * 5000, "bonus")), index=1)])
         transcript.scroll_home(animate=False)
         for width in (40, 20, 9, 60):
             await pilot.resize_terminal(width, 24)

@@ -19,7 +19,7 @@ from spectui.ui.transcript.transcript import LAID_AT_ONCE, Transcript
 from spectui.ui.transcript.wrap import Flow
 from tests.ui.pilot_helpers import wait_until
 from tests.ui.transcript.test_memory import held
-from tests.ui.transcript.test_transcript import TranscriptApp, a_round, rows
+from tests.ui.transcript.test_transcript import TranscriptApp, a_round, append, rows
 
 PART = """\
 ## Part {0}
@@ -39,19 +39,13 @@ def function{0}():
 """
 
 
-class InspectableApp(TranscriptApp):
-    def compose(self):  # type: ignore[no-untyped-def]
-        yield InspectableTranscript()
-
-
 def write(transcript: Transcript, parts: int) -> str:
     """A reply of so many parts, which goes on. Returns its text."""
     text = "".join(PART.format(number) for number in range(parts))
     transcript.start_reply("qwen")
     cuts = [text[at : at + 5] for at in range(0, len(text), 5)]
-    transcript.append_rounds(
-        replace(a_round(*cuts[at : at + 3], last=("", "bonus")), index=at // 3) for at in range(0, len(cuts), 3)
-    )
+    rounds = (replace(a_round(*cuts[at : at + 3], last=("", "bonus")), index=at // 3) for at in range(0, len(cuts), 3))
+    append(transcript, rounds)
     return text
 
 
@@ -91,7 +85,8 @@ async def test_a_view_at_the_end_stays_there() -> None:
     async with app.run_test(size=(50, 12)) as pilot:
         transcript = app.query_one(Transcript)
         write(transcript, 40)
-        transcript.finish_reply("stopped")
+        transcript.finish_reply()
+        transcript.add_notice("stopped")
         await wait_until(pilot, lambda: is_text(transcript))
         assert transcript.scroll_y == transcript.max_scroll_y and rows(transcript)[-1] == "   stopped"
 
@@ -147,7 +142,7 @@ async def test_what_is_selected_in_a_text_is_copied_as_it_was_written() -> None:
 
 
 async def test_a_click_and_the_cursor_find_the_tokens_of_a_text() -> None:
-    app = InspectableApp()
+    app = TranscriptApp()
     async with app.run_test(size=(50, 24)) as pilot:
         transcript = app.query_one(InspectableTranscript)
         write(transcript, 1)
@@ -168,7 +163,7 @@ async def test_a_click_and_the_cursor_find_the_tokens_of_a_text() -> None:
 
 async def test_the_cursor_lets_what_is_selected_go() -> None:
     """It is among tokens, which have other rows than the text that was selected."""
-    app = InspectableApp()
+    app = TranscriptApp()
     async with app.run_test(size=(30, 24)) as pilot:
         transcript = app.query_one(InspectableTranscript)
         write(transcript, 3)
