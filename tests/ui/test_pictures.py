@@ -103,7 +103,7 @@ async def measured(pilot: Pilot[None], engine: FakeEngine) -> None:
     assert isinstance(page, MeasureScreen)
     page.query_one(Input).cursor_blink = False
     pane = page.query_one(ResultPane)
-    page.measurement.view = View(tuple(text(BENCH, pane.size.width)), winner(BENCH))
+    page.view = View(tuple(text(BENCH, pane.size.width)), winner(BENCH))
     page.show_result()
     await wait_until(pilot, lambda: pane.lines and pane.size.height == len(pane.lines))
 

@@ -6,13 +6,12 @@ by the same command. What it shows is what the command prints, and before that t
 
 from __future__ import annotations
 
+import asyncio
 import os
-import subprocess
-import threading
-from collections import deque
-from collections.abc import Sequence
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from spectui.config import settings
 from spectui.errors import UsageError
@@ -25,6 +24,9 @@ from spectui.paths import program
 
 _PREFIX = "spectui: "
 """Begins each line that the program says on standard error."""
+
+PATIENCE_S = 2.0
+"""Longest time in which a killed process is waited for."""
 
 _LAST = 5
 """Lines of standard error that are kept for a process that ends without a word."""
@@ -45,29 +47,29 @@ class View(NamedTuple):
 
 
 class MeasurementProcess:
-    """Runs one command. Its attributes change as the process tells more; `changes` counts that. No method waits but `close`."""
+    """Runs one command, in an event loop. Its attributes change as the process tells more."""
 
-    def __init__(self, arguments: Sequence[str], width: int = 100) -> None:
-        """`arguments`: those of `spectui`, such as ("bench", "-m", "model.gguf"). `width`: columns of its output."""
+    def __init__(
+        self, arguments: Sequence[str], width: int = 100, changed: Callable[[], object] = lambda: None
+    ) -> None:
+        """`arguments`: those of `spectui`, such as ("bench", "-m", "model.gguf"). `width`: columns of its output. `changed` is
+        called when there is news."""
         self.progress: Progress | None = None
         self.view = View()
         """What the command has printed or, before that, the table of its runs."""
         self.notices: tuple[str, ...] = ()
         """What the command said on standard error."""
         self.code: int | None = None
-        """The exit code; None while it runs."""
-        self.changes = 0
+        """The exit code; None before its end."""
         self.stops = 0
         """How often somebody has asked it to stop."""
-        self._arguments, self._width = tuple(arguments), width
+        self._arguments, self._width, self._changed = tuple(arguments), width, changed
         self._runs = results_of(arguments)
-        self._process: subprocess.Popen[str] | None = None
-        self._state = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="spectui-measurement", daemon=True)
-        self._thread.start()
+        self._process: Process | None = None
 
     @property
     def running(self) -> bool:
+        """It has not ended."""
         return self.code is None
 
     @property
@@ -77,49 +79,43 @@ class MeasurementProcess:
 
     def stop(self) -> None:
         """End as Ctrl+C does: what was measured is kept and shown. The second call ends the process at once."""
-        with self._state:
-            self.stops += 1
-            self._pass_on()
+        self.stops += 1
+        self._pass_on()
 
     def _pass_on(self) -> None:
         """Let the process know how often it was asked to stop."""
-        if self._process is None or not self.stops:
+        if self._process is None or self._process.returncode is not None:
             return
         if self.stops > 1:
             self._process.kill()
-        elif self._process.stdin is not None:
-            with suppress(OSError):
-                self._process.stdin.close()
+        elif self.stops and self._process.stdin is not None:
+            self._process.stdin.close()
 
-    def close(self, timeout: float = 2.0) -> None:
-        """Stop, and end the process after at most `timeout` seconds."""
-        for _ in range(2):
-            self.stop()
-            self._thread.join(timeout)
+    async def close(self) -> None:
+        """End the process at once. Its runs are in their file."""
+        self.stops = 2
+        self._pass_on()
+        if self._process is not None:
+            with suppress(asyncio.TimeoutError):  # a driver may keep it
+                await asyncio.wait_for(self._process.wait(), PATIENCE_S)
 
-    def _run(self) -> None:
+    async def run(self) -> None:
+        """Run it, until it ends."""
         command = program("spectui", *self._arguments)
+        environment = own_environment() | {"COLUMNS": str(self._width)}
         try:
-            process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
-                errors="replace", env=own_environment() | {"COLUMNS": str(self._width)}, start_new_session=True,
-            )  # fmt: skip
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True
+            )
         except (OSError, ValueError) as error:  # an argument may hold what no argument can, such as a zero byte
             self.notices = (f"The measurement could not be started: {getattr(error, 'strerror', None) or error}.",)
             self._end(1)
             return
-        with self._state:
-            self._process = process
-            self._pass_on()
-        assert process.stdout is not None and process.stderr is not None
-        said = threading.Thread(
-            target=self._listen, args=(process.stderr,), name="spectui-measurement-said", daemon=True
-        )
-        said.start()
-        output = tuple(line.rstrip("\n") for line in process.stdout)
-        code = process.wait()
-        said.join()
-        self._look(output)
+        self._pass_on()
+        assert self._process.stdout is not None and self._process.stderr is not None
+        output, _ = await asyncio.gather(self._process.stdout.read(), self._listen(self._process.stderr))
+        code = await self._process.wait()
+        await asyncio.to_thread(self._look, tuple(output.decode(errors="replace").splitlines()))
         self._end(code)
 
     def _look(self, output: tuple[str, ...] = ()) -> None:
@@ -133,21 +129,22 @@ class MeasurementProcess:
 
     def _end(self, code: int) -> None:
         self.code = code
-        self.changes += 1
+        self._changed()
 
-    def _listen(self, stderr: IO[str]) -> None:
-        others: deque[str] = deque(maxlen=_LAST)
-        for said in stderr:
+    async def _listen(self, stderr: asyncio.StreamReader) -> None:
+        others: list[str] = []
+        async for line in stderr:
+            said = line.decode(errors="replace").rstrip("\n")
             if said.startswith(MARK):
                 with suppress(ValueError):
-                    done, what = said[len(MARK) :].rstrip("\n").split("\t", 1)
+                    done, what = said.removeprefix(MARK).split("\t", 1)
                     self.progress = Progress(float(done), what)
-                    self._look()
+                    await asyncio.to_thread(self._look)
             elif said.startswith(_PREFIX):
                 self.notices += (said.removeprefix(_PREFIX).strip(),)
             elif said.strip():
-                others.append(said.strip())
-            self.changes += 1
+                others = [*others, said.strip()][-_LAST:]
+            self._changed()
         if not self.notices and others:
             self.notices = (" ".join(others),)
 

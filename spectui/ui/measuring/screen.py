@@ -18,9 +18,9 @@ from spectui.chat.models import LoadedModels
 from spectui.chat.sentences import saved_profile
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs
-from spectui.measure.live.chat import ChatMeasurement
-from spectui.measure.live.command import OPTIONS, in_short
-from spectui.measure.live.process import View
+from spectui.measure.bench.summary import Winner
+from spectui.measure.live.command import OPTIONS, arguments, in_short
+from spectui.measure.live.process import MeasurementProcess, View
 from spectui.profiles.file import ProfileFile
 from spectui.text import printable
 from spectui.ui.figures import MUTED
@@ -31,7 +31,7 @@ from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.line_widget import gauge
 
 POLL_S = 0.2
-"""Seconds between two updates of the measurement's progress."""
+"""Seconds between two looks whether the chat's models are freed."""
 
 _BAR = 20
 
@@ -82,15 +82,18 @@ class MeasureScreen(Dialog[None]):
     ) -> None:
         """`knobs`: those of the chat now. `use` turns them. `view`: what was found the last time."""
         super().__init__()
-        self.measurement = ChatMeasurement(models, view)
-        self._knobs, self._use, self._profiles = knobs, use, profiles
+        self._models, self._knobs, self._use, self._profiles = models, knobs, use, profiles
+        self.view = view or View()
+        """What was found."""
+        self.process: MeasurementProcess | None = None
+        """The process that measures, or waits until the chat's models are freed; or the one that did last."""
 
     def compose(self) -> ComposeResult:
         """The command, its progress and its results."""
         yield Label("Find the best settings", id="title")
         yield Label(PURPOSE, id="purpose")
         with Horizontal(id="command"):
-            yield Label(printable(in_short(self.measurement.models.setup)), id="typed", markup=False)
+            yield Label(printable(in_short(self._models.setup)), id="typed", markup=False)
             yield Input(OPTIONS)
         yield Label("", id="state", markup=False)
         with VerticalScroll(can_focus=False):
@@ -100,52 +103,72 @@ class MeasureScreen(Dialog[None]):
     def on_mount(self) -> None:
         """Show the last results."""
         self.show_result()
-        self.set_interval(POLL_S, self._poll)
 
-    def on_unmount(self) -> None:
+    async def on_unmount(self) -> None:
         """A measurement ends with the page, however that is closed."""
-        self.measurement.close()
+        if self.process is not None:
+            await self.process.close()
 
     # Measuring
 
+    @property
+    def running(self) -> bool:
+        """A measurement goes on, or waits for the memory of the chat's models."""
+        return self.process is not None and self.process.running
+
+    @property
+    def winner(self) -> Winner | None:
+        """What was found to be fastest, once the measurement has ended."""
+        return None if self.running else self.view.winner
+
     def action_begin(self) -> None:
         """Free the chat's models, and begin."""
-        if self.measurement.running:
+        if self.running:
             return
         try:
-            self.measurement.begin(self.query_one(Input).value, self._knobs(), self.query_one(ResultPane).size.width)
+            asked = arguments(self._models.setup, self._knobs(), self.query_one(Input).value)
         except UsageError as error:
             self._complain(error)
             return
+        self.process = MeasurementProcess(asked, self.query_one(ResultPane).size.width, self.show_result)
         self.show_result()
+        self.run_worker(self._measure(self.process), group="measure")
+
+    async def _measure(self, process: MeasurementProcess) -> None:
+        if not self._models.measured:
+            self._models.unload()
+        while not self._models.unloaded:
+            await asyncio.sleep(POLL_S)
+        self.show_result()
+        await process.run()
 
     def action_stop(self) -> None:
-        """Stop the measurement and keep its results; if none is running, go back to the chat."""
-        if self.measurement.stop():
-            self.show_result()
-        else:
+        """Stop the measurement and keep its results; if none is running, or it does not end, go back to the chat."""
+        if self.process is None or not self.running or self.process.stops > 1:
             self.dismiss(None)
-
-    def _poll(self) -> None:
-        """Begin as soon as the models are freed; show what is new."""
-        if self.measurement.poll():
+        elif self._models.unloaded:
+            self.process.stop()
+            self.show_result()
+        else:  # it has not begun
+            self.process = None
+            self.workers.cancel_group(self, "measure")
             self.show_result()
 
     def show_result(self) -> None:
         """Show what was measured so far."""
-        process = self.measurement.process
-        state = self.query_one("#state", Label)
-        state.update(self._state())
-        view = self.measurement.view
+        process = self.process
+        if process is not None:
+            self.view = process.view
+        self.query_one("#state", Label).update(self._state())
         notices = () if process is None or process.failed else process.notices
-        self.query_one(ResultPane).show(view.lines, notices)
+        self.query_one(ResultPane).show(self.view.lines, notices)
         self.refresh_bindings()
         self.query_one(ActionLine).refresh()
 
     def _state(self) -> Content:
         """The progress of the measurement, and the actions on its results."""
-        process = self.measurement.process
-        if self.measurement.waiting:
+        process = self.process
+        if self.running and not self._models.unloaded:
             return Content("Freeing the models of the chat.")
         if process is not None and process.running:
             progress = process.progress
@@ -162,7 +185,7 @@ class MeasureScreen(Dialog[None]):
         if process is None:
             first = (
                 ""
-                if self.measurement.winner
+                if self.winner
                 else "{measure.begin} begins. The chat's models are freed meanwhile, and loaded again."
             )
         elif process.failed:
@@ -173,7 +196,7 @@ class MeasureScreen(Dialog[None]):
             )
             return Content.styled(words, "$error")
         elif process.stops:
-            found = bool(self.measurement.view.lines)
+            found = bool(self.view.lines)
             first = "Stopped: what was measured is kept." if found else "Stopped before anything was measured."
         else:
             first = "Done."
@@ -182,7 +205,7 @@ class MeasureScreen(Dialog[None]):
     # Results
 
     def _advice(self) -> str:
-        winner = self.measurement.winner
+        winner = self.winner
         if winner is None:
             return ""
         name = printable(winner.label).replace("{", "(")
@@ -192,20 +215,16 @@ class MeasureScreen(Dialog[None]):
         """Keys are active only while their actions are possible."""
         match action:
             case "begin":
-                return not self.measurement.running
+                return not self.running
             case "use":
-                return self.measurement.winner is not None
+                return self.winner is not None
             case "save":
-                return (
-                    self.measurement.winner is not None
-                    and bool(self.measurement.winner.knobs)
-                    and self._profiles is not None
-                )
+                return self.winner is not None and bool(self.winner.knobs) and self._profiles is not None
         return True
 
     def action_use(self) -> None:
         """Turn the chat's knobs to what is best."""
-        if (winner := self.measurement.winner) is not None:
+        if (winner := self.winner) is not None:
             self._use(replace(self._knobs(), **winner.knobs))
             self.notify(f"The chat goes on with this: {winner.label}.", markup=False)
 
@@ -214,14 +233,14 @@ class MeasureScreen(Dialog[None]):
         """Ask for a name, and save the pair with the chat's knobs and what is best under it."""
         from spectui.ui.dialogs.questions import profile_question
 
-        winner, profiles = self.measurement.winner, self._profiles
+        winner, profiles = self.winner, self._profiles
         if winner is None or profiles is None:
             return
         try:
             name = await self.app.push_screen_wait(profile_question("", await asyncio.to_thread(profiles.names)))
             if name:
                 knobs = replace(self._knobs(), **winner.knobs)
-                await asyncio.to_thread(profiles.save, name, knobs, self.measurement.models.setup)
+                await asyncio.to_thread(profiles.save, name, knobs, self._models.setup)
                 self.notify(saved_profile(name), markup=False)
         except SpectuiError as error:
             self._complain(error)

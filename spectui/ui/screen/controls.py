@@ -224,7 +224,7 @@ class Controls:
             page = MeasureScreen(models, lambda: self.knobs, self._use_knobs, self._profiles, self._measured)
 
             def back(_: None) -> None:
-                self._measured = page.measurement.view
+                self._measured = page.view
                 if self._session.state == "measuring":
                     self.show_loading(self._models.load_again())
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -46,29 +46,20 @@ def prompts(tmp_path: Path) -> Path:
     return tmp_path / "prompts.txt"
 
 
-@contextmanager
-def measuring(*arguments: object) -> Iterator[MeasurementProcess]:
-    process = MeasurementProcess([str(each) for each in arguments])
-    try:
-        yield process
-    finally:
-        process.close()
-
-
-def wait_until(predicate: Callable[[], object]) -> None:
-    deadline = monotonic() + 60
-    while not predicate():
-        assert monotonic() < deadline
-        sleep(0.01)
+def measured(
+    *arguments: object, changed: Callable[[MeasurementProcess], object] = lambda process: None
+) -> MeasurementProcess:
+    """A measurement at its end. `changed` is called with it when there is news."""
+    process = MeasurementProcess([str(each) for each in arguments], changed=lambda: changed(process))
+    asyncio.run(process.run())
+    return process
 
 
 def test_the_table_grows_and_the_winner_is_told(tmp_path, quick, prompts):
     file = tmp_path / "runs.jsonl"
     lengths = list[int]()
-    with measuring("tune", *quick, "-f", prompts, "--minutes", "0.1", "--results", file) as process:
-        while process.running:
-            lengths.append(len(process.view.lines))
-            sleep(0.01)
+    asked = ("tune", *quick, "-f", prompts, "--minutes", "0.1", "--results", file)
+    process = measured(*asked, changed=lambda process: lengths.append(len(process.view.lines)))
     assert process.code == 0, process.notices
     assert len(set(lengths)) > 2, "the table grows"
     labels = [line.split("  ")[0].rstrip(" *=") for line in process.view.lines]
@@ -80,22 +71,21 @@ def test_the_table_grows_and_the_winner_is_told(tmp_path, quick, prompts):
 
 def test_what_was_measured_is_kept_when_it_is_stopped(tmp_path, quick, prompts):
     file = tmp_path / "runs.jsonl"
-    with measuring("tune", *quick, "-f", prompts, "--minutes", "9", "--results", file) as process:
-        wait_until(lambda: process.view.lines)
-        process.stop()
-        wait_until(lambda: not process.running)
+
+    def stop(process: MeasurementProcess) -> None:
+        if process.view.lines and not process.stops:
+            process.stop()
+
+    process = measured("tune", *quick, "-f", prompts, "--minutes", "9", "--results", file, changed=stop)
     assert process.code == INTERRUPTED
     assert process.view.lines and results.read(file)
 
 
 PARENT = """
-import sys, time
+import asyncio, sys
 from spectui.measure.live.process import MeasurementProcess
-process = MeasurementProcess(sys.argv[1:])
-while not process.view.lines:
-    time.sleep(0.01)
-print(process._process.pid, flush=True)
-time.sleep(60)
+process = MeasurementProcess(sys.argv[1:], changed=lambda: process.view.lines and print(flush=True))
+asyncio.run(process.run())
 """
 
 
@@ -114,27 +104,25 @@ def test_it_ends_when_the_window_is_killed(quick, prompts):
         str(prompts.with_name("runs.jsonl")),
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
-        child = psutil.Process(int(parent.stdout.readline()))
-        assert child.is_running()
+        parent.stdout.readline()
+        (child,) = psutil.Process(parent.pid).children()
         parent.kill()
-    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    deadline = monotonic() + 60
+    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+        assert monotonic() < deadline
+        sleep(0.01)
 
 
 def test_a_command_that_fails_says_its_sentence():
-    with measuring("tune", "-m", "/nowhere/target.gguf", "--live") as process:
-        wait_until(lambda: not process.running)
-    assert process.code not in (0, None)
+    process = measured("tune", "-m", "/nowhere/target.gguf", "--live")
+    assert process.code not in (0, None) and process.failed
     assert len(process.notices) == 1 and "/nowhere/target.gguf" in process.notices[0]
-    with measuring("tune", "--draft-max", "no", "--live") as process:
-        wait_until(lambda: not process.running)
-    assert "--draft-max" in process.notices[-1]
-    with measuring("tune", "-f", "\0") as process:
-        wait_until(lambda: not process.running)
+    assert "--draft-max" in measured("tune", "--draft-max", "no", "--live").notices[-1]
+    process = measured("tune", "-f", "\0")
     assert process.notices == ("The measurement could not be started: embedded null byte.",)
 
 
 def test_settings_of_the_environment_are_not_its_own(monkeypatch):
     monkeypatch.setenv("SPECTUI_MODEL", "/nowhere/other.gguf")
-    with measuring("tune", "-m", "/nowhere/target.gguf", "--live") as process:
-        wait_until(lambda: not process.running)
+    process = measured("tune", "-m", "/nowhere/target.gguf", "--live")
     assert "/nowhere/target.gguf" in process.notices[0] and "other" not in process.notices[0]

@@ -65,13 +65,13 @@ async def test_a_search_fills_its_table_and_its_winner_is_used_and_saved(
         await wait_until(pilot, lambda: engine.unloads)
 
         def done() -> bool:
-            seen.append(page.measurement.view.lines)
+            seen.append(page.view.lines)
             return "Done. To use:" in one_line(app)
 
         await wait_until(pilot, done)
         await laid_out(pilot)
         assert len(set(seen)) > 2, "the table grows"
-        view = page.measurement.view
+        view = page.view
         assert "target alone" in one_line(app) and any(line.startswith("The best of ") for line in view.lines)
         assert results.read(tmp_path / "runs.jsonl")
         winner = view.winner
@@ -106,7 +106,7 @@ async def test_escape_stops_and_keeps_what_was_measured(
         await wait_until(pilot, lambda: all(part in one_line(app) for part in ("target alone", "t/s")))
         await pilot.press("escape")
         await wait_until(pilot, lambda: "Stopped: what was measured is kept." in one_line(app))
-        assert not page.measurement.running
+        assert not page.running
         assert "target alone" in one_line(app) and results.read(tmp_path / "runs.jsonl")
         assert len(engine.loads) == 1, "the page is open still"
         await pilot.press("escape")
@@ -119,14 +119,14 @@ async def test_a_measurement_that_does_not_answer_is_ended_by_a_second_escape(
     async with window(tiny_setup(tmp_path)) as (app, pilot):
         page = await opened(pilot, quick.replace("--minutes 0.05", "--minutes 100"))
         await pilot.press("enter")
-        await wait_until(pilot, lambda: page.measurement.process is not None and page.measurement.process.view.lines)
+        await wait_until(pilot, lambda: page.view.lines)
         (child,) = psutil.Process().children()
         child.suspend()
         await pilot.press("escape")
         await wait_until(pilot, lambda: "stopping, Esc ends it at once" in one_line(app))
-        assert page.measurement.running
+        assert page.running
         await pilot.press("escape")
-        await wait_until(pilot, lambda: not page.measurement.running)
+        await wait_until(pilot, lambda: not page.running)
         await pilot.press("escape")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
 
@@ -137,9 +137,24 @@ async def test_a_measurement_ends_with_the_window(
     async with window(tiny_setup(tmp_path)) as (_, pilot):
         page = await opened(pilot, quick.replace("--minutes 0.05", "--minutes 100"))
         await pilot.press("enter")
-        await wait_until(pilot, lambda: page.measurement.process is not None and page.measurement.process.view.lines)
-        process = page.measurement.process
-    assert process is not None and not process.running
+        await wait_until(pilot, lambda: page.view.lines)
+        (child,) = psutil.Process().children()
+    assert not child.is_running()
+
+
+async def test_it_waits_until_the_models_are_freed_and_can_be_taken_back(
+    window: Window, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "unload", lambda: None)  # it takes a while
+    async with window(size=(120, 30)) as (app, pilot):
+        page = await opened(pilot, "")
+        page.view = View(("what was measured before",))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "Freeing the models of the chat." in one_line(app))
+        assert page.running and "measured before" not in one_line(app)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: "Enter begins" in one_line(app))
+        assert not page.running and app.screen is page
 
 
 async def test_what_cannot_be_measured_is_a_sentence(window: Window, tmp_path: Path) -> None:
@@ -147,13 +162,11 @@ async def test_what_cannot_be_measured_is_a_sentence(window: Window, tmp_path: P
         page = await opened(pilot, "--prompts 'x")
         await pilot.press("enter")
         await wait_until(pilot, lambda: "The options cannot be read" in one_line(app))
-        assert not page.measurement.running
+        assert not page.running
         await pilot.press("ctrl+u")
         await paste(pilot, "--prompts nonesuch")
         await pilot.press("enter")
-        await wait_until(
-            pilot, lambda: "There is no prompt 'nonesuch'" in one_line(app) and not page.measurement.running
-        )
+        await wait_until(pilot, lambda: "There is no prompt 'nonesuch'" in one_line(app) and not page.running)
 
 
 async def test_nothing_is_freed_or_loaded_where_nothing_is_measured(window: Window, engine: FakeEngine) -> None:
@@ -190,7 +203,7 @@ async def test_a_report_fits_the_window(window: Window, width: int) -> None:
     async with window(size=(width, 30)) as (app, pilot):
         page = await opened(pilot)
         pane = page.query_one(ResultPane)
-        page.measurement.view = View(tuple(text(BENCH, pane.size.width)))
+        page.view = View(tuple(text(BENCH, pane.size.width)))
         page.show_result()
         await wait_until(pilot, lambda: "model 8/0/0.4 *" in one_line(app))
         await laid_out(pilot)
