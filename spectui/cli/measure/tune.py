@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spectui.knobs import Setup
     from spectui.measure.bench.results import Run
     from spectui.measure.bench.runner import Plan
-    from spectui.measure.bench.summary import Winner
+    from spectui.measure.bench.settings import Setting
     from spectui.profiles.file import ProfileFile
 
 _PROMPTS = "python,toaster,story"
@@ -146,7 +146,7 @@ def _save(file: ProfileFile, name: str, replacing: bool, wanted: dict[str, Any] 
         file.write({name: wanted}, replace=replacing)
 
 
-def profile_settings(settings: Configuration, setup: Setup, winner: Winner) -> dict[str, Any]:
+def profile_settings(settings: Configuration, setup: Setup, winner: Setting) -> dict[str, Any]:
     """The pair, its whole set-up and the sampling as the person gave them, and what won.
 
     The seed and the length of the measured replies are left out where flags gave them.

@@ -45,6 +45,12 @@ class Setting:
         return replace(knobs, **{key: getattr(self, key) for key in SWEPT}).checked()
 
     @property
+    def knobs(self) -> dict[str, Any]:
+        """What it turns in a chat. The temperature is a person's own, and so is p-min where it has no meaning."""
+        others = ("temperature",) if self.policy == "fixed" else ("temperature", "p_min")
+        return {"drafter": "off"} if self.baseline else {key: getattr(self, key) for key in SWEPT if key not in others}
+
+    @property
     def label(self) -> str:
         """As a person names it, in one short line, without its temperature."""
         if self.server:

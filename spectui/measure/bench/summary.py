@@ -8,11 +8,10 @@ from functools import cached_property
 from itertools import pairwise
 from math import comb, log
 from statistics import median
-from typing import Any
 
 from spectui.measure.bench.conditions import difference
 from spectui.measure.bench.results import FINALS, Run, facts
-from spectui.measure.bench.settings import SWEPT, Setting
+from spectui.measure.bench.settings import Setting
 from spectui.measure.verdict import Noise, Pairs, Verdict, judge, noise
 from spectui.speculation.statistics import Statistics, ratio, total
 
@@ -310,21 +309,7 @@ def _mixed(runs: Sequence[Run]) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class Winner:
-    """What is to be used in the chat: knobs."""
-
-    label: str
-    knobs: Mapping[str, Any]
-
-
-def winner(summary: Summary) -> Winner | None:
-    """What these runs say is to be used; None where they say nothing."""
-    chosen = summary.chosen
+def winner(summary: Summary) -> Setting | None:
+    """What these runs say is to be used in the chat; None where they say nothing."""
     repeated = all(len(cell.runs) > 1 for row in summary.rows for cell in row.cells.values())
-    if chosen is None or (any(run.stage for run in summary.runs) and not repeated):
-        return None
-    # The temperature is a person's own, and so is p-min where it has no meaning.
-    others = ("temperature",) if chosen.policy == "fixed" else ("temperature", "p_min")
-    knobs: dict[str, Any] = {key: getattr(chosen, key) for key in SWEPT if key not in others}
-    return Winner(chosen.label, {"drafter": "off"} if chosen.baseline else knobs)
+    return summary.chosen if repeated or not any(run.stage for run in summary.runs) else None

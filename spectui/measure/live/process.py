@@ -16,7 +16,8 @@ from typing import NamedTuple
 from spectui.config import settings
 from spectui.errors import UsageError
 from spectui.measure.bench.results import read
-from spectui.measure.bench.summary import Winner, summarise, winner
+from spectui.measure.bench.settings import Setting
+from spectui.measure.bench.summary import summarise, winner
 from spectui.measure.live.command import results_of
 from spectui.measure.progress import MARK
 from spectui.measure.report.tables import text
@@ -43,7 +44,7 @@ class View(NamedTuple):
     """What a measurement has found: lines of text, and what is to be used by it."""
 
     lines: tuple[str, ...] = ()
-    winner: Winner | None = None
+    winner: Setting | None = None
 
 
 class MeasurementProcess:

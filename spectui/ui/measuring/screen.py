@@ -18,7 +18,7 @@ from spectui.chat.models import LoadedModels
 from spectui.chat.sentences import saved_profile
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs
-from spectui.measure.bench.summary import Winner
+from spectui.measure.bench.settings import Setting
 from spectui.measure.live.command import OPTIONS, arguments, in_short
 from spectui.measure.live.process import MeasurementProcess, View
 from spectui.profiles.file import ProfileFile
@@ -117,7 +117,7 @@ class MeasureScreen(Dialog[None]):
         return self.process is not None and self.process.running
 
     @property
-    def winner(self) -> Winner | None:
+    def winner(self) -> Setting | None:
         """What was found to be fastest, once the measurement has ended."""
         return None if self.running else self.view.winner
 
@@ -219,7 +219,7 @@ class MeasureScreen(Dialog[None]):
             case "use":
                 return self.winner is not None
             case "save":
-                return self.winner is not None and bool(self.winner.knobs) and self._profiles is not None
+                return self.winner is not None and self._profiles is not None
         return True
 
     def action_use(self) -> None:
