@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events
 from textual.app import App, SystemCommand
@@ -21,11 +21,8 @@ from textual.theme import ThemeProvider
 
 from spectui.chat.commands import COMMANDS
 from spectui.chat.session import ChatSession
-from spectui.engine.loading.plan import PlanInWords
 from spectui.engine.protocol import Engine
-from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup, specs, title
-from spectui.profiles.file import ProfileFile
 from spectui.store.journal import Journal
 from spectui.store.records import StoredConversation
 from spectui.store.recovery.crash import Crash
@@ -33,7 +30,6 @@ from spectui.telemetry.monitor import Monitor
 from spectui.ui.keys import binding
 from spectui.ui.remembered import Remembered, note, restore
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.screen.welcome import Fetch
 from spectui.ui.textual_patches.app import TerminalApp
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
@@ -83,18 +79,14 @@ class SpectuiApp(TerminalApp):
         monitor: Monitor | None = None,
         notices: Sequence[str] = (),
         journal: Journal | None = None,
-        conversation: StoredConversation | None = None,
         crash: Crash | None = None,
         offer: StoredConversation | None = None,
-        profiles: ProfileFile | None = None,
-        catalogue: ModelCatalogue | None = None,
         make_screen: Callable[..., ChatScreen] = ChatScreen,
-        plan: PlanInWords | None = None,
         remembered: Remembered | None = None,
-        fetch: Fetch | None = None,
+        **parts: Any,
     ) -> None:
-        """`make_screen` makes the first screen, with the parameters of `ChatScreen`. `remembered`: what was chosen of its look;
-        a `theme` comes before that."""
+        """`make_screen` makes the first screen, of a session and `parts`: other parameters of `ChatScreen`. `remembered`: what
+        was chosen of its look; a `theme` comes before that."""
         super().__init__()
         engine.knobs = knobs
         self._engine = engine
@@ -102,16 +94,12 @@ class SpectuiApp(TerminalApp):
         self._monitor = monitor
         self._notices = list(notices)
         self._journal = journal or Journal(None)
-        self._conversation = conversation
         self._crash = crash
         self._make_screen = make_screen
         self._offer = offer
-        self._profiles = profiles
-        self._catalogue = catalogue or ModelCatalogue()
-        self._plan = plan
+        self._parts = parts
         self.remembered = remembered or Remembered()
         self._chat: ChatScreen | None = None
-        self._fetch = fetch
         self._theme_files = ThemeFiles(theme_directories)
         self._renewing = False  # a look at the files goes on
         themes, problems = self._theme_files.news()
@@ -141,16 +129,7 @@ class SpectuiApp(TerminalApp):
     def get_default_screen(self) -> Screen[None]:
         """The chat, or the replay of one."""
         session = ChatSession(self._engine, self._setup, self._journal, crash=self._crash, offer=self._offer)
-        screen = self._make_screen(
-            session,
-            conversation=self._conversation,
-            monitor=self._monitor,
-            notices=self._notices,
-            profiles=self._profiles,
-            catalogue=self._catalogue,
-            plan=self._plan,
-            fetch=self._fetch,
-        )
+        screen = self._make_screen(session, monitor=self._monitor, notices=self._notices, **self._parts)
         # Textual sets these classes after the first frame: everything would be styled twice, and a narrow window would flash.
         for size, breakpoints in zip(self.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True):
             screen.add_class(next(name for least, name in reversed(breakpoints or ()) if least <= size), update=False)
