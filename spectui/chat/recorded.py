@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from spectui.chat.messages import ChatMessage
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Message
 from spectui.thinking import OPEN
-
-
-class Continue(NamedTuple):
-    """The last reply was continued."""
-
-
-class Compare(NamedTuple):
-    """The last prompt was decoded again without drafts."""
 
 
 class Send(NamedTuple):
@@ -32,12 +24,15 @@ class Send(NamedTuple):
     dropped: int = 0
 
 
-def recorded_step(session: ChatSession, asked: Sequence[Message], *, plainly: bool) -> Continue | Compare | Send:
-    """The recorded action that sent this request to the engine. `plainly`: without drafts."""
+def recorded_step(
+    session: ChatSession, asked: Sequence[Message], *, plainly: bool
+) -> Send | Literal["continue", "compare"]:
+    """The recorded action that sent this request to the engine: the last reply was continued, or compared with its plain
+    decoding, or a prompt was sent. `plainly`: without drafts."""
     system = next((each.content for each in asked if each.role == "system"), "")
     messages = [each for each in asked if each.role != "system"]
     if messages and messages[-1].role == "assistant" and session.can_continue:
-        return Continue()
+        return "continue"
     while messages and messages[-1].role != "user":
         messages.pop()
     # An earlier spectui did not record the mark of thinking that the prompt had opened.
@@ -47,7 +42,7 @@ def recorded_step(session: ChatSession, asked: Sequence[Message], *, plainly: bo
     drafted = last is not None and last.figures.statistics.drafted > 0
     out = _left_out(session, here, there)
     if plainly and here[out:-1] == there and not session.no_comparison and drafted:
-        return Compare()
+        return "compare"
     pairs = enumerate(zip(here[out:], there, strict=False))
     same = next((n for n, (one, other) in pairs if one != other), min(len(here) - out, len(messages)))
     same = min(same, max(0, len(messages) - 1))

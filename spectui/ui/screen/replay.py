@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from textual import events
 from textual.binding import Binding, BindingType
 
-from spectui.chat.recorded import Compare, Continue, Send, recorded_step, take_over
+from spectui.chat.recorded import Send, recorded_step, take_over
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Asked
 from spectui.knobs import Knobs, Setup
@@ -99,9 +99,9 @@ class ReplayScreen(ChatScreen):
     def _ask(self, asked: Asked) -> None:
         """Do what was recorded. What the conversation had before a prompt, and is not here, is shown first."""
         match recorded_step(self.session, asked.messages, plainly=self.player.asked_plainly):
-            case Continue():
+            case "continue":
                 self.replies.continue_last()
-            case Compare():
+            case "compare":
                 self.replies.compare()
             case Send() as step:
                 self._send(step)
