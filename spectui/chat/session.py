@@ -12,7 +12,7 @@ from spectui.chat.figures.activity import Activity, State
 from spectui.chat.figures.records import Figures
 from spectui.chat.figures.running import RunningFigures
 from spectui.chat.history.conversation import CameBack, Conversation
-from spectui.chat.history.conversations import Deletion, StoredConversations
+from spectui.chat.history.conversations import StoredConversations
 from spectui.chat.messages import ChatMessage, OpenedConversation
 from spectui.chat.models import LoadedModels
 from spectui.chat.reply import ReplyWriter
@@ -266,12 +266,12 @@ class ChatSession:
         else:
             self.journal.clear()
 
-    def delete(self, identity: str) -> Deletion:
-        """Prepare to delete the conversation of this id. If it is the open one, a new chat begins."""
-        left = self.stored.is_open(identity)
-        if left:
+    def leave(self, identity: str) -> bool:
+        """Begin a new chat if the conversation of this id, which is to be deleted, is the open one. Returns whether it was."""
+        is_open = self.stored.is_open(identity)
+        if is_open:
             self.new_chat()
-        return Deletion(left, lambda: self.stored.delete(identity))
+        return is_open
 
     def take_offer(self) -> StoredConversation | None:
         """The conversation that a crash ended; None at the second call."""

@@ -188,7 +188,8 @@ class Chats(RuleBasedStateMachine):
     def delete(self, data: st.DataObject) -> None:
         if stored := self.session.stored.find():
             identity = data.draw(st.sampled_from([each.id for each in stored]))
-            self.session.delete(identity).carry_out()
+            self.session.leave(identity)
+            self.session.stored.delete(identity)
             drained(self.session)
             self.said.pop(identity, None)
 

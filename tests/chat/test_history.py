@@ -47,15 +47,13 @@ def test_the_open_conversation_is_left_before_it_is_deleted_and_another_is_not(
     session.send("two")
     reply(engine, "re")
     drained(session)
-    deletion = session.delete(first.id)
-    assert not deletion.left and len(session.messages) == 2
-    assert deletion.carry_out() == ["one"]
+    assert not session.leave(first.id) and len(session.messages) == 2
+    assert session.stored.delete(first.id) == ["one"]
     (second,) = session.stored.find()
     assert session.stored.is_open(second.id)
-    deletion = session.delete(second.id)
-    assert deletion.left and session.messages == [] and session.title == ""
+    assert session.leave(second.id) and session.messages == [] and session.title == ""
     assert len(library.summaries(file)) == 1, "nothing is deleted before it is carried out"
-    assert deletion.carry_out() == ["two"] and session.stored.find() == []
+    assert session.stored.delete(second.id) == ["two"] and session.stored.find() == []
     session.close()
 
 
@@ -65,7 +63,8 @@ def test_prompts_are_saved_with_the_chats_and_deleted_with_them(engine: FakeEngi
     session.stored.save_prompt("other")
     (found,) = session.stored.find("ONE")
     assert session.stored.prompts() == ["one", "other"]
-    session.delete(found.id).carry_out()
+    session.leave(found.id)
+    session.stored.delete(found.id)
     assert session.stored.prompts() == ["other"]
     session.close()
 
@@ -74,7 +73,7 @@ def test_without_a_file_nothing_is_saved_listed_or_deleted(engine: FakeEngine) -
     PromptHistory(prompts_file()).add("of another chat")
     session = loaded(engine)
     assert not session.stored.saved and session.stored.branches() == session.stored.prompts() == []
-    for ask in (session.stored.find, session.delete("a").carry_out, lambda: session.stored.rename("a", "b")):
+    for ask in (session.stored.find, lambda: session.stored.delete("a"), lambda: session.stored.rename("a", "b")):
         with pytest.raises(UsageError, match=NOT_SAVED):
             ask()
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from spectui.chat.history.conversation import Conversation
 from spectui.chat.messages import MessageReader, OpenedConversation
@@ -42,14 +40,6 @@ def conversation_at_start(name: str | None, history: Path | None, notices: list[
             return read()
         except StoreError as error:
             raise StoreError(f"{rescued.sentence} {error}") from error
-
-
-class Deletion(NamedTuple):
-    """A conversation that is about to be deleted. `left`: it was the open one, and a new chat has begun."""
-
-    left: bool
-    carry_out: Callable[[], list[str]]
-    """Deletes it and returns its prompts. Call it in a worker thread. Raises SpectuiError."""
 
 
 class StoredConversations:
@@ -95,7 +85,7 @@ class StoredConversations:
         return title
 
     def delete(self, identity: str) -> list[str]:
-        """Delete a conversation and its prompts, which it returns. `ChatSession.delete` leaves the open one first."""
+        """Delete a conversation and its prompts, which it returns. `ChatSession.leave` leaves the open one first."""
         self._journal.flush()  # otherwise the end of its reply would be written afterwards
         prompts = library.delete(self._file, identity)
         PromptHistory(prompts_file()).forget(prompts)

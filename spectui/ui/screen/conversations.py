@@ -97,10 +97,9 @@ class Conversations:
 
     async def _delete(self, identity: str) -> None:
         """Delete a conversation; if it is the open one, a new chat begins. Raises SpectuiError."""
-        deletion = self._session.delete(identity)
-        if deletion.left:
+        if self._session.leave(identity):
             self._show_new()
-        self._view.prompt.forget(await asyncio.to_thread(deletion.carry_out))
+        self._view.prompt.forget(await asyncio.to_thread(self._session.stored.delete, identity))
 
     def _show_new(self) -> None:
         view = self._view

@@ -44,7 +44,8 @@ def _delete(chat: Chat, rest: str) -> None:
     if sure.strip() != "yes":
         raise UsageError(f"“{chosen.title}” and its {chosen.messages} messages cannot be brought back: /delete {word} yes"
                          " deletes them.")  # fmt: skip
-    chat.forget(chat.session.delete(chosen.id).carry_out())
+    chat.session.leave(chosen.id)
+    chat.forget(chat.session.stored.delete(chosen.id))
     chat.notice(f"“{chosen.title}” is deleted.")
 
 
