@@ -15,20 +15,18 @@ class ResultPane(LineWidget):
     ResultPane { height: auto; }
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines_of_report: tuple[str, ...] = ()
-        self.sentences: tuple[str, ...] = ()
+    _report: Sequence[str] = ()
+    _sentences: Sequence[str] = ()
 
-    def show(self, lines: Sequence[str], sentences: Sequence[str]) -> None:
+    def show(self, report: Sequence[str], sentences: Sequence[str]) -> None:
         """Show these, the sentences below the report."""
-        self.lines_of_report, self.sentences = tuple(lines), tuple(sentences)
+        self._report, self._sentences = report, sentences
         self.rewrite()
 
     def build_lines(self) -> list[Line]:
         """The report, and the sentences in the width that there is."""
-        lines: list[Line] = [[(printable(line), "value")] for line in self.lines_of_report]
-        for sentence in self.sentences:
+        lines: list[Line] = [[(printable(line), "value")] for line in self._report]
+        for sentence in self._sentences:
             lines += wrapped("", printable(sentence), self.size.width, "label", column=0)
         self.styles.height = max(1, len(lines))
         return lines

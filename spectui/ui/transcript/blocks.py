@@ -86,10 +86,6 @@ class Block:
     """For each piece of the flow: the index of its token in the round; -1 if it is none of the reply."""
     _starts: array[int] = field(default_factory=lambda: array("I"))
     """For each round: its first piece."""
-    _run: tuple[int, int] = (0, 0)
-    """Number and index of the first of the latest rounds that were made without a pause."""
-    _next: int = 0
-    """The index that the next round has, if it is made without a pause."""
     has_rejected: bool = False
     """Tokens were drafted and rejected, which can be shown."""
     thinking: Thinking = field(default_factory=Thinking)
@@ -102,10 +98,6 @@ class Block:
 
     def draw(self, round: Round, rejected: bool) -> tuple[int, list[Section]]:
         """Draw the next of `rounds`. Returns the first changed row of the block, and sections of thinking that have ended."""
-        number = len(self._starts)
-        if round.index != self._next or not number:
-            self._run = number, round.index
-        self._next = round.index + 1
         self.has_rejected = self.has_rejected or bool(round.count("rejected"))
         closed = self.thinking.add(round)
         return self._write(round, rejected), closed
@@ -169,9 +161,9 @@ class Block:
         return self.rounds[found[0]].tokens[found[1]] if found else None
 
     def number_of(self, round: Round) -> int | None:
-        """The round's number, if it is one of the last ones without a pause; else None."""
-        number = self._run[0] + round.index - self._run[1]
-        return number if self._run[0] <= number < len(self.rounds) and same(self.rounds[number], round) else None
+        """The round's number, if it is one of these: a reply's rounds are numbered from its first on. Else None."""
+        number = round.index
+        return number if number < len(self.rounds) and same(self.rounds[number], round) else None
 
     @property
     def shown(self) -> Flow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from spectui.chat.figures.format import count
 from spectui.chat.figures.records import Figures
@@ -18,9 +19,7 @@ class Legend(LineWidget):
     Legend { height: 1; padding: 0 1; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._counts: Mapping[str, int] = {}
+    _counts: Mapping[str, int] = MappingProxyType({})
 
     def update_figures(self, figures: Figures) -> None:
         """Draw the reply's counts."""

@@ -142,11 +142,6 @@ class Flow:
         """Where a piece starts and ends in the text."""
         return self._ends[piece - 1] if piece else 0, self._ends[piece]
 
-    def piece_at(self, row: int, cell: int) -> int | None:
-        """The piece drawn at a cell of a row, or None where nothing is drawn."""
-        offset = self.at_cell(row, cell)
-        return None if offset is None else self.piece_of(offset)
-
     def at_cell(self, row: int, cell: int) -> int | None:
         """The text's offset of the grapheme drawn at a cell of a row, or None where nothing is drawn."""
         if not 0 <= row < len(self._rows) or cell < 0:

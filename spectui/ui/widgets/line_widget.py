@@ -53,8 +53,8 @@ class LineWidget(Widget):
     }
     """
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.lines: list[Line] = []
         """The lines as they are drawn."""
         self._strips: dict[int, Strip] = {}

@@ -93,11 +93,11 @@ back to the default. Other text that is typed goes to the prompt.
         self._typed = ""
         self.set_reactive(Slider.value, self._in_range(value))
 
-    def set_value(self, value: float, notify: bool = False) -> None:
-        """Set the value; with `notify`, send `Changed` if it is another."""
+    def turn_to(self, value: float) -> None:
+        """Set the value for a person, and send `Changed` if it is another."""
         before = self.value
         self.value = value
-        if notify and self.value != before:
+        if self.value != before:
             self.post_message(self.Changed(self.key, self.value))
 
     def validate_value(self, value: float) -> float:
@@ -108,21 +108,21 @@ back to the default. Other text that is typed goes to the prompt.
         value = min(max(value, self.low), self.high)
         return round(value) if self._whole else round(value, 6)
 
-    def _turn_to(self, value: float) -> None:
+    def _turn_to_step(self, value: float) -> None:
         # Steps are counted from the bottom: adding 0.05 twenty times would not give 1.0.
-        self.set_value(self.low + round((value - self.low) / self.step) * self.step, notify=True)
+        self.turn_to(self.low + round((value - self.low) / self.step) * self.step)
 
     def action_turn(self, steps: int) -> None:
         """Turn by a number of steps."""
-        self._turn_to(self.value + steps * self.step)
+        self._turn_to_step(self.value + steps * self.step)
 
     def action_go(self, share: float) -> None:
         """Turn to a share of the range, 0..1."""
-        self._turn_to(self.low + share * (self.high - self.low))
+        self._turn_to_step(self.low + share * (self.high - self.low))
 
     def action_reset(self) -> None:
         """Turn back to the default."""
-        self.set_value(self.default, notify=True)
+        self.turn_to(self.default)
 
     def on_key(self, event: events.Key) -> None:
         """Collect a typed number: Enter sets it, Escape drops it."""
@@ -135,7 +135,7 @@ back to the default. Other text that is typed goes to the prompt.
                 typed = self.forget()
                 with suppress(ValueError):
                     if event.key == "enter":
-                        self.set_value(float(typed), notify=True)
+                        self.turn_to(float(typed))
         event.stop()
         event.prevent_default()
         self.refresh()

@@ -26,7 +26,6 @@ from spectui.ui.transcript.wrap import Flow
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
 
-WORDS = [f" word{number}" for number in range(500)]
 A_CHUNK = 20
 """Tokens that go to the disk together: what is written in a second or less, here at 25 tokens a second."""
 
@@ -79,15 +78,6 @@ class Noise:
 
     def _share(self) -> float:
         return self._random.random() ** 3
-
-
-def faked(engine: FakeEngine, index: int, accepted: int, rejected: int) -> Round:
-    """A round of the engine that the window is measured with."""
-    words = [WORDS[(index * 7 + place * 5) % 12] for place in range(accepted + 1)]
-    engine.events.clear()
-    if accepted:
-        return engine.emit_round(*words[:-1], correction=words[-1], rejected=WORDS[:rejected], plain_s=0.002)
-    return engine.emit_round(plain=words[0], plain_s=0.002)
 
 
 def taken(size: int, each: int, make: Callable[[int], Round], connection: sqlite3.Connection) -> int:
@@ -199,16 +189,3 @@ def test_rounds_between_two_numbers_are_found_packed_and_unpacked(start: int, st
     for index in range(200):
         rounds.append(noise.round(index, 1, 1))
     assert [each.index for each in rounds.between(start, stop)] == list(range(start, stop))
-
-
-def test_a_reply_that_was_gone_on_with_counts_its_rounds_anew() -> None:
-    engine = FakeEngine()
-    first = [faked(engine, index, 3, 2) for index in range(3 * CHUNK)]
-    engine.generate([])  # counts anew
-    then = [faked(engine, index, 0, 0) for index in range(5)]
-    block = Block(Flow(80))
-    for each in (*first, *then):
-        block.rounds.append(each)
-        block.draw(each, False)
-    assert [block.number_of(each) for each in then] == [len(first) + at for at in range(5)]
-    assert block.token_at(block.pieces - 1) == then[-1].tokens[0]

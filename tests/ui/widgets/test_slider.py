@@ -100,13 +100,13 @@ async def test_every_value_is_drawn_zero_too() -> None:
         assert len(drawn(app)) == 60
 
 
-async def test_set_value_clamps_and_is_silent_unless_asked() -> None:
+async def test_an_assigned_value_is_clamped_and_silent_and_a_turned_one_is_told() -> None:
     app = SliderApp()
     async with app.run_test(size=(60, 3)) as pilot:
         slider = app.query_one(Slider)
-        slider.set_value(1000)
+        slider.value = 1000
         assert slider.value == 48
-        slider.set_value(-1000, notify=True)
+        slider.turn_to(-1000)
         assert slider.value == 0
         await wait_until(pilot, lambda: bool(app.seen))
         assert app.seen == [0]
