@@ -55,8 +55,6 @@ _AS_GOOD = 0.98
 """A length is good if, at some acceptance, it reaches this share of the best length's speed."""
 
 Role = Literal["target", "draft"]
-End = Literal["", "over", "stopped"]
-"""Why a repetition ended: all sizes were measured, the time was over, or somebody stopped it."""
 Progress = Callable[[float, str], None]
 """Called with the finished share of the work, 0..1, and the name of the present measurement."""
 
@@ -169,21 +167,17 @@ def measure(
             what = f"the {role} behind {length} tokens" if length else f"the {role}, empty context"
             for repetition in range(repetitions):
                 progress((at + repetition / repetitions) / len(plan), what)
-                if stopped():
-                    found.stopped = True
-                    return found
-                took, end = call(_repetition, role, length, repetition, until - perf_counter())
+                took = {} if stopped() else call(_repetition, role, length, repetition, until - perf_counter())
                 for n, each in took.items():
                     cell.seconds.setdefault(n, []).append(each)
-                found.stopped |= bool(end)
-                if end == "stopped":
-                    return found
-                if end:
+                if len(took) < len(SIZES):
+                    found.stopped = True
                     break
             if role == "draft" and length == plan[0][1]:
-                cell.further = call(_further_tokens, len(cell.seconds[1]))
-        progress(1.0, "what drafts cost beside the passes")
-        found.extra = call(_extra, repetitions, seconds * _EXTRA)
+                cell.further = call(_further_tokens, len(cell.seconds.get(1, ())))
+        if not stopped():
+            progress(1.0, "what drafts cost beside the passes")
+            found.extra = call(_extra, repetitions, seconds * _EXTRA)
         call(_empty)
     finally:
         found.cells = [cell for cell in found.cells if cell.seconds.get(1)]  # without one that ended too early
@@ -204,9 +198,7 @@ def _empty(session: Session) -> None:
             used.truncate(0)
 
 
-def _repetition(
-    session: Session, model: Role, length: int, repetition: int, seconds: float
-) -> tuple[dict[int, float], End]:
+def _repetition(session: Session, model: Role, length: int, repetition: int, seconds: float) -> dict[int, float]:
     """One pass of each size of a loaded model: see `time_sizes`."""
     context, tokens = _prepared(session, length)
     if model == "draft":
@@ -215,7 +207,7 @@ def _repetition(
             try:
                 _restore(context, tokens, min(length + SIZES[-1] - 1, context.n_ctx))
             except Interrupted:
-                return {}, "stopped"
+                return {}
         context = session.draft_context
     return time_sizes(context, [token % context.n_vocab for token in tokens], model, length, repetition, seconds)
 
@@ -241,8 +233,9 @@ def _extra(session: Session, repetitions: int, seconds: float) -> ExtraCosts:
 
 def time_sizes(
     context: Context, tokens: Sequence[int], model: Role, length: int, repetition: int, seconds: float = float("inf")
-) -> tuple[dict[int, float], End]:
-    """One pass of each size behind the first `length` tokens: its seconds by size, and why it ended early.
+) -> dict[int, float]:
+    """One pass of each size behind the first `length` tokens: its seconds by size. Some are missing where the time was over, or
+    somebody stopped it.
 
     The sizes are in another order each time, so that a slow moment meets other ones. The very first pass is always made.
     """
@@ -251,13 +244,13 @@ def time_sizes(
     random.Random(f"{length} {repetition}").shuffle(order)
     order.sort(key=lambda n: n != 1)  # first the size that all others are compared with
     found: dict[int, float] = {}
-    try:
+    with suppress(Interrupted):
         if repetition == 0:
             _restore(context, tokens, length)
             timed_pass(context, tokens[length : length + 2], 1)  # the first pass sets things up
         for n in order:
             if perf_counter() > until and (found or repetition):
-                return found, "over"
+                break
             # Plain decoding repeats passes over one token, for which llama.cpp keeps its graph; in rounds the sizes change. In
             # its first pass of a size a GPU's driver compiles or loads kernels.
             before = (1,) if n == 1 else (n, 1) if context.asynchronous and repetition == 0 else ()
@@ -265,9 +258,7 @@ def time_sizes(
                 _restore(context, tokens, length)
                 took, _ = timed_pass(context, tokens[length : length + size], size if model == "target" else 1)
             found[n] = took
-    except Interrupted:
-        return found, "stopped"
-    return found, ""
+    return found
 
 
 def _prepared(session: Session, length: int) -> tuple[Context, list[int]]:
