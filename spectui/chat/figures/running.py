@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from spectui.chat.figures.activity import State
@@ -47,15 +46,12 @@ class LastReply:
 
     def live_speed(self) -> float | None:
         """Tokens per second over the last `LIVE_SECONDS` of decoding."""
-        return Statistics.of(self._live_rounds()).tokens_per_s
-
-    def _live_rounds(self) -> Iterator[Round]:
-        seconds = 0.0
+        lately = Statistics()
         for round in reversed(self.rounds):
-            yield round
-            seconds += round.seconds
-            if seconds >= LIVE_SECONDS:
-                return
+            lately.add(round)
+            if lately.decode_s >= LIVE_SECONDS:
+                break
+        return lately.tokens_per_s
 
 
 class RunningFigures:

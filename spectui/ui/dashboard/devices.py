@@ -138,14 +138,6 @@ as layers, context and the share of each GPU. The conversation stays. Several GP
                 self.action_pick()
         self.refresh()
 
-    def on_focus(self) -> None:
-        """Show the cursor."""
-        self.refresh()
-
-    def on_blur(self) -> None:
-        """Hide the cursor."""
-        self.refresh()
-
     def render(self) -> Content:
         """The heading and the rows."""
         name, bar_width = self._widths()

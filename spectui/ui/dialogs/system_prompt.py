@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Label, TextArea
 
-from spectui.text import printable
 from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 from spectui.ui.widgets.actions import ActionLine
-
-
-class _Box(SteadyTextArea):
-    def on_paste(self, event: events.Paste) -> None:
-        event.stop()
-        event.text = printable(event.text)  # and Textual's handler inserts it
 
 
 class SystemPromptScreen(Dialog[str]):
@@ -48,7 +40,7 @@ class SystemPromptScreen(Dialog[str]):
         """The box, a sentence about it, and two actions."""
         with Vertical() as box:
             box.border_title = "system prompt"
-            yield _Box(self._text, highlight_cursor_line=False)
+            yield SteadyTextArea(self._text, highlight_cursor_line=False)
             yield Label(
                 "For this conversation, from the next prompt on; --system-prompt sets the usual one.", markup=False
             )

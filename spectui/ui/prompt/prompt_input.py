@@ -122,23 +122,23 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         kept = [typed for _, typed in self._sending]
         self._sending.clear()
         if kept:
-            self.text = "\n".join([*kept, *filter(None, [self.text])])
-            self.move_cursor(self.document.end)
+            self._put("\n".join([*kept, *filter(None, [self.text])]))
         return bool(kept)
 
     def put(self, text: str) -> None:
         """Replace the box's text; a large text is folded."""
-        self.text = self._folds.fold(text)
-        self.move_cursor(self.document.end)
+        self._put(self._folds.fold(text))
 
     def put_sent(self, text: str) -> None:
         """Replace the box's text by a sent prompt as it was typed, with the names of its files."""
-        self.text = with_slash(self._folds.typed(text))
-        self.move_cursor(self.document.end)
+        self._put(with_slash(self._folds.typed(text)))
 
     def give_back(self, text: str) -> None:
         """Put a waiting prompt back, before what is in the box."""
-        self.text = "\n".join(filter(None, [with_slash(self._folds.typed(text)), self.text]))
+        self._put("\n".join(filter(None, [with_slash(self._folds.typed(text)), self.text])))
+
+    def _put(self, shown: str) -> None:
+        self.text = shown
         self.move_cursor(self.document.end)
 
     def put_away(self) -> None:
@@ -177,8 +177,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
             return
         # At once: what is typed next is another prompt, whenever the screen takes this one.
         self._sending.append((text, typed))
-        self.text = self.text.removeprefix(typed)
-        self.move_cursor(self.document.end)
+        self._put(self.text.removeprefix(typed))
         self.post_message(self.Submitted(text))
 
     def action_editor(self) -> None:
@@ -287,8 +286,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         self._recalled = self.text
 
     def on_paste(self, event: events.Paste) -> None:
-        """Clean the text that Textual's handler then inserts: a pasted ESC would reach the terminal. Fold it if it is large."""
-        event.stop()
+        """Fold a large text, before the handlers of the classes below insert it."""
         event.text = self._folds.fold(printable(event.text))
 
     # A folded paste is one unit: its name is never changed, and what is copied is its text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from textual import events
 from textual.geometry import Offset
 from textual.widgets import TextArea
 
@@ -19,6 +20,11 @@ class SteadyTextArea(TextArea):
     def load_text(self, text: str) -> None:
         """Replace the text, without what could act on the terminal."""
         super().load_text(printable(text))
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Clean the text that Textual's handler then inserts: a pasted ESC would reach the terminal."""
+        event.stop()
+        event.text = printable(event.text)
 
     @property
     def can_undo(self) -> bool:

@@ -113,12 +113,6 @@ class Document:
         self.blocks.append(block)
         return block
 
-    def add_reply(self, rounds: PackedRounds | None) -> Block:
-        """Add an empty block for a reply."""
-        block = self.add_block(rounds=rounds)
-        block.is_reply = True
-        return block
-
     def lay_out(self, index: int) -> tuple[int, int]:
         """Give the blocks from this index on their rows. Returns the first of them, and the number of rows in all."""
         first = self.blocks[index - 1].top + self.blocks[index - 1].shown.height if index else 0

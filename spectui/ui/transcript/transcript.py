@@ -55,7 +55,7 @@ class Transcript(BlockView):
         self.finish_reply()
         first = self._document.begin(name, is_reply=True, index=index)
         self._reply = len(self.blocks)
-        self._document.add_reply(rounds)
+        self._document.add_block(rounds=rounds).is_reply = True
         self._changed(first)
 
     def continue_reply(self) -> bool:

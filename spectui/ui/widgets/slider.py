@@ -157,7 +157,6 @@ back to the default. Other text that is typed goes to the prompt.
     def on_blur(self) -> None:
         """Drop an unfinished number."""
         self._typed = ""
-        self.refresh()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Set the value under the mouse, and follow the mouse until it is released."""
