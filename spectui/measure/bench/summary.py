@@ -25,35 +25,26 @@ _FAMILIES = 2
 """Verdicts against the target alone, and those of settings against each other: a table speaks both."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """The runs of one setting and one prompt."""
+def speed(runs: Sequence[Run]) -> float:
+    """Median of runs of one setting and one prompt, in tokens per second of decoding."""
+    return median(run.decoding for run in runs)
 
-    setting: Setting
-    prompt: str
-    runs: tuple[Run, ...]
 
-    @property
-    def speed(self) -> float:
-        """Median of the runs, in tokens per second of decoding."""
-        return median(run.decoding for run in self.runs)
-
-    @property
-    def spread(self) -> float | None:
-        """(fastest - slowest) / median; None for a single run."""
-        speeds = [run.decoding for run in self.runs]
-        return ratio(max(speeds) - min(speeds), self.speed) if len(speeds) > 1 else None
+def spread(runs: Sequence[Run]) -> float | None:
+    """(fastest - slowest) / median of such runs; None for a single one."""
+    speeds = [run.decoding for run in runs]
+    return ratio(max(speeds) - min(speeds), median(speeds)) if len(speeds) > 1 else None
 
 
 @dataclass(frozen=True)
 class Row:
-    """The runs of one setting. `gain`: the verdict on its whole replies against the target alone's, and `decoding` on the
-    decoding alone; None where one of them has not been measured on each prompt. `best`: of its temperature. `behind`: the
-    verdict on it against the best.
+    """The runs of one setting, by prompt. `gain`: the verdict on its whole replies against the target alone's, and `decoding`
+    on the decoding alone; None where one of them has not been measured on each prompt. `best`: of its temperature. `behind`:
+    the verdict on it against the best.
     """
 
     setting: Setting
-    cells: dict[str, Cell]
+    cells: dict[str, list[Run]]
     gain: Verdict | None = None
     decoding: Verdict | None = None
     best: bool = False
@@ -66,7 +57,7 @@ class Row:
 
     @property
     def runs(self) -> list[Run]:
-        return [run for cell in self.cells.values() for run in cell.runs]
+        return [run for cell in self.cells.values() for run in cell]
 
     @property
     def statistics(self) -> Statistics:
@@ -108,7 +99,9 @@ class Summary:
         return next((row for row in pay if row.best), plain).setting
 
 
-def paired(one: dict[str, Cell], other: dict[str, Cell], prompts: Sequence[str], decoding: bool = False) -> Pairs:
+def paired(
+    one: dict[str, list[Run]], other: dict[str, list[Run]], prompts: Sequence[str], decoding: bool = False
+) -> Pairs:
     """The ratios of two settings' speeds, of replies to one prompt in one repetition: for `judge`.
 
     Empty where one of them has not been measured on every prompt yet, because then they did other work.
@@ -117,7 +110,7 @@ def paired(one: dict[str, Cell], other: dict[str, Cell], prompts: Sequence[str],
         return {}
     found = {}
     for prompt in prompts:
-        own, its = ({run.repetition: run.decoding if decoding else run.speed for run in each[prompt].runs if run.speed > 0}
+        own, its = ({run.repetition: run.decoding if decoding else run.speed for run in each[prompt] if run.speed > 0}
                     for each in (one, other))  # fmt: skip
         found[prompt] = [log(own[number]) - log(its[number]) for number in sorted(own.keys() & its.keys())]
     return found
@@ -142,10 +135,7 @@ def summarise(runs: Sequence[Run]) -> Summary:
         setting = replace(run.setting, draft="") if run.setting.baseline else run.setting
         grouped.setdefault(setting, {}).setdefault(run.prompt, []).append(run)
     prompts = tuple(dict.fromkeys(run.prompt for run in runs))
-    rows = [
-        Row(setting, {prompt: Cell(setting, prompt, tuple(each)) for prompt, each in by_prompt.items()})
-        for setting, by_prompt in grouped.items()
-    ]
+    rows = [Row(setting, cells) for setting, cells in grouped.items()]
     if _mixed(runs):
         return Summary(tuple(rows), prompts, tuple(runs), True)
     among = _FAMILIES * max(1, sum(not row.setting.baseline for row in rows))
@@ -219,7 +209,7 @@ def _beside(row: Row, other: Row, group: Sequence[Row], prompts: Sequence[str]) 
 
 def _speed(row: Row, prompts: Sequence[str]) -> float:
     """Tokens a second, the mean over the prompts; 0 if it misses one."""
-    speeds = {prompt: [log(run.speed) for run in row.cells[prompt].runs if run.speed > 0] for prompt in prompts
+    speeds = {prompt: [log(run.speed) for run in row.cells[prompt] if run.speed > 0] for prompt in prompts
               if prompt in row.cells}  # fmt: skip
     return judge(speeds).ratio if len(speeds) == len(prompts) and all(speeds.values()) else 0.0
 
@@ -240,17 +230,17 @@ def remarks(summary: Summary) -> list[str]:
         )
     if summary.rows and not any(row.setting.baseline == "target" for row in summary.rows):
         found.append("The target alone was not measured, so no gain is known.")
-    counts = [len(cell.runs) for row in summary.rows if not row.setting.baseline for cell in row.cells.values()]
+    counts = [len(cell) for row in summary.rows if not row.setting.baseline for cell in row.cells.values()]
     if max(counts, default=0) == 1:
         found.append(
             "One run of each: a prompt counts as a draw from all prompts. With --runs 3 these prompts are judged."
         )
-    wide = [cell for row in summary.rows for cell in row.cells.values() if (cell.spread or 0) > WIDE]
+    wide = [cell for row in summary.rows for cell in row.cells.values() if (spread(cell) or 0) > WIDE]
     if wide:
-        worst = max(wide, key=lambda cell: cell.spread or 0)
+        worst = max(wide, key=lambda cell: spread(cell) or 0)
         found.append(
             f"The runs of {len(wide)} cell{'s' if len(wide) > 1 else ''} differ by more than {WIDE:.0%}, those of "
-            f"{summary.label(worst.setting)} on {worst.prompt} by {worst.spread:.0%}: the machine was not steady."
+            f"{summary.label(worst[0].setting)} on {worst[0].prompt} by {spread(worst):.0%}: the machine was not steady."
         )
     busy = [run.busy for run in summary.runs if run.busy]
     if busy:
@@ -311,5 +301,5 @@ def _mixed(runs: Sequence[Run]) -> bool:
 
 def winner(summary: Summary) -> Setting | None:
     """What these runs say is to be used in the chat; None where they say nothing."""
-    repeated = all(len(cell.runs) > 1 for row in summary.rows for cell in row.cells.values())
+    repeated = all(len(cell) > 1 for row in summary.rows for cell in row.cells.values())
     return summary.chosen if repeated or not any(run.stage for run in summary.runs) else None

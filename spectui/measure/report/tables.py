@@ -16,7 +16,7 @@ from spectui.knobs import title
 from spectui.measure.bench.conditions import SERVERS
 from spectui.measure.bench.results import Run
 from spectui.measure.bench.settings import SWEPT, Setting
-from spectui.measure.bench.summary import Row, Summary, remarks
+from spectui.measure.bench.summary import Row, Summary, remarks, speed, spread
 from spectui.speculation.statistics import total
 from spectui.store.export import finite
 from spectui.text import printable
@@ -35,7 +35,7 @@ def head(summary: Summary) -> str:
         if run.target != SERVERS
         else "where a server can be told so"
     )
-    counts = [len(cell.runs) for row in summary.rows for cell in row.cells.values()]
+    counts = [len(cell) for row in summary.rows for cell in row.cells.values()]
     times = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     of_runs = "one run" if max(counts) == 1 else f"medians of {times} runs"
     heat = " and ".join(f"{each:g}" for each in summary.temperatures)
@@ -55,7 +55,7 @@ def columns(summary: Summary) -> tuple[list[str], list[list[str]]]:
 def _cells(row: Row, summary: Summary) -> list[str]:
     statistics = row.statistics
     mark = " *" if row.best else " =" if row.tie else ""
-    runs = sorted({len(cell.runs) for cell in row.cells.values()})
+    runs = sorted({len(cell) for cell in row.cells.values()})
     return [
         summary.label(row.setting) + mark,
         *(_speed(row, prompt) for prompt in summary.prompts),
@@ -82,10 +82,10 @@ def _percent(ratio: float) -> str:
 
 
 def _speed(row: Row, prompt: str) -> str:
-    cell = row.cells.get(prompt)
-    if cell is None:
+    if prompt not in row.cells:
         return DASH
-    return f"{cell.speed:.1f}" + ("" if cell.spread is None else f" ±{50 * cell.spread:.0f}%")
+    range_of_runs = spread(row.cells[prompt])
+    return f"{speed(row.cells[prompt]):.1f}" + ("" if range_of_runs is None else f" ±{50 * range_of_runs:.0f}%")
 
 
 LEGEND = (
@@ -144,18 +144,18 @@ def _plain(value: Any) -> Any:
 
 def _cell_records(summary: Summary) -> list[dict[str, Any]]:
     plain = {
-        (row.setting.temperature, prompt): cell.speed
+        (row.setting.temperature, prompt): speed(cell)
         for row in summary.rows if row.setting.baseline == "target"
         for prompt, cell in row.cells.items()
     }  # fmt: skip
     records = []
     for row in summary.rows:
         for prompt, cell in row.cells.items():
-            speeds, statistics = [run.decoding for run in cell.runs], total(run.statistics for run in cell.runs)
+            speeds, statistics = [run.decoding for run in cell], total(run.statistics for run in cell)
             alone = plain.get((row.setting.temperature, prompt))
             records.append({
-                "setting": asdict(row.setting), "prompt": prompt, "runs": len(speeds), "tokens_per_s": cell.speed,
-                "slowest": min(speeds), "fastest": max(speeds), "speed_up": cell.speed / alone if alone else None,
+                "setting": asdict(row.setting), "prompt": prompt, "runs": len(speeds), "tokens_per_s": speed(cell),
+                "slowest": min(speeds), "fastest": max(speeds), "speed_up": speed(cell) / alone if alone else None,
                 "n_drafted": statistics.drafted, "n_accept": statistics.accepted, "acceptance": statistics.acceptance,
                 "tokens_per_pass": statistics.tokens_per_pass, "acceptance_by_position": statistics.per_position,
             })  # fmt: skip
