@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import summarise, winner
-from spectui.measure.live.process import View
+from spectui.measure.live import View
 from spectui.measure.report.tables import text
 from spectui.ui.app import SpectuiApp
 from spectui.ui.measuring.result import ResultPane

@@ -19,8 +19,7 @@ from spectui.chat.sentences import saved_profile
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs
 from spectui.measure.bench.settings import Setting
-from spectui.measure.live.command import OPTIONS, arguments, in_short
-from spectui.measure.live.process import MeasurementProcess, View
+from spectui.measure.live import OPTIONS, MeasurementProcess, View, arguments, in_short
 from spectui.profiles.file import ProfileFile
 from spectui.text import printable
 from spectui.ui.figures import MUTED

@@ -18,7 +18,7 @@ from spectui.ui.screen.view import ChatView
 from spectui.ui.widgets.choice_row import next_choice
 
 if TYPE_CHECKING:
-    from spectui.measure.live.process import View
+    from spectui.measure.live import View
 
 
 class Controls:

@@ -12,7 +12,7 @@ from spectui.config import load
 from spectui.knobs import Knobs
 from spectui.measure.bench import results
 from spectui.measure.bench.summary import summarise
-from spectui.measure.live.process import View
+from spectui.measure.live import View
 from spectui.measure.report.tables import text
 from spectui.profiles.file import ProfileFile
 from spectui.ui.dialogs.questions import LineScreen

@@ -1,4 +1,4 @@
-"""The window's end: a command of `spectui` that measures, in a process of its own.
+"""What the window measures with: a command of `spectui` that finds the best settings for a chat's pair, in its own process.
 
 llama.cpp computes in one thread of a process, and the window's process has a chat: so the window measures as a person does,
 by the same command. What it shows is what the command prints, and before that the runs that the command has written.
@@ -8,20 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 from spectui.config import settings
 from spectui.errors import UsageError
-from spectui.measure.bench.results import read
+from spectui.knobs import Knobs, Setup, specs
+from spectui.measure.bench.results import new_file, read
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import summarise, winner
-from spectui.measure.live.command import results_of
 from spectui.measure.progress import MARK
 from spectui.measure.report.tables import text
 from spectui.paths import program
+from spectui.text import escaped
+
+OPTIONS = "--minutes 5"
+"""The options that it is proposed with."""
+
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty")
+"""The knobs that it takes from the chat. The other ones are what it varies, or would make it too long."""
 
 _PREFIX = "spectui: "
 """Begins each line that the program says on standard error."""
@@ -31,6 +41,43 @@ PATIENCE_S = 2.0
 
 _LAST = 5
 """Lines of standard error that are kept for a process that ends without a word."""
+
+
+def arguments(setup: Setup, knobs: Knobs, options: str) -> tuple[str, ...]:
+    """What `spectui` is called with. Raises UsageError if the options cannot be split into words."""
+    try:
+        words = shlex.split(options)
+    except ValueError as error:
+        raise UsageError(f"The options cannot be read: {error}.") from None
+    # The options come last: of a flag that is given twice the last one counts.
+    results = ("--results", str(new_file("tune")))
+    return ("tune", "--live", "--config", os.devnull, *results, *flags(setup, knobs), *words)
+
+
+def results_of(arguments: Sequence[str]) -> Path | None:
+    """The file to which the command writes its runs; None for one that writes none."""
+    named = [value for flag, value in pairwise(arguments) if flag == "--results"]
+    return Path(named[-1]) if named else None
+
+
+def flags(setup: Setup, knobs: Knobs) -> list[str]:
+    """The models, the settings that differ from the defaults, and always the temperature."""
+    written = []
+    for owner in (setup, knobs):
+        for key, default, spec in specs(type(owner)):
+            value = getattr(owner, key)
+            if (value != default or key == "temperature") and (owner is setup or key in _SAMPLING):
+                for each in map(escaped, value) if isinstance(value, tuple) else [str(value)]:
+                    written += [spec.flags[0], each]
+    return written
+
+
+def in_short(setup: Setup) -> str:
+    """The command before its options, with the models' names in place of their paths."""
+    models = [
+        part for flag, path in (("-m", setup.model), ("-md", setup.draft)) if path for part in (flag, Path(path).name)
+    ]
+    return shlex.join(["spectui", "tune", *models])
 
 
 class Progress(NamedTuple):
