@@ -124,7 +124,7 @@ def compare(
     )
     made = []
     models = EngineModels(worker, alone)
-    for run in measure(models, found.plan(models), knobs, conditions(alone, knobs)):
+    for run in measure(models.answer, found.plan(models), knobs, conditions(alone, knobs)):
         made.append(run)
         tell(run)
     return Compared(found, made)

@@ -84,7 +84,7 @@ def make_runs(
         out = ResultsFile(file)
         with stopping(worker.stop) as stopped:
             runs = plan()  # loads the models, and makes a draft that is missing: then all files have their sizes
-            for run in measure(models, runs, knobs, conditions(models.setup, knobs)):
+            for run in measure(models.answer, runs, knobs, conditions(models.setup, knobs)):
                 run = replace(run, **models.facts)
                 made.append(run)
                 out.append(run)

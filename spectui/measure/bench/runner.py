@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from spectui.chat.figures.format import size
 from spectui.chat.sentences import kernels_used
@@ -52,11 +52,8 @@ Plan = Generator[Cell, Run, None]
 """Yields cells. A cell may depend on the runs of earlier cells."""
 
 
-class Models(Protocol):
-    """What answers prompts: llama.cpp in a thread of its own, or the toys of tests."""
-
-    def answer(self, setting: Setting, knobs: Knobs, messages: Sequence[Message]) -> Finished:
-        """A reply from cold, by the model that the setting's baseline names. Raises SpectuiError."""
+Answer = Callable[[Setting, Knobs, Sequence[Message]], Finished]
+"""Gives a reply from cold, by the model that the setting's baseline names. Raises SpectuiError."""
 
 
 class EngineModels:
@@ -90,6 +87,7 @@ class EngineModels:
         return replace(self.setup, draft=None if draft == NO_DRAFT else draft)
 
     def answer(self, setting: Setting, knobs: Knobs, messages: Sequence[Message]) -> Finished:
+        """See `Answer`."""
         setup = self.beside(setting.draft) if setting.draft else self.setup
         if setting.baseline == "draft":
             setup = replace(setup.draft_alone(), model=self._draft or setup.draft)
@@ -170,7 +168,7 @@ def fixed(cells: Sequence[Cell]) -> Plan:
 
 
 def measure(
-    models: Models, plan: Plan, knobs: Knobs, shared: Conditions, watch: Callable[[], object] = Others
+    answer: Answer, plan: Plan, knobs: Knobs, shared: Conditions, watch: Callable[[], object] = Others
 ) -> Iterator[Run]:
     """Make the runs of a plan. `knobs` says what no setting does, and `shared` is kept in each. `watch` begins to watch other
     processes: what it returns says, as a string, which one used the machine since, or nothing.
@@ -182,7 +180,7 @@ def measure(
         while True:
             others, stolen, began = watch(), Stolen(), perf_counter()
             try:
-                finished = models.answer(cell.setting, _knobs(cell, knobs), cell.prompt.messages)
+                finished = answer(cell.setting, _knobs(cell, knobs), cell.prompt.messages)
             except NoRoomError as error:
                 raise SpectuiError(f"{cell.prompt.name}: {error}") from error
             if finished.reason is StopReason.CANCELLED:

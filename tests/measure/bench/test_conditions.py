@@ -30,7 +30,7 @@ def setup(tmp_path: Path) -> Setup:
 
 def made(setup: Setup, knobs: Knobs = KNOBS) -> list[Run]:
     cells = plan([], [FAST], built_in(["python"], setup.system), 2)
-    return list(measure(ToyModels(), fixed(cells), knobs, conditions(setup, knobs)))
+    return list(measure(ToyModels().answer, fixed(cells), knobs, conditions(setup, knobs)))
 
 
 def check(done: list[Run], setup: Setup, knobs: Knobs = KNOBS) -> None:

@@ -33,7 +33,7 @@ def test_repetitions_are_interleaved_and_the_draft_alone_is_last():
 
 def test_each_run_has_its_settings_knobs_and_the_rest_from_the_command():
     models, watched = ToyModels(), iter(["make uses 90 % of a core", *[""] * (len(CELLS) - 1)])
-    runs = list(measure(models, fixed(CELLS), KNOBS, SHARED, lambda: next(watched)))
+    runs = list(measure(models.answer, fixed(CELLS), KNOBS, SHARED, lambda: next(watched)))
     assert [(run.setting, run.repetition) for run in runs] == [(cell.setting, cell.repetition) for cell in CELLS]
     setting, knobs, asked = models.asked[1]
     assert (setting, knobs.draft_max, knobs.p_min, knobs.policy, knobs.predict) == (FAST, 8, 0.4, "fixed", 8)
@@ -42,7 +42,7 @@ def test_each_run_has_its_settings_knobs_and_the_rest_from_the_command():
 
 
 def test_what_is_done_is_not_done_again():
-    runs = list(measure(ToyModels(), fixed(CELLS[:5]), KNOBS, SHARED))
+    runs = list(measure(ToyModels().answer, fixed(CELLS[:5]), KNOBS, SHARED))
     assert left(CELLS, runs) == CELLS[5:]
     assert all(vars(run).items() >= vars(SHARED).items() for run in runs)
 
@@ -50,10 +50,10 @@ def test_what_is_done_is_not_done_again():
 def test_a_failure_and_a_stop_keep_the_runs_before():
     made = []
     with pytest.raises(SpectuiError, match="failed"):
-        made.extend(measure(ToyModels(fails=2), fixed(CELLS), KNOBS, SHARED))
-    runs = measure(ToyModels(fails=2), fixed(CELLS), KNOBS, SHARED)
+        made.extend(measure(ToyModels(fails=2).answer, fixed(CELLS), KNOBS, SHARED))
+    runs = measure(ToyModels(fails=2).answer, fixed(CELLS), KNOBS, SHARED)
     assert [next(runs).setting for _ in range(2)] == [TARGET, FAST]
-    assert len(list(measure(ToyModels(stops=3), fixed(CELLS), KNOBS, SHARED))) == 3
+    assert len(list(measure(ToyModels(stops=3).answer, fixed(CELLS), KNOBS, SHARED))) == 3
 
 
 def test_a_prompt_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch):
@@ -62,7 +62,7 @@ def test_a_prompt_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(ToyModels, "answer", refused)
     with pytest.raises(SpectuiError, match=r"^python: The prompt has 90 tokens and the context holds 64: "):
-        list(measure(ToyModels(), fixed(CELLS), KNOBS, SHARED))
+        list(measure(ToyModels().answer, fixed(CELLS), KNOBS, SHARED))
 
 
 def test_what_the_host_took_meanwhile_is_kept(monkeypatch: pytest.MonkeyPatch):
@@ -70,7 +70,7 @@ def test_what_the_host_took_meanwhile_is_kept(monkeypatch: pytest.MonkeyPatch):
         share = 0.25
 
     monkeypatch.setattr(runner, "Stolen", Stolen)
-    (run,) = measure(ToyModels(), fixed(CELLS[:1]), KNOBS, SHARED)
+    (run,) = measure(ToyModels().answer, fixed(CELLS[:1]), KNOBS, SHARED)
     assert run.stolen == 0.25
 
 
@@ -83,6 +83,6 @@ def test_a_plan_may_depend_on_its_runs_and_says_length_and_seed_of_each():
         seen.append((yield Cell(FAST, PROMPTS[0], 2, 6, FINALS)))
 
     models = ToyModels()
-    runs = list(measure(models, plan(), KNOBS, SHARED))
+    runs = list(measure(models.answer, plan(), KNOBS, SHARED))
     assert seen == runs and [(run.stage, run.predict, run.length) for run in runs] == [("start", 4, 8), (FINALS, 6, 8)]
     assert [(knobs.predict, knobs.seed) for _, knobs, _ in models.asked] == [(4, 1), (6, 3)]
