@@ -162,7 +162,7 @@ class SpectuiApp(TerminalApp):
                 for choice in spec.choices:
                     yield SystemCommand(f"{name}: {choice}", spec.help, partial(screen.controls.turn, key, choice))
                 if spec.step is not None:  # a text is turned by a profile, or by its own key
-                    yield SystemCommand(f"Knob: {title(key)}", spec.help, partial(screen.pages.show_slider, key))
+                    yield SystemCommand(f"Knob: {title(key)}", spec.help, partial(screen.panel.open_slider, key))
         for command in super().get_system_commands(screen):
             if command.title not in ("Keys", "Quit", "Theme"):  # Help, Quit and Theme are above
                 yield command

@@ -228,7 +228,7 @@ async def test_after_a_load_that_failed_nothing_is_told_of_the_models_before(
         engine.fail_loading("It is damaged.")
         await wait_until(pilot, lambda: not engine.events)
         assert "4 096" not in screen_text(app)
-        app.screen.pages.show("machine")
+        app.screen.panel.open_page("machine")
         await wait_until(pilot, lambda: "host" in screen_text(app))
         assert "fake 1.5B" not in one_line(app)
         app.screen.controls.load(PAIR)

@@ -51,12 +51,12 @@ async def _close(pilot: Pilot[object]) -> None:
 async def test_tokens_panel_page_and_theme_are_as_they_were_left(window: Window, tmp_path: Path) -> None:
     file = tmp_path / "window.json"
     async with window(size=(120, 40), remembered=Remembered(file)) as (app, pilot):
-        assert (app.screen.transcript.show_tokens, app.screen.pages.is_open) == (False, True)
+        assert (app.screen.transcript.show_tokens, app.screen.panel.is_open) == (False, True)
         await pilot.press("f2", "alt+2", "f6")
         app.theme = "spectui-light"
-        await wait_until(pilot, lambda: not app.screen.pages.is_open)
+        await wait_until(pilot, lambda: not app.screen.panel.is_open)
     async with window(size=(120, 40), remembered=Remembered(file)) as (app, pilot):
-        assert (app.screen.transcript.show_tokens, app.screen.pages.is_open) == (True, False)
+        assert (app.screen.transcript.show_tokens, app.screen.panel.is_open) == (True, False)
         assert (app.screen.panel.page, app.theme) == ("rounds", "spectui-light")
         await pilot.press("f2")
     async with window(size=(120, 40), remembered=Remembered(file), theme="spectui-dark") as (app, _):
@@ -72,7 +72,7 @@ async def test_a_damaged_file_is_as_none(make_app: Make, tmp_path: Path, content
     file.write_bytes(content)
     app = make_app(remembered=Remembered(file))
     async with app.run_test(size=(120, 40)):
-        assert (app.screen.transcript.show_tokens, app.screen.pages.is_open, app.screen.panel.page) == (
+        assert (app.screen.transcript.show_tokens, app.screen.panel.is_open, app.screen.panel.page) == (
             False,
             True,
             "now",

@@ -23,7 +23,7 @@ from spectui.ui.dashboard.pages.now import NowPage
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
-from spectui.ui.widgets.choice_row import ChoiceRow
+from spectui.ui.widgets.choice_row import ChoiceRow, next_choice
 from spectui.ui.widgets.slider import Slider
 
 SLIDERS = ("draft_max", "draft_min", "p_min", "temperature")
@@ -64,6 +64,8 @@ class SidePanel(VerticalScroll, can_focus=False):
         super().__init__(id=id)
         self.chosen_page = FIGURES
         """The page that was chosen."""
+        self.profile_names: Callable[[], list[str]] = list
+        """Gives the profiles that can be chosen."""
         self._double = False
         self._fixed: frozenset[str] = frozenset()
         self._idle: frozenset[str] = frozenset()
@@ -150,12 +152,68 @@ class SidePanel(VerticalScroll, can_focus=False):
         self._show_parts()
         self._keep_focus(self.focus_page)
 
+    # Beside the chat; over it in a narrow window, and only when asked for; or hidden
+
+    @property
+    def is_open(self) -> bool:
+        """It is visible."""
+        screen = self.screen
+        return screen.has_class("-overlay") if screen.has_class("-narrow") else not screen.has_class("-no-panel")
+
+    def open(self) -> bool:
+        """Show it if it is hidden. Returns whether it was visible."""
+        was_there = self.is_open
+        if self.screen.has_class("-narrow"):
+            self.screen.add_class("-overlay")
+        else:
+            self.screen.remove_class("-no-panel")
+        return was_there
+
+    def toggle(self) -> None:
+        """Show or hide it."""
+        self.screen.toggle_class("-overlay" if self.screen.has_class("-narrow") else "-no-panel")
+        self._focus_prompt()
+
+    def turn(self, by: int) -> None:
+        """Open the next page; if the panel is hidden, the present one."""
+        if self.open():
+            self.open_page(next_choice(self.names, self.page, by))
+
+    def open_page(self, page: str) -> None:
+        """Show this page, and the panel if it is hidden."""
+        if page == "settings":
+            self.profile.show_choices([NO_PROFILE, *self.profile_names()], self.profile.value)
+        self.open()
+        self.show_page(page)
+        if not self.screen.query_one("#prompt").has_focus:
+            self.focus_page()
+
+    def open_by_key(self, page: str) -> None:
+        """Open this page. One that arrows do most on gets the focus."""
+        self.open_page(page)
+        if page in ("rounds", "settings"):
+            self.focus_page()
+
+    def open_slider(self, key: str) -> None:
+        """Focus this knob's slider: arrows turn it, a number can be typed."""
+        self.open_page("settings")
+        self.sliders[key].focus()
+
+    def open_devices(self) -> None:
+        """Focus the devices."""
+        self.open()
+        self.show_page("machine")
+        self.devices.focus()
+
+    def _focus_prompt(self) -> None:
+        self.screen.set_focus(self.screen.query_one("#prompt"))
+
     def _keep_focus(self, elsewhere: Callable[[], bool] = lambda: False) -> None:
         """Focus something else, or the prompt, if what has the focus is not seen any more. Textual would focus a neighbour that
         is hidden too, or nothing: typed text would then change knobs."""
         focused = self.screen.focused if self.is_attached else None
         if focused is not None and self in focused.ancestors and _is_off(focused) and not elsewhere():
-            self.screen.set_focus(self.screen.query_one("#prompt"))
+            self._focus_prompt()
 
     def _show_parts(self) -> None:
         page = PAGES[self.page]
@@ -173,7 +231,7 @@ class SidePanel(VerticalScroll, can_focus=False):
     def on_hide(self) -> None:
         """Focus the prompt when a narrow window hides the panel."""
         if self.screen.focused is not None and self in self.screen.focused.ancestors:
-            self.screen.set_focus(self.screen.query_one("#prompt"))
+            self._focus_prompt()
 
     def focus_page(self) -> bool:
         """Focus the first knob, list or chart of the page. False if it has none."""

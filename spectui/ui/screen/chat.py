@@ -47,7 +47,6 @@ from spectui.ui.screen.commands import BINDINGS, GROUPS, ScreenCommands
 from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.conversations import Conversations
 from spectui.ui.screen.messages import Messages
-from spectui.ui.screen.pages import PanelPages
 from spectui.ui.screen.reading import Reading
 from spectui.ui.screen.replies import Replies
 from spectui.ui.screen.view import ChatView
@@ -67,7 +66,7 @@ class ChatScreen(DirectScreen):
     """Shows a `ChatSession`: sends prompts down, drains events up, and hands each to the widget that shows it.
 
     One of its parts does what a command asks for (`commands`): `replies`, `messages` (earlier ones), `conversations`,
-    `reading`, `controls` (knobs, profiles, models) and `pages` (the panel).
+    `reading`, `controls` (knobs, profiles, models) and `panel`.
     """
 
     AUTO_FOCUS = "#prompt"
@@ -101,13 +100,12 @@ class ChatScreen(DirectScreen):
         self.prompt = view.prompt
         self.panel = view.panel
         self.controls = self.CONTROLS(view, profiles, catalogue, plan)
-        self.pages = PanelPages(view, self.controls)
-        self.replies = Replies(view, self.pages)
+        self.replies = Replies(view)
         self.conversations = Conversations(view, self.replies)
         self.messages = Messages(view, self.conversations)
         self.reading = Reading(view)
         self.commands = ScreenCommands(
-            view, self.controls, self.pages, self.replies, self.messages, self.conversations, self.reading
+            view, self.controls, self.replies, self.messages, self.conversations, self.reading
         )
         self.prompt.commands = self.commands.behind_slash
         self._figures_due = 0.0

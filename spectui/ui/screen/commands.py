@@ -15,7 +15,6 @@ from spectui.ui.prompt.suggestions import Suggestion
 from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.conversations import Conversations
 from spectui.ui.screen.messages import Messages
-from spectui.ui.screen.pages import PanelPages
 from spectui.ui.screen.reading import Reading
 from spectui.ui.screen.replies import Replies
 from spectui.ui.screen.view import ChatView
@@ -35,7 +34,6 @@ class ScreenCommands(dict[str, Command]):
         self,
         view: ChatView,
         controls: Controls,
-        pages: PanelPages,
         replies: Replies,
         messages: Messages,
         conversations: Conversations,
@@ -46,15 +44,15 @@ class ScreenCommands(dict[str, Command]):
         self._replies = replies
         self._messages = messages
         self._reading = reading
-        session, models, action = view.session, view.session.models, view.screen.run_action
+        session, models, panel, action = view.session, view.session.models, view.panel, view.screen.run_action
         does: Mapping[str, Callable[[], object]] = {
-            "panel": pages.toggle,
-            "devices": pages.show_devices,
+            "panel": panel.toggle,
+            "devices": panel.open_devices,
             "placement": controls.change_placement,
             "drafter": partial(controls.switch, "drafter"),
             "policy": partial(controls.switch, "policy"),
-            "page": partial(pages.turn, 1),
-            **{f"page.{page}": partial(pages.show_by_key, page) for page in PAGES if page != MEASURED},
+            "page": partial(panel.turn, 1),
+            **{f"page.{page}": partial(panel.open_by_key, page) for page in PAGES if page != MEASURED},
             "think": controls.switch_thinking,
             "profile": controls.next_profile,
             "save-profile": controls.save_profile,

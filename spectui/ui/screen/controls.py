@@ -32,6 +32,7 @@ class Controls:
         self._session = view.session
         self._models = view.session.models
         self._panel = view.panel
+        self._panel.profile_names = self.profile_names
         self._profiles = profiles
         self.catalogue = catalogue or ModelCatalogue()
         self._plan = plan

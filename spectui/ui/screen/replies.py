@@ -8,7 +8,6 @@ from spectui.chat.comparison import Comparison
 from spectui.chat.sentences import BROUGHT_BACK
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.ui.dashboard.panel import MEASURED
-from spectui.ui.screen.pages import PanelPages
 from spectui.ui.screen.view import ChatView
 from spectui.ui.screen.welcome import NUMBERS, Welcome
 
@@ -19,11 +18,10 @@ NO_MODEL = "No model can answer yet: {models} chooses one. The prompt is kept."
 class Replies:
     """Asks the session for replies."""
 
-    def __init__(self, view: ChatView, pages: PanelPages) -> None:
+    def __init__(self, view: ChatView) -> None:
         self._view = view
         self._session = view.session
         self._transcript = view.transcript
-        self._pages = pages
         self.held = False
         """A conversation is being read; prompts that are sent now wait for it."""
 
@@ -113,7 +111,7 @@ class Replies:
         panel.plain.start_reply("without drafts", rounds=comparison.rounds)
         session.compare(comparison)
         panel.compare.show(comparison)
-        self._pages.show(MEASURED)
+        panel.open_page(MEASURED)
         self._view.show_state()
 
     def show_comparison(self, event: Event) -> None:

@@ -68,7 +68,7 @@ async def test_what_a_token_costs_is_seen_beside_any_number_of_gpus(
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         panel = await streaming(pilot, engine)
-        app.screen.pages.show("machine")
+        app.screen.panel.open_page("machine")
         panel.update_models([ModelInfo("m", "fake", 1, 1, 1, 1, 1, memory=(MemoryUse("CUDA0", 3 * 10**9),))])
         panel.update_telemetry(looked(3, gpus))
         panel.update_figures(Figures(speed=100.0, live=True))
@@ -121,7 +121,7 @@ async def test_remarks_are_left_out_where_the_models_would_be_cut(
     app = make_app()
     async with app.run_test(size=(80, height)) as pilot:
         panel = await streaming(pilot, engine)
-        app.screen.pages.show("machine")
+        app.screen.panel.open_page("machine")
         remark = "passes of up to 16 tokens round as single ones do, except behind a long text"
         uses = (MemoryUse("CPU", 10**9, 10**9),), (MemoryUse("CUDA0", 2 * 10**9),)
         model = ModelInfo("m", "fake", 1, 1, 1, 1, 1, remark=remark, kernels_why="its layers are on a GPU")
@@ -159,7 +159,7 @@ async def test_how_memory_and_use_went_is_seen_as_far_as_there_is_room(
     app = make_app()
     async with app.run_test(size=size) as pilot:
         panel = await streaming(pilot, engine)
-        app.screen.pages.show("machine")
+        app.screen.panel.open_page("machine")
         for used in (3, 12, 24):
             panel.update_telemetry(looked(used, gpus, "" if gpus else "no NVML: " + "because " * 8 + "so"))
         await wait_until(pilot, lambda: "24.0 GB of 24.0 GB" in screen_text(app))

@@ -150,7 +150,7 @@ async def test_the_page_of_rounds_has_acceptance_by_position_and_the_suggested_d
         await ask(pilot, "go")
         for _ in range(10):
             engine.emit_round("a", correction="x", rejected=["b", "c"], seconds=0.2, draft_s=0.1, plain_s=0.08)
-        app.screen.pages.show("rounds")
+        app.screen.panel.open_page("rounds")
         await wait_until(pilot, lambda: "suggested" in screen_text(app))
         seen = seen_of(app.screen.query_one(RoundsPage))
         high = "acceptance by position in the draft 1.0 │████" if size[1] == 40 else "by position █▁ 1.0 … .00"
@@ -280,7 +280,7 @@ async def test_a_wide_window_shows_the_figures_and_another_page(make_app: Make, 
         assert panel.rounds.region.y == app.screen.query_one(NowPage).region.y
         knobs = {"choice-context-full", "profile", "actions"}
         for page, beside in (("details", {"details"}), ("settings", knobs), ("machine", {"machine"})):
-            app.screen.pages.show(page)
+            app.screen.panel.open_page(page)
             await wait_until(pilot, lambda beside=beside: seen() == {*figures, *beside})
         # A page's parts stay together.
         await wait_until(pilot, lambda: 0 < panel.machine.region.x == app.screen.query_one("#devices").region.x)
@@ -301,7 +301,7 @@ async def test_every_page_survives_every_size(make_app: Make, engine: FakeEngine
         await streaming(pilot, engine)
         await pilot.press("f6")
         for page in PAGES:
-            app.screen.pages.show(page)
+            app.screen.panel.open_page(page)
             app.screen.view.show_figures()
             await pilot.pause()
             assert screen_text(app)
@@ -314,7 +314,7 @@ async def test_nothing_is_laid_out_again_while_a_reply_streams(make_app: Make, e
     async with app.run_test(size=(120, 40)) as pilot:
         await streaming(pilot, engine)
         for page in PAGES:
-            app.screen.pages.show(page)
+            app.screen.panel.open_page(page)
             await pilot.pause()
             laid_out = app.screen._layout_required, compositor(app).size
             for _ in range(5):

@@ -58,7 +58,7 @@ async def test_what_is_drawn_change_by_change_is_the_window(make_app: Make, engi
         await ask(pilot, "Write add.")
         app.screen.notify("\n".join(["over the text and the panel"] * 30), timeout=600)
         for page in PAGES:
-            app.screen.pages.show(page)
+            app.screen.panel.open_page(page)
             write_reply(engine)
             await wait_until(pilot, lambda: not engine.events)
             app.screen.view.show_figures()
@@ -156,7 +156,7 @@ async def test_what_nobody_sees_has_nothing_arranged(
             return not arranged
 
         await wait_until(pilot, nothing_arranged)
-        app.screen.pages.show("rounds")
+        app.screen.panel.open_page("rounds")
         await wait_until(pilot, lambda: arranged)
 
 
