@@ -59,8 +59,8 @@ def test_the_open_conversation_is_left_before_it_is_deleted_and_another_is_not(
 
 def test_prompts_are_saved_with_the_chats_and_deleted_with_them(engine: FakeEngine, tmp_path: Path) -> None:
     session = chat(engine, tmp_path / "c.db", "one")
-    session.stored.save_prompt("one")
-    session.stored.save_prompt("other")
+    session.journal.save_prompt("one")
+    session.journal.save_prompt("other")
     (found,) = session.stored.find("ONE")
     assert session.stored.prompts() == ["one", "other"]
     session.leave(found.id)

@@ -105,14 +105,6 @@ class StoredConversations:
         """The open conversation along the branch that ends with this message."""
         return OpenedConversation.of(library.branch(self._file, self._journal.conversation, message), reader)
 
-    def save_prompt(self, typed: str) -> None:
-        """Save a typed prompt, which the arrow keys bring back in later chats. Does not wait for the disk."""
-        self._journal.save_prompt(typed)
-
-    def save_unsent(self, text: str) -> None:
-        """Save what is being written, for the next start. Does not wait for the disk."""
-        self._journal.save_unsent(text)
-
     def take_unsent(self) -> str:
         """What was being written when spectui ended; "" at the second call."""
         return PromptHistory(prompts_file()).take_unsent() if self.saved else ""

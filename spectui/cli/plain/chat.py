@@ -377,6 +377,6 @@ def chat(
         interactive=interactive,
         catalogue=catalogue,
         profiles=profiles,
-        lines=TypedLines(session.stored.prompts(), session.stored.save_prompt) if interactive else None,
+        lines=TypedLines(session.stored.prompts(), session.journal.save_prompt) if interactive else None,
     )
     return plain.run(conversation)

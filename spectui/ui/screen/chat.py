@@ -145,7 +145,7 @@ class ChatScreen(DirectScreen):
         """Show the resumed conversation, the last crash and the notices; then load the models."""
         if self.session.stored.saved:
             earlier = await asyncio.to_thread(self.session.stored.prompts)
-            self.prompt.remember(earlier, self.session.stored.save_prompt)
+            self.prompt.remember(earlier, self.session.journal.save_prompt)
             if unsent := await asyncio.to_thread(self.session.stored.take_unsent):
                 self.prompt.give_back(unsent)
         self._unsent = ""
@@ -272,7 +272,7 @@ class ChatScreen(DirectScreen):
         # Before, it would take the place of the last chat's text, or come into the box as if it were that.
         if self._unsent is not None and self.prompt.unsent != self._unsent:
             self._unsent = self.prompt.unsent
-            self.session.stored.save_unsent(self._unsent)
+            self.session.journal.save_unsent(self._unsent)
 
     # Actions
 
