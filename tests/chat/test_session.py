@@ -11,7 +11,7 @@ from spectui.chat.comparison import Comparison, OfComparison
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NOTHING_ASKED
 from spectui.chat.session import ChatSession
-from spectui.chat.text.prose import last_code_blocks
+from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.engine.demo import NOTICE
 from spectui.engine.events import Finished, Message, Notice, RoundDone
 from spectui.knobs import Knobs, Setup

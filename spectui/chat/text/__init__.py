@@ -1,1 +1,1 @@
-"""The texts of prompts and replies: attachments, thinking, prose and code."""
+"""The texts of prompts and replies: attachments, thinking and code."""

@@ -92,7 +92,7 @@ class Reading:
     def copy_code(self) -> None:
         """Copy the last code block of the last reply that can be seen, as far as it is written; or of one above it."""
         # Imported on use: the library for Markdown takes a twentieth of the window's start.
-        from spectui.chat.text.prose import last_code_blocks
+        from spectui.chat.text.code_blocks import last_code_blocks
 
         blocks = last_code_blocks(self._session.messages[: self._view.transcript.last_seen + 1])
         if self._view.refuses("" if blocks else "There is no code block in the reply."):

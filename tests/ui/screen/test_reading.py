@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from spectui.chat.text.prose import Part, code_blocks, parts, said
+from spectui.chat.text.code_blocks import code_blocks
 from spectui.speculation.records import StopReason
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
@@ -171,11 +171,5 @@ async def test_an_empty_block_is_not_copied(window: Window, engine: FakeEngine) 
         assert ["no code block" in each for each in notified(app)] == [True, True]
 
 
-def test_thinking_is_told_from_speech() -> None:
-    assert parts("a") == [Part(False, "a")]
-    assert parts("<think>\n\n</think>\n\na") == [Part(False, "a")]
-    assert parts("b\n</think>\na") == [Part(True, "b"), Part(False, "a")]
-    assert parts("a\n<think>b") == [Part(False, "a"), Part(True, "b")]
-    assert parts("write <think> and </think>") == [Part(False, "write <think> and </think>")]
-    assert said(REPLY).startswith("# Title")
+def test_code_that_was_thought_is_none_of_the_reply() -> None:
     assert code_blocks(REPLY) == ["first = 1", "second\nlines"]

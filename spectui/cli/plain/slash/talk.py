@@ -5,7 +5,7 @@ from __future__ import annotations
 from spectui.chat.history.message_list import ListedMessage, listed_messages
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import BROUGHT_BACK, NOTHING_SAID, NOTHING_TO_EDIT
-from spectui.chat.text.prose import last_code_blocks
+from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.cli.plain.slash.command import Chat, Run, numbered
 from spectui.errors import UsageError
 from spectui.text import printable

@@ -1,9 +1,9 @@
-"""Splits a reply's text into thinking and answer, and finds code blocks."""
+"""The code blocks of replies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from markdown_it import MarkdownIt
 
@@ -14,26 +14,10 @@ if TYPE_CHECKING:
     from spectui.chat.messages import ChatMessage
 
 
-class Part(NamedTuple):
-    """A stretch of a reply."""
-
-    thinking: bool
-    text: str
-
-
-def parts(text: str) -> list[Part]:
-    """The reply's parts in order, without the marks; an unclosed part lasts to the end."""
-    return [Part(thinking, each.strip("\n")) for thinking, each in divided(text, opened=False) if each.strip()]
-
-
-def said(text: str) -> str:
-    """The reply without its thinking."""
-    return "\n\n".join(part.text for part in parts(text) if not part.thinking)
-
-
 def code_blocks(text: str) -> list[str]:
-    """The code blocks of the answer, without their fences."""
-    tokens = MarkdownIt().parse(said(text))
+    """The code blocks of a reply without their fences, but for those of its thinking."""
+    said = "\n\n".join(part.strip("\n") for thinking, part in divided(text, opened=False) if not thinking)
+    tokens = MarkdownIt().parse(said)
     return [token.content.rstrip("\n") for token in tokens if token.type in ("fence", "code_block")]
 
 
