@@ -45,8 +45,8 @@ class Controls:
         """The knobs as a person has them."""
         return self._session.knobs
 
-    @knobs.setter
-    def knobs(self, knobs: Knobs) -> None:
+    def use_knobs(self, knobs: Knobs) -> None:
+        """Turn the knobs to these."""
         self._session.knobs = knobs
         self._show_knobs()
 
@@ -63,7 +63,7 @@ class Controls:
             return
         knobs = turned(self.knobs, key, value)
         if knobs != self.knobs:
-            self.knobs = knobs
+            self.use_knobs(knobs)
 
     def switch(self, key: str) -> None:
         """Turn to the next choice, and say so where the panel is hidden."""
@@ -85,7 +85,7 @@ class Controls:
 
     def reset(self) -> None:
         """Turn every knob back to its default."""
-        self.knobs = Knobs()
+        self.use_knobs(Knobs())
 
     # Profiles
 
@@ -222,7 +222,7 @@ class Controls:
         if (fixed := models.fixed.get("draft_max")) is not None:
             self._view.say(f"Only models of this machine are measured here. {fixed.sentence}")
         elif not self._view.refuses(self._session.busy_reason):
-            page = MeasureScreen(models, lambda: self.knobs, self._use_knobs, self._profiles, self._measured)
+            page = MeasureScreen(models, lambda: self.knobs, self.use_knobs, self._profiles, self._measured)
 
             def back(_: None) -> None:
                 self._measured = page.view
@@ -230,9 +230,6 @@ class Controls:
                     self.show_loading(self._models.load_again())
 
             self._view.app.push_screen(page, back)
-
-    def _use_knobs(self, knobs: Knobs) -> None:
-        self.knobs = knobs
 
     def use_models(self, setup: Setup) -> None:
         """Load this set-up's target and draft; the other settings stay."""
