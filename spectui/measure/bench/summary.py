@@ -36,7 +36,7 @@ def spread(runs: Sequence[Run]) -> float | None:
     return ratio(max(speeds) - min(speeds), median(speeds)) if len(speeds) > 1 else None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Row:
     """The runs of one setting, by prompt. `gain`: the verdict on its whole replies against the target alone's, and `decoding`
     on the decoding alone; None where one of them has not been measured on each prompt. `best`: of its temperature. `behind`:
@@ -99,18 +99,16 @@ class Summary:
         return next((row for row in pay if row.best), plain).setting
 
 
-def paired(
-    one: dict[str, list[Run]], other: dict[str, list[Run]], prompts: Sequence[str], decoding: bool = False
-) -> Pairs:
+def paired(one: Row, other: Row, prompts: Sequence[str], decoding: bool = False) -> Pairs:
     """The ratios of two settings' speeds, of replies to one prompt in one repetition: for `judge`.
 
     Empty where one of them has not been measured on every prompt yet, because then they did other work.
     """
-    if any(prompt not in each for each in (one, other) for prompt in prompts):
+    if any(prompt not in each.cells for each in (one, other) for prompt in prompts):
         return {}
     found = {}
     for prompt in prompts:
-        own, its = ({run.repetition: run.decoding if decoding else run.speed for run in each[prompt] if run.speed > 0}
+        own, its = ({run.repetition: run.decoding if decoding else run.speed for run in each.cells[prompt] if run.speed > 0}
                     for each in (one, other))  # fmt: skip
         found[prompt] = [log(own[number]) - log(its[number]) for number in sorted(own.keys() & its.keys())]
     return found
@@ -141,9 +139,11 @@ def summarise(runs: Sequence[Run]) -> Summary:
     among = _FAMILIES * max(1, sum(not row.setting.baseline for row in rows))
     # The draft alone writes faster, and so scatters more.
     beside = [(row, _plain(rows, row.setting.temperature)) for row in rows if not row.setting.baseline]
-    usual = noise([paired(row.cells, plain.cells, prompts) for row, plain in beside if plain is not None])
-    judged = [_against_plain(row, rows, prompts, among, usual) for row in rows]
-    return Summary(_ranked(judged, prompts, usual), prompts, tuple(runs))
+    usual = noise([paired(row, plain, prompts) for row, plain in beside if plain is not None])
+    for row in rows:
+        _compare_with_plain(row, rows, prompts, among, usual)
+    _mark_best(rows, prompts, usual)
+    return Summary(tuple(rows), prompts, tuple(runs))
 
 
 def _plain(rows: Sequence[Row], heat: float) -> Row | None:
@@ -151,28 +151,25 @@ def _plain(rows: Sequence[Row], heat: float) -> Row | None:
     return next((row for row in rows if row.setting.baseline == "target" and row.setting.temperature == heat), None)
 
 
-def _against_plain(
+def _compare_with_plain(
     row: Row, rows: Sequence[Row], prompts: Sequence[str], among: int, usual: Mapping[str, Noise]
-) -> Row:
+) -> None:
     plain = _plain(rows, row.setting.temperature)
-    if plain is None:
-        return row
-    whole, decoding = (paired(row.cells, plain.cells, prompts, decoding) for decoding in (False, True))
-    if not all(whole.values()) or not whole:
-        return row
-    return replace(row, gain=judge(whole, among, usual), decoding=judge(decoding, among, usual))
+    whole = paired(row, plain, prompts) if plain is not None else {}
+    if plain is not None and whole and all(whole.values()):
+        row.gain = judge(whole, among, usual)
+        row.decoding = judge(paired(row, plain, prompts, decoding=True), among, usual)
 
 
-def _ranked(rows: Sequence[Row], prompts: Sequence[str], usual: Mapping[str, Noise]) -> tuple[Row, ...]:
-    """The rows with the best of each temperature marked, and the verdicts of the others against it. The draft alone takes no
-    part: its text is another."""
+def _mark_best(rows: Sequence[Row], prompts: Sequence[str], usual: Mapping[str, Noise]) -> None:
+    """Mark the best of each temperature, and judge the others against it. The draft alone takes no part: its text is
+    another."""
     groups = [
         [row for row in rows if row.setting.temperature == heat and row.setting.baseline != "draft"]
         for heat in {row.setting.temperature for row in rows}
     ]
     counts = [sum(not row.setting.baseline for row in group) for group in groups]
     among = _FAMILIES * sum(max(1, comb(count, 2)) for count in counts)  # each against each other
-    marked = {}
     for group in groups:
         gains = any(row.gain is not None for row in group)
         order = {row.setting: (row.gain is not None and row.gain.faster,
@@ -181,29 +178,26 @@ def _ranked(rows: Sequence[Row], prompts: Sequence[str], usual: Mapping[str, Noi
         top = max(group, key=lambda row: order[row.setting], default=None)
         if top is None or order[top.setting][1] <= 0 or len(group) == 1:
             continue
-        for row in group:
+        top.best = True
+        for row in (each for each in group if each is not top):
             pairs = _beside(row, top, group, prompts)
-            if row is top:
-                marked[row.setting] = replace(row, best=True)
-            elif row.setting.baseline and top.gain is not None:
+            if row.setting.baseline and top.gain is not None:
                 # One verdict on these two is spoken, and it is that of the gain; also if the target alone is the best.
                 gain = top.gain
-                behind = Verdict(1 / gain.ratio, gain.high and 1 / gain.high, gain.low and 1 / gain.low, *gain[3:])
-                marked[row.setting] = replace(row, behind=behind)
+                row.behind = Verdict(1 / gain.ratio, gain.high and 1 / gain.high, gain.low and 1 / gain.low, *gain[3:])
             elif top.setting.baseline and row.gain is not None:
-                marked[row.setting] = replace(row, behind=row.gain)
+                row.behind = row.gain
             elif all(pairs.values()) and pairs:
-                marked[row.setting] = replace(row, behind=judge(pairs, among, usual))
-    return tuple(marked.get(row.setting, row) for row in rows)
+                row.behind = judge(pairs, among, usual)
 
 
 def _beside(row: Row, other: Row, group: Sequence[Row], prompts: Sequence[str]) -> Pairs:
     """Pairs of the replies of both; where they were never measured together, of what they gain over the target alone."""
-    pairs = paired(row.cells, other.cells, prompts)
+    pairs = paired(row, other, prompts)
     plain = _plain(group, row.setting.temperature)
     if plain is None or any(pairs.values()):
         return pairs
-    own, its = (paired(each.cells, plain.cells, prompts) for each in (row, other))
+    own, its = (paired(each, plain, prompts) for each in (row, other))
     return {prompt: [a - b for a, b in zip(own[prompt], its[prompt], strict=False)] for prompt in own if prompt in its}
 
 
