@@ -36,6 +36,7 @@ _SWITCHED = {"1": "on", "true": "on", "enabled": "on", "0": "off", "false": "off
 SYNONYMS = {
     "gpu_layers": {"all": "-2", "auto": "-1"},
     "gpu_layers_draft": {"all": "-2", "auto": "-1"},
+    "top_k": {"-1": "0"},
     "flash_attn": _SWITCHED,
     "flash_attn_draft": _SWITCHED,
 }

@@ -163,6 +163,7 @@ def test_variables_are_text_and_become_the_settings_type() -> None:
     ("key", "text", "value"),
     [
         ("gpu_layers", "all", -2),
+        ("top_k", "-1", 0),
         ("gpu_layers_draft", "auto", -1),
         ("flash_attn", "1", "on"),
         ("flash_attn", "off", "off"),

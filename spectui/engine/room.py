@@ -27,8 +27,10 @@ def no_room(
     the way to more room."""
     alone = sum(message.role == "user" for message in messages) == 1
     what = "The prompt has" if alone else "The conversation with this prompt has"
+    guided = messages[0].role == "system" and not to_drop  # dropped turns leave room for both
+    shorter = "the prompt or the system prompt" if guided else "the prompt"
     return NoRoomError(
-        f"{what} {tokens} tokens and the context holds {n_ctx}: shorten the prompt, or {larger}.",
+        f"{what} {tokens} tokens and the context holds {n_ctx}: shorten {shorter}, or {larger}.",
         to_drop,
     )
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from spectui.engine.events import Event, Message
-from spectui.engine.room import NoRoomError, to_drop
+from spectui.engine.room import NoRoomError, no_room, to_drop
 from spectui.engine.session import Session
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
@@ -43,6 +43,19 @@ def count(messages: Sequence[Message]) -> int:
 )
 def test_whole_turns_go_until_half_is_free_and_the_last_one_stays(messages: list[Message], dropped: int):
     assert to_drop(messages, 100, count) == dropped
+
+
+@pytest.mark.parametrize(
+    ("messages", "to_drop", "shorter"),
+    [
+        (talk("u200"), 0, "the prompt"),
+        (talk("s200", "u10"), 0, "the prompt or the system prompt"),
+        (talk("s200", "u10", "a10", "u10"), 0, "the prompt or the system prompt"),
+        (talk("s10", "u10", "a200", "u10"), 2, "the prompt"),
+    ],
+)
+def test_a_prompt_without_room_says_what_to_shorten(messages: list[Message], to_drop: int, shorter: str):
+    assert f"holds 100: shorten {shorter}, or set a larger context" in str(no_room(messages, 220, 100, to_drop))
 
 
 def test_few_conversations_are_counted_in_a_long_one():
