@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, ValuesView
 from contextlib import contextmanager
 from sys import getsizeof
-from time import monotonic
+from time import thread_time
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
@@ -33,6 +33,10 @@ MOST_MADE = 128_000_000
 MOST_STEPS = 1_000_000
 MOST_BITS = 4096
 SECONDS = 5.0
+"""Of this thread, so that a busy machine ends no rendering."""
+MESSAGES = 200
+"""So many times longer a conversation is, so many times the steps and the seconds: Gemma 4's template looks back from each
+message, and takes 3 s for 800."""
 
 _PICKING = ("map", "select", "reject", "selectattr", "rejectattr")
 """Filters that select from a list, or call other filters with its members: they make nothing larger themselves."""
@@ -116,7 +120,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     def rendered(self, template: jinja2.Template, /, **names: Any) -> str:
         """The text that the template writes. Raises what the template raises, or LimitExceeded."""
         if not self._together:
-            self._begin()
+            self._begin(max(1.0, len(names.get("messages", ())) / MESSAGES))
         return template.render(names)
 
     @contextmanager
@@ -129,16 +133,16 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         finally:
             self._together = False
 
-    def _begin(self) -> None:
+    def _begin(self, times: float = 1.0) -> None:
         self._steps = 0
         self._made = 0
-        self._deadline = monotonic() + SECONDS
+        self._most_steps, self._deadline = MOST_STEPS * times, thread_time() + SECONDS * times
 
     def step(self, text: int = 0) -> str:
         """Count an iteration of a loop, which writes `text` characters of the template's own text."""
         self._steps += 1
         self.count(text)
-        if self._steps > MOST_STEPS or monotonic() > self._deadline:
+        if self._steps > self._most_steps or thread_time() > self._deadline:
             raise LimitExceeded("it does not come to an end")
         return ""
 

@@ -220,6 +220,17 @@ def test_the_limits_are_those_of_one_rendering(monkeypatch: pytest.MonkeyPatch) 
         environment.rendered(environment.compiled("{% for i in range(200) %}{{ i }}{% endfor %}"))
 
 
+def test_a_long_conversation_has_more_steps_and_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gemma 4's template looks back from each message."""
+    monkeypatch.setattr(sandbox, "MOST_STEPS", 50_000)
+    source = "{% for m in messages %}{% for n in range(loop.index) %}{% endfor %}{% endfor %}done"
+    environment = BoundedEnvironment()
+    template = environment.compiled(source)
+    assert environment.rendered(template, messages=MESSAGES * 100) == "done", "81,000 steps for 400 messages"
+    with pytest.raises(LimitExceeded):
+        environment.rendered(environment.compiled("{% for i in range(51000) %}{% endfor %}"), messages=MESSAGES)
+
+
 def test_all_that_a_rendering_makes_is_within_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also what is not kept, and what is made in small pieces."""
     monkeypatch.setattr(sandbox, "MOST_MADE", 1_000_000)
