@@ -15,7 +15,7 @@ from spectui.errors import SpectuiError
 from spectui.gguf_files import judgement
 from spectui.gguf_files.judgement import EAGLE3, LAYERS_READ, are_heads, judge, read_file, usable_heads
 from spectui.gguf_files.metadata import Damaged, Matrices, Metadata, Tensors, Value
-from spectui.gguf_files.parts import Part, part_of
+from spectui.gguf_files.parts import files_of
 from spectui.gguf_files.vocabulary import PADDING
 
 _COMPARED = 32
@@ -124,7 +124,7 @@ def tied_bytes(path: str) -> int:
     Of a split model each part has some of the tensors, the first perhaps none.
     """
     try:
-        found = [_metadata(each) for each in _files_of(path)]
+        found = [_metadata(each) for each in files_of(path)]
         if found[0].architecture == EAGLE3:  # it uses the target's
             return 0
         return reduce(Tensors.with_those_of, (each.tensors for each in found)).tied
@@ -135,7 +135,7 @@ def tied_bytes(path: str) -> int:
 def heads_in(path: str) -> tuple[int, bool]:
     """(number of a model's own heads that can draft, whether it has nothing else); (0, False) if it cannot be read."""
     try:
-        found = [_metadata(each) for each in _files_of(path)]
+        found = [_metadata(each) for each in files_of(path)]
     except (Damaged, OSError):
         return 0, False
     values, tensors = found[0].values, reduce(Tensors.with_those_of, (each.tensors for each in found))
@@ -159,17 +159,10 @@ def values_of(path: str) -> Mapping[str, Value]:
 def matrices_of(path: str) -> tuple[Matrices, ...]:
     """The tensors of a model, in all its parts, that passes multiply by; those of a file that cannot be read are missing."""
     found: list[Matrices] = []
-    for file in _files_of(path):
+    for file in files_of(path):
         with suppress(Damaged, OSError):
             found += _metadata(file).tensors.matrices
     return tuple(found)
-
-
-def _files_of(path: str) -> list[Path]:
-    """The file, or all parts of a split model whose first part this is."""
-    first = Path(os.path.expanduser(path))
-    part = part_of(first)
-    return [first] if part is None else [Part(number, part.parts).of(first) for number in range(1, part.parts + 1)]
 
 
 def _metadata(file: Path) -> Metadata:

@@ -36,3 +36,10 @@ def is_later_part(name: str) -> bool:
 def model_name(file: Path) -> str:
     """The file's name without ending and number of the part."""
     return _PART.sub("", file.name).removesuffix(".gguf")
+
+
+def files_of(path: str) -> list[Path]:
+    """The file, or all parts of a split model whose first part this is."""
+    first = Path(os.path.expanduser(path))
+    part = part_of(first)
+    return [first] if part is None else [Part(number, part.parts).of(first) for number in range(1, part.parts + 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import mmap
 import os
 import re
 import signal
@@ -19,7 +20,8 @@ from typing import Any
 # A failed assert in ggml would start gdb on the terminal. Set this before the library loads.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
-from spectui.errors import SpectuiError
+from spectui.errors import SpectuiError, after_loss
+from spectui.gguf_files.parts import files_of
 from spectui.kernels.plugin import DEVICE
 from spectui.llama.build import cpu_name
 from spectui.pin import GGML, LLAMA, LLAMA_CPP_PYTHON
@@ -185,20 +187,23 @@ def on_abort(listener: Callable[[str], None]) -> None:
 
 
 def watch_file(path: str) -> None:
-    """If this file, which llama.cpp maps into the memory, is cut off or its disk fails: end with a sentence and code 1.
+    """If this file, or a later part of it, which llama.cpp maps into the memory, is cut off or its disk fails: end with a
+    sentence and code 1.
 
     The system tells a thread that reads what is lost by SIGBUS. A handler of Python's is called after the read, which is then
     tried for ever; and many of these threads are not Python's. So C calls this one. `forget_file` ends it.
     """
-    with suppress(OSError):  # a file that is gone already is told as such when it is opened
-        _sizes[path] = os.stat(path).st_size
+    for file in files_of(path):
+        with suppress(OSError):  # a file that is gone already is told as such when it is opened
+            _sizes[str(file)] = file.stat().st_size
     if hasattr(signal, "SIGBUS"):  # anew for each file: Python's faulthandler may have taken its place
         ctypes.pythonapi.PyOS_setsig(int(signal.SIGBUS), _file_lost)
 
 
 def forget_file(path: str) -> None:
-    """The file is not used any more."""
-    _sizes.pop(path, None)
+    """The file and its later parts are not used any more."""
+    for file in files_of(path):
+        _sizes.pop(str(file), None)
 
 
 _sizes: dict[str, int] = {}  # of the files that are in use, when they were opened
@@ -208,10 +213,33 @@ _losing = threading.Lock()  # of several threads, one tells it
 @ctypes.CFUNCTYPE(None, ctypes.c_int)  # type: ignore[untyped-decorator]
 def _file_lost(_: int) -> None:
     _losing.acquire()
-    smaller = [path for path, size in _sizes.items() if not os.path.exists(path) or os.stat(path).st_size < size]
-    names = " or ".join(safe(path) for path in smaller or _sizes)
-    _tell_lost(f"The model file {names} was cut off or its disk failed while it was in use (bus error)")
+    if lost := _cut_off():
+        kind = "model file" if all(file in _sizes for file in lost) else "file"
+        names = " or ".join(map(safe, lost))
+        _tell_lost(f"The {kind} {names} was cut off or its disk failed while it was in use (bus error)")
+    else:
+        _tell_lost("A file in use was cut off, or a disk or the memory failed (bus error)")
     os._exit(1)
+
+
+def _cut_off() -> list[str]:
+    """The files in use that are smaller than what is mapped into the memory, or than they were; [] if none is known to be."""
+    ends = {path: size for path, size in _sizes.items() if _size(path) < size}
+    with suppress(OSError):  # where there is no such file, only those of the models are known
+        named = {os.path.realpath(path): path for path in _sizes}
+        for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
+            if found := re.fullmatch(r"(\w+)-(\w+) r\S+ (\w+) \S+ \d+ +(/.*)", line):
+                start, end, offset = (int(each, 16) for each in found.groups()[:3])
+                path = named.get(found[4], found[4])
+                if os.path.isfile(path) and _size(path) <= offset + end - start - mmap.PAGESIZE:
+                    ends[path] = end
+    return [*ends]
+
+
+def _size(path: str) -> int:
+    with suppress(OSError):
+        return os.stat(path).st_size
+    return 0
 
 
 def _say_lost(what: str) -> None:
@@ -219,7 +247,7 @@ def _say_lost(what: str) -> None:
     screen = sys.stderr.fileno() if sys.stderr is not None else 2
     for file in {2, screen}:
         with suppress(OSError):
-            os.write(file, f"\nspectui: {what}: copy it there again.\n".encode(errors="surrogateescape"))
+            os.write(file, f"\nspectui: {what}: {after_loss(what)}.\n".encode(errors="surrogateescape"))
 
 
 _tell_lost: Callable[[str], None] = _say_lost

@@ -78,5 +78,46 @@ def test_the_window_is_closed_and_the_next_one_says_why(model: Path) -> None:
         assert terminal.end() == 0
 
 
+LOSES = """
+import mmap, os, signal, sys
+from spectui.llama.library import watch_file
+first, *others, lost = sys.argv[1:]
+watch_file(first)
+opened = {path: open(path, "r+b") for path in (first, *others, lost) if path}
+held = {path: mmap.mmap(file.fileno(), 0) for path, file in opened.items()}
+if not lost:
+    os.kill(os.getpid(), signal.SIGBUS)
+os.truncate(lost, 5)
+held[lost][-1]
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which files are mapped")
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        (
+            "m-00002-of-00003.gguf",
+            "The model file {} was cut off or its disk failed while it was in use (bus error): copy it there",
+        ),
+        (
+            "chat.db-shm",
+            "The file {} was cut off or its disk failed while it was in use (bus error): start spectui again.",
+        ),
+        ("", "A file in use was cut off, or a disk or the memory failed (bus error): start spectui again."),
+    ],
+)
+def test_the_file_that_was_lost_is_named_and_no_other(tmp_path: Path, lost: str, said: str) -> None:
+    files = [tmp_path / name for name in ("m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "chat.db-shm")]
+    for file in files:
+        file.write_bytes(bytes(100_000))
+    names = [str(file) for file in files if file.name != lost]
+    run = subprocess.run(
+        [sys.executable, "-c", LOSES, *names, str(tmp_path / lost) if lost else ""], capture_output=True, timeout=120
+    )
+    assert run.returncode == 1
+    assert run.stderr.decode().strip().startswith(f"spectui: {said.format(tmp_path / lost)}")
+
+
 def database() -> Path:
     return paths.data_directory() / "conversations.db"
