@@ -26,7 +26,12 @@ _OTHERS = (
     (rb"(\xef\xbb\xbf)?\s*<", "is a web page instead of a model: download it again, from the link that ends in .gguf"),
     (rb"(\xef\xbb\xbf)?\s*[{\[]", "is a server's answer instead of a model: download it again"),
     (rb"(lmgg|fmgg|tjgg|algg)", "is of the format before GGUF, which llama.cpp reads no more: choose a GGUF file"),
-    (rb"(\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf)", "is packed: unpack it"),
+    # A zip archive whose first file is in a directory is a model of PyTorch.
+    (
+        rb"(\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf|Rar!|.{257}ustar|PK\x03\x04(?!.{26}[^\0]*/))",
+        "is packed: unpack it",
+    ),
+    (rb"GG?U?\Z", "is cut short: download it again"),
     (rb"\0{24}", "begins with zeros, as a download does that was stopped: download it again"),
     (rb".{8}\{\"", "is a safetensors file: convert it with llama.cpp, or choose a GGUF file"),
     (rb"[\t\n\r\x20-\x7e]{5,}\Z", "is a text instead of a model: download it again"),

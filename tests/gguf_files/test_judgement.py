@@ -86,7 +86,10 @@ def test_what_a_failed_download_leaves_is_to_be_downloaded_again(tmp_path: Path,
         (b"(\xb5/\xfd" + b"x" * 99, "is packed: unpack it"),
         (b"lmgg\1\0\0\0" + b"x" * 99, "is of the format before GGUF"),
         (b"\x60\x10\0\0\0\0\0\0{\"__metadata__\":{\"format\":\"pt\"}}", "is a safetensors file: convert it"),
-        (b"PK\x03\x04" + b"\0" * 100, "is not a GGUF file: convert it"),
+        (b"PK\x03\x04" + b"\0" * 26 + b"a/data.pkl" + b"\0" * 100, "is not a GGUF file: convert it"),
+        (b"PK\x03\x04" + b"\0" * 26 + b"a.gguf" + b"\0" * 100, "is packed: unpack it"),
+        (b"a.gguf" + b"\0" * 251 + b"ustar" + b"\0" * 250, "is packed: unpack it"),
+        (b"GGU", "is cut short: download it again"),
     ],
 )  # fmt: skip
 def test_files_of_other_formats(tmp_path: Path, content: bytes, says: str) -> None:
