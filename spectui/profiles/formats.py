@@ -99,6 +99,8 @@ def detect(text: str, file_name: str) -> str:
     if _POWERSHELL.search(text):
         return "powershell"
     is_shell = re.search(r"\\[ \t]*$|\$\w", text, re.MULTILINE)
+    if re.search(r"^llama-server\b.*[ \t]\\$", text, re.MULTILINE):
+        return "llama-server"
     if _BATCH.search(text) or has_windows_paths(text) or (".exe" in text and not is_shell):
         return "batch"
     return "llama-server"

@@ -239,7 +239,7 @@ def _take(settings: dict[str, Any], flag: str, value: str, started: Started, lef
     key = SHAPES[flag].name
     if key in ("model", "draft") and not value:
         raise ScriptError(f"{flag} is empty: write the file's path there.")
-    if EDGE in value or (key in ("model", "draft") and re.search(r"\*|\{\{.*\}\}", value)):
+    if EDGE in value or (key in ("model", "draft") and re.search(r"\{\{.*\}\}", value)):
         if key in ("model", "draft"):
             raise ScriptError(f"{flag} is {shown(value)}, which only a run can tell: write the file's path there.")
         left_out.append(LeftOut(NOT_KNOWN, f"{flag} {shown(value)}"))

@@ -79,9 +79,10 @@ def write(profiles: Sequence[tuple[str, Exported]]) -> str:
             arguments = [each for each in arguments if each not in stops]
         for flag, *values in arguments:
             value = values[0] if values else "true"
-            if _UNWRITABLE.search(value):
+            if _UNWRITABLE.search(value) or value != value.strip():
                 raise UsageError(
-                    f"A preset cannot hold {flag} {value!r}: # and ; begin comments there. Rename the file."
+                    f"A preset cannot hold {flag} {value!r}: # and ; begin comments there, and blanks at its ends are lost. "
+                    "Rename the file."
                 )
             lines.append(f"{flag.lstrip('-')} = {value}")
         blocks.append("\n".join(lines) + "\n")

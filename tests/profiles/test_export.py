@@ -18,7 +18,7 @@ from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup
 from spectui.profiles.exported import DRAFT_FLAGS, FLAGS, LOOKUP_LENGTH, SPECULATION_FLAGS, exported
 from spectui.profiles.file import ProfileFile
-from spectui.profiles.formats import FORMATS, WRITTEN
+from spectui.profiles.formats import FORMATS, WRITTEN, detect
 from tests.generators.llama_flags import help_texts, parse
 from tests.helpers.peers import BIN, NOT_THERE
 
@@ -181,6 +181,7 @@ def test_a_profile_without_a_model_cannot_be_served(tmp_path: Path) -> None:
         ("preset", "*", "/m", "A preset cannot be named"),
         ("preset", "a]", "/m", "A preset cannot be named"),
         ("preset", "a", "/m#1", "A preset cannot hold --model '/m#1'"),
+        ("preset", "a", "/m ", "and blanks at its ends are lost. Rename the file."),
         ("llama-swap", "a", "/m/${x}", "it would look for a macro"),
     ],
 )
@@ -191,6 +192,23 @@ def test_what_a_format_cannot_hold_gets_one_sentence(
     with pytest.raises(UsageError) as error:
         WRITTEN[form]([(name, found)])
     assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize("form", list(WRITTEN))
+@pytest.mark.parametrize(
+    "odd",
+    ["it's \"q\" b", "$HOME `x` $(y)", "a\\b\\n", "é 日本😀", "%h %i %x%", "*a?", "a=b,c", "-m", "~x", "!x!%Y%^&", "a'b",
+     "{a,b}", "on", "null", "#x", "x: y"],
+)  # fmt: skip
+def test_odd_names_and_paths_come_back(tmp_path: Path, form: str, odd: str) -> None:
+    if form == "preset" and "#" in odd:
+        return  # it cannot hold them
+    settings = {"model": f"/m/{odd}.gguf", "draft": f"/d/{odd}", "drafter": "model"}
+    text = WRITTEN[form]([(odd, exported(loaded(tmp_path / "c", odd, settings), odd))])
+    assert detect(text, "-") == form
+    (found,) = FORMATS[form].read(text, None).profiles
+    assert found.name == odd or (form == "llama-server" and "," in odd)
+    assert {key: found.settings.get(key) for key in settings} == settings
 
 
 def test_several_profiles_in_one_file(tmp_path: Path) -> None:

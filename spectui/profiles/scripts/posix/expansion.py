@@ -102,11 +102,12 @@ class Words:
         return self._expanded([self._bare(node)]) if re.search(r"(?<!\\)[*?[]", self.text(node)) else [self._bare(node)]
 
     def _expanded(self, words: list[str]) -> list[str]:
-        """Files of this machine for a pattern, as the shell has them; the pattern if there are none."""
+        """Files of this machine for a pattern, as the shell has them."""
         (word,) = words
         if self.scope.directory is None or EDGE in word or not re.search(r"[*?[]", word):
             return words
-        return sorted(glob.glob(word, root_dir=self.scope.directory or None)) or words
+        found = sorted(glob.glob(word, root_dir=self.scope.directory or None))
+        return found or ([unknown(word)] if "/" in word else words)  # a shell elsewhere may find some
 
     def _pieces(self, node: Node) -> Iterator[Node | str]:
         """The children of a text in quotes, and the characters between them, which the grammar leaves out."""
