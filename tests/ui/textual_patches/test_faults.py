@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -72,6 +73,20 @@ def test_a_closed_terminal_is_read_again_and_again() -> None:
     finally:
         os.close(terminal)
     assert looks.number > 1000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="another driver")
+def test_it_stops_without_a_shell_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from textual.drivers.linux_driver import LinuxDriver
+
+    class Suspending(LinuxDriver):
+        def __init__(self) -> None:
+            self._auto_restart = False
+
+    sent: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda process, number: sent.append(number))
+    Suspending()._sigtstp_application()
+    assert sent == [signal.SIGSTOP]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="another driver")
