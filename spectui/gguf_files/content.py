@@ -28,7 +28,7 @@ _OTHERS = (
     (rb"(lmgg|fmgg|tjgg|algg)", "is of the format before GGUF, which llama.cpp reads no more: choose a GGUF file"),
     # A zip archive whose first file is in a directory is a model of PyTorch.
     (
-        rb"(\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf|Rar!|.{257}ustar|PK\x03\x04(?!.{26}[^\0]*/))",
+        rb"(\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf|Rar!|.{257}ustar|PK\x03\x04.{26}(?![\w.-]*/))",
         "is packed: unpack it",
     ),
     (rb"GG?U?\Z", "is cut short: download it again"),

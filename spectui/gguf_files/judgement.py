@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -115,7 +116,10 @@ def read_file(
 
     `most`: bytes of keys and tensors that are read. `slowed`: given the function that reads the file, returns the one to use.
     """
-    size = os.stat(file).st_size
+    status = os.stat(file)
+    if not stat.S_ISREG(status.st_mode):  # to open a pipe would block
+        raise OSError("not a file")
+    size = status.st_size
     with file.open("rb") as opened:
         tensors, keys = counts(opened.read(BEGINNING_BYTES), size)
         opened.seek(FIXED_BYTES)

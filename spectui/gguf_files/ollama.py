@@ -65,6 +65,8 @@ def _name(parts: list[str]) -> str:
 def _blobs(store: Path, manifest: Path) -> Iterator[Path]:
     """The models that a manifest of any content names, as far as they are there."""
     try:
+        if not manifest.is_file():  # to open a pipe would block
+            return
         with manifest.open("rb") as file:
             layers = json.loads(file.read(_LARGEST))["layers"]
         digests = [str(layer["digest"]) for layer in layers if layer["mediaType"] == _MODEL]

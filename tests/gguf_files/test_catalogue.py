@@ -133,6 +133,7 @@ def test_of_ollamas_layers_only_models_are_listed_and_a_blob_once(tmp_path: Path
     ollama(tmp_path, f"{library}/evil/1b", "../../../etc/passwd")
     for number, text in enumerate(("", "[]", "{", '{"layers": [1]}', '{"layers": {"a": 1}}', "[" * 100_000)):
         (tmp_path / "manifests" / library / "qwen" / f"damaged{number}").write_text(text)
+    os.mkfifo(tmp_path / "manifests" / library / "qwen" / "pipe")
     catalogue = ModelCatalogue([tmp_path])
     assert names(catalogue) == ["old:1b", "qwen:1b"]
     assert catalogue.count() == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,8 @@ def test_a_part_that_is_missing_or_cut_short(tmp_path: Path) -> None:
     second.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1\n")
     assert problem(first).startswith("has a part 2 of 3 that is a pointer of Git LFS")
     second.unlink()
+    assert problem(first) == "lacks part 2 of 3: download it"
+    os.mkfifo(second)  # to open it would block
     assert problem(first) == "lacks part 2 of 3: download it"
 
 
