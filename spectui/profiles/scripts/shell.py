@@ -83,9 +83,9 @@ class _Reader(Variables):
         super().__init__(encoded(text + ("" if text.endswith("\\") else "\n")), scope)
         parser = Parser(Language(tree_sitter_bash.language()))
         self._root = parser.parse(self.source).root_node
-        if ends := self._joined_lines(self._root):
-            for end in reversed(ends):
-                self.source = self.source[:end] + b";" + self.source[end:]
+        while missing := self._missing(self._root):
+            for at, sign in reversed(missing):
+                self.source = self.source[:at] + sign + self.source[at:]
             self._root = parser.parse(self.source).root_node
         self._found: list[Started] = []
         self._others: dict[str, None] = {}
@@ -108,9 +108,11 @@ class _Reader(Variables):
                 self._found += self._nested(text, self.scope.copy())
         return Script(self._found, [*self._others])
 
-    def _joined_lines(self, root: Node) -> list[int]:
-        """Where assignments end that the grammar takes for a part of the command on the next line."""
-        ends, nodes = [], [root]
+    def _missing(self, root: Node) -> list[tuple[int, bytes]]:
+        """(place, sign) of what the grammar needs, and a shell does not: the end of an assignment before the command on the
+        next line, and braces around a variable in the middle of a word, as in `$A/$B.c`."""
+        missing: list[tuple[int, bytes]] = []
+        nodes = [root]
         while nodes:
             node = nodes.pop()
             nodes += node.children
@@ -123,8 +125,12 @@ class _Reader(Variables):
                 and given
                 and re.search(rb"(?<!\\)\n", self.source[given[-1].end_byte : named.start_byte])
             ):
-                ends.append(given[-1].end_byte)
-        return sorted(ends)
+                missing.append((given[-1].end_byte, b";"))
+            if node.type != "$" or node.parent is None or node.parent.type == "simple_expansion":
+                continue
+            if name := re.match(rb"[A-Za-z_]\w*|[\d@*#?]", self.source[node.end_byte : node.end_byte + 1000]):
+                missing += [(node.end_byte, b"{"), (node.end_byte + name.end(), b"}")]
+        return sorted(missing)
 
     def _broken(self) -> int | None:
         """The line of the first mistake."""

@@ -291,8 +291,9 @@ class Words:
                     printed.append(os.path.abspath(directory))
                 case ["dirname", *_, path]:
                     printed.append(os.path.dirname(path) or ".")
-                case ["basename", path]:
-                    printed.append(os.path.basename(path))
+                case ["basename", path, *suffix] if len(suffix) < 2 and path != "-s":
+                    name = os.path.basename(path)
+                    printed.append(name.removesuffix("".join(suffix)) or name)
                 case ["realpath", *_, path] | ["readlink", _, path]:
                     printed.append(os.path.abspath(os.path.join(directory, path)))
                 case ["echo", *words] if words[:1] not in (["-e"], ["-n"]):
@@ -321,7 +322,11 @@ class Words:
             # What a variable holds is computed by itself, unless a $ puts it there as it is written.
             return "?" if known is None else first(known) if found[1] else f"({first(known)})"
 
+        def given(found: re.Match[str]) -> str:
+            return first(self.scope.lookup(found[1]) or "") or found[2]
+
         try:
+            text = re.sub(r"\$\{([A-Za-z_]\w*):-(\d+)\}", given, text)
             text = re.sub(r"(\$\{?)?\b([A-Za-z_]\w*)\b(?(1)\}?)", value, text)
             return str(computed(ast.parse(text, mode="eval").body))
         except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
