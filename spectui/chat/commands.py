@@ -57,7 +57,7 @@ PANEL = (
     Command("page", "Page", "See the panel's next page", "f10,ctrl+t", shown=True),
     _page(1, "now", "stats", "how fast it is, and whether drafting pays"),
     *(_page(number, page) for number, page in enumerate(("rounds", "details", "machine"), 2)),
-    _page(5, "settings", "set", "say or turn knobs; they act at once", "[KNOB [VALUE]]"),
+    _page(5, "settings", "set", 'say or turn knobs, which act at once; "" for none', "[KNOB [VALUE]]"),
     Command("think", "Think", "Have the model think before its replies, or not", "alt+h", "think", "[on|off]"),
     Command("profile", "Next profile", "Turn the knobs to the next profile of the configuration", "alt+p", "profile", "[NAME]",
             "list profiles, or turn the knobs to one"),

@@ -244,6 +244,13 @@ def test_an_export_in_a_removed_directory_is_refused_with_a_sentence(tmp_path: P
     assert chat.out.endswith("You said AND ON.\n")
 
 
+def test_a_knob_that_is_a_text_is_emptied():
+    chat = Chat("/set stop \\n\\n", '/set chat-template-kwargs {"a": 1}', "/set draft-max 3", '/set stop ""',
+                '/set chat-template-kwargs ""')  # fmt: skip
+    assert chat.engine.knobs == Knobs(draft_max=3) and chat.out.startswith("stop \\n\\n: ")
+    assert "draft-max must be a whole number" in Chat('/set draft-max ""').aside
+
+
 def test_knobs_are_kept_and_reset(monkeypatch: pytest.MonkeyPatch):
     saved: list[tuple[str, Knobs]] = []
     monkeypatch.setattr(KnownProfiles, "save", lambda self, name, knobs: saved.append((name, knobs)))

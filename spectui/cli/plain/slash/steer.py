@@ -28,8 +28,10 @@ def _set(chat: Chat, rest: str) -> None:
     if value.strip():
         if (fixed := chat.session.models.fixed.get(key)) is not None:
             raise UsageError(fixed.sentence)
-        text = unescaped(value.strip()) if SETTINGS[key].kind is tuple else value.strip()
-        chat.session.knobs = replace(chat.session.knobs, **{key: convert(key, text, "/set")}).checked()
+        text = "" if value.strip() == '""' else value.strip()
+        several = [unescaped(text)] * bool(text)
+        turned = convert(key, several if SETTINGS[key].kind is tuple else text, "/set")
+        chat.session.knobs = replace(chat.session.knobs, **{key: turned}).checked()
     for each in [key] if name else names:
         chat.output(f"{title(each)} {shown(getattr(chat.session.knobs, each))}: {spec_of(Knobs, each).help}")
 
