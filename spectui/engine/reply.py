@@ -41,11 +41,11 @@ class Reply:
         limit = ThoughtLimit(marks, prompt)
         self._thinks = limit.opened
         shown, chosen = (ReplyText(marks, thinking=limit.opened) for _ in range(2))
+        name = target.control_name if names else lambda _: ""
         for token in begun:
             shown.push(token)
-            chosen.push(token)
-        name = target.control_name if names else lambda _: ""
-        self._stops = StopTexts(lambda token: chosen.push(token) or name(token), target.control_name)
+        text = "".join(chosen.push(token) or name(token) for token in begun)
+        self._stops = StopTexts(lambda token: chosen.push(token) or name(token), target.control_name, text)
         self._decoder = Decoder(
             context,
             strategy,

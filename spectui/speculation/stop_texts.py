@@ -17,12 +17,13 @@ class StopTexts:
     A round is held back while its text may be the beginning of a stop text, so that nothing of one is ever shown.
     """
 
-    def __init__(self, text: Callable[[int], str], name: Callable[[int], str]) -> None:
-        """`text`: the text of each of the reply's tokens, in order. `name`: a control token's name, "" for others."""
+    def __init__(self, text: Callable[[int], str], name: Callable[[int], str], begun: str = "") -> None:
+        """`text`: the text of each of the reply's tokens, in order. `name`: a control token's name, "" for others. `begun`: the
+        text that the reply goes on from, in which a stop text may have begun."""
         self._text_of = text
         self._name = name
         self._texts: list[str] = []
-        self._chosen = ""  # the end of the text of the tokens that were chosen
+        self._chosen = begun  # the end of the text of the tokens that were chosen
         self._length = 0  # characters of all of it
         self._cut: int | None = None  # so many of them are the reply
         self._held: deque[Round] = deque()
@@ -36,12 +37,13 @@ class StopTexts:
         A text that is the name of a control token is complete with that token.
         """
         self._texts = [text for text in map(safe, texts) if text]
-        new = self._text_of(token)
+        new, known = self._text_of(token), len(self._chosen)
         self._length += len(new)
         self._chosen += new
-        found = [at for text in self._texts if (at := self._chosen.find(text)) >= 0]
+        starts = ((text, max(0, known + 1 - len(text))) for text in self._texts)
+        found = [at for text, start in starts if (at := self._chosen.find(text, start)) >= 0]
         if found:
-            self._cut = self._length - len(self._chosen) + min(found)
+            self._cut = max(0, self._length - len(self._chosen) + min(found))
         elif self._texts and self._name(token) in self._texts:
             self._cut = self._length
         longest = max(map(len, self._texts), default=1)

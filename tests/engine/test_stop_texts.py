@@ -173,3 +173,21 @@ def test_without_a_template_the_texts_are_continued(session: Session, events: li
     assert len(session.context_and_prompt(talk)[1]) == len("Once upon a time") + 1
     session.load(setup(models))
     assert len(session.context_and_prompt(talk)[1]) > len("Once upon a time") + 1
+
+
+def test_a_stop_text_that_began_before_the_reply_went_on_ends_it(
+    session: Session, events: list[Event], models: tuple[Path, Path]
+):
+    """The limit of -n ended the reply within it."""
+    session.load(setup(models))
+    whole = reply(session, events, ANYTHING).text
+    tokens = [token for event in events if isinstance(event, RoundDone) for token in event.round.tokens]
+    at = next(n for n in range(10, len(tokens)) if tokens[n - 1].text and tokens[n].text and whole.count(
+        tokens[n - 1].text + tokens[n].text) == 1)  # fmt: skip
+    begun = Message("assistant", "".join(token.text for token in tokens[:at]), tuple(token.id for token in tokens[:at]))
+    knobs = replace(ANYTHING, stop=(tokens[at - 1].text + tokens[at].text,))
+    for drafter in ("off", "suffix"):
+        finished = reply(session, events, replace(knobs, drafter=drafter), (*ASKED, begun))
+        assert (finished.reason, finished.text) == (StopReason.STOP, "")
+    behind = replace(ANYTHING, stop=(begun.content[-9:-1],))
+    assert reply(session, events, behind, (*ASKED, begun)).text, "what it goes on from is not cut"
