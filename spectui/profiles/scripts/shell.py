@@ -209,15 +209,15 @@ class _Reader(Variables):
             name, value = each.child_by_field_name("name"), each.child_by_field_name("value")
             if name is not None:
                 variables[self.text(name)] = self.value(value) if value is not None else ""
-        words = [] if named is None else [word for child in named.children for word in self.fields(child)]
+        nodes = [] if named is None else [*named.children]
         for child in node.children:
             if (
                 child.is_named
                 and child.type not in ("command_name", "variable_assignment", "comment")
                 and "redirect" not in child.type
             ):
-                words += self.fields(child)
-        words += more
+                nodes.append(child)
+        words = [*self.words(nodes), *more]
         if not words:
             return
         match words:

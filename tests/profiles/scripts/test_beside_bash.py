@@ -106,6 +106,8 @@ def bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f"timeout -s KILL 9 {RUN} -c 5",
         "M=/m; N=a\nllama-server -m $M/$N.gguf -md ${M}/$N-b/$N.gguf --x=$M/$N,$N '$M/$N.g' \\$M/\\$N.g a$ \"$M/$N.g\"$N.g",
         "M=/m; N=a\nV=$M/$N.gguf A=($M/$N.b $M-$N-c)\nfor i in $M/$N.d; do llama-server -m $V ${A[@]} $i ${Z:-$M/$N.e}; done",
+        "M=/m/k\nllama-server 'x y'\\$M `echo x`y`echo z` $M\\ b \"a b\"\\ c \\ d ${M%/*}\\ \"e f\" ~$M ~/x 5$M\\  z",
+        "M=/m/k\nA=('x y'\\$M `echo x`\"$M\" g\\ h)\nfor i in $M\\ b `echo x`y; do A+=(\"$i\"); done\nllama-server \"${A[@]}\"",
         f"F=/m/x.Q4.gguf\n{RUN} -a $(basename $F .gguf) -c $(( ${{K:-4}} * 1024 )) -b $((${{K:-2}}/${{L:-1}}))",
         f"llama-server --version > /dev/null\n{RUN} -c 5",
         f"tar --version llama-server > /dev/null\n{RUN} -c 5",

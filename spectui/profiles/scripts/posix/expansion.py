@@ -53,6 +53,26 @@ class Words:
         """A node as one word."""
         return " ".join(self.fields(node, quoted=True))
 
+    def words(self, nodes: Iterable[Node]) -> list[str]:
+        """The words of nodes one behind the other: the grammar takes apart some that are one, and takes `\\ ` for a blank."""
+        words: list[str] = []
+        end = -1
+        for node in nodes:
+            gap = decoded(self.source[end : node.start_byte]) if words else " "
+            behind, between, before = re.findall(r"(?s)\A((?:\\[ \t])*)(.*?)((?:\\[ \t])*)\Z", gap)[0]
+            fields = self.fields(node)
+            if words:
+                words[-1] += behind.replace("\\", "")
+            if (before or not between) and not fields:
+                fields = [""]
+            if not between and words:
+                words[-1] += fields.pop(0)
+            elif before:
+                fields[0] = before.replace("\\", "") + fields[0]
+            words += fields
+            end = node.end_byte
+        return words
+
     def fields(self, node: Node, quoted: bool = False) -> list[str]:
         """The words that a node becomes: an array in quotes becomes several, an empty variable none."""
         match node.type:
@@ -147,8 +167,9 @@ class Words:
             whole = self.word(piece) if splits and not isinstance(piece, str) else ""
             if isinstance(piece, str):
                 fields = [piece]
-            elif piece.type == "word":
-                fields = [self._bare(piece, not index, colons)]
+            elif piece.type == "word":  # what stands behind a ~ as far as a slash is a person's name
+                begins = not index and ("/" in self.text(piece) or not self.text(piece).startswith("~"))
+                fields = [self._bare(piece, begins, colons)]
             else:
                 fields = self.fields(piece, quoted)
             # Blanks at the ends of a value take it apart from what stands beside it.

@@ -33,7 +33,7 @@ class Variables(Ways):
     def _assign_array(self, name: str, elements: list[Node], add: bool) -> None:
         elements = [each for each in elements if each.type != "comment"]
         if not any(self.text(each).startswith("[") for each in elements):
-            return self.scope.set(name, [word for each in elements for word in self.fields(each)], add)
+            return self.scope.set(name, self.words(elements), add)
         placed: dict[str, str] = {}
         for each in elements:
             found = re.fullmatch(r"\[(.*?)\]=(.*)", self.word(each), re.DOTALL)

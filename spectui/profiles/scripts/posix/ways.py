@@ -124,7 +124,7 @@ class Ways(Words):
 
     def _for(self, node: Node) -> None:
         name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
-        words = [word for child in node.children_by_field_name("value") for word in self.fields(child)]
+        words = self.words(node.children_by_field_name("value"))
         if not any(child.type == "in" for child in node.children):
             words = [*self.scope.arguments]
         if name is None or body is None:
