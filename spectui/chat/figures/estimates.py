@@ -26,17 +26,6 @@ class Payoff(NamedTuple):
         return self.tokens / self.passes
 
 
-class Advice(NamedTuple):
-    """By draft length, from 0: how many times faster than plain decoding it is expected to be."""
-
-    pays: tuple[float, ...]
-
-    @property
-    def best(self) -> int:
-        """The draft-max with the highest expected speed-up."""
-        return max(range(len(self.pays)), key=self.pays.__getitem__)
-
-
 def payoff(rounds: Sequence[Round]) -> Payoff | None:
     """The average cost and yield of these rounds; None before plain passes were measured, or if nothing was drafted."""
     known = [round for round in rounds if round.plain_s]
@@ -49,16 +38,16 @@ def payoff(rounds: Sequence[Round]) -> Payoff | None:
     return Payoff(seconds / plain_s, sum(len(round.tokens) for round in known) / len(known))
 
 
-def advice(rounds: Sequence[Round], reply: Statistics) -> Advice | None:
-    """The expected speed-up by draft-max, from these rounds' acceptance by position and costs.
+def speed_ups(rounds: Sequence[Round], reply: Statistics) -> list[float]:
+    """The expected speed-ups by draft-max, from 0 on, from these rounds' acceptance by position and costs.
 
     A pass over n tokens is taken to cost `plain + slope * (n - 1)`, the slope fitted to the rounds; a drafted token costs their
-    mean. Where the parts of a round's time are not known, drafting is in the slope. None if too little was drafted to tell.
+    mean. Where the parts of a round's time are not known, drafting is in the slope. [] if too little was drafted to tell.
     """
     known = [round for round in rounds if round.plain_s]
     drafted = sum(len(round.drafted) for round in known)
     if not drafted:
-        return None
+        return []
     n = len(known)
     plain_s = sum(round.plain_s or 0.0 for round in known) / n
     rest_s = sum(round.choose_s + round.rest_s for round in known if round.verify_s) / n
@@ -74,4 +63,4 @@ def advice(rounds: Sequence[Round], reply: Statistics) -> Advice | None:
         tokens += survival
         length = len(pays)
         pays.append(tokens * (plain_s + rest_s) / (plain_s + rest_s + length * (slope + draft_s)))
-    return Advice(tuple(pays)) if len(pays) > 1 else None
+    return pays if len(pays) > 1 else []

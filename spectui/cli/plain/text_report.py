@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from spectui.chat.comparison import Comparison
-from spectui.chat.figures.estimates import advice, payoff
+from spectui.chat.figures.estimates import payoff, speed_ups
 from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, size
 from spectui.chat.figures.no_drafts import why_no_drafts
 from spectui.chat.figures.records import Figures
@@ -40,9 +40,10 @@ def payoff_lines(figures: Figures) -> Iterator[str]:
     elif figures.reply.drafted and (paid := payoff(figures.rounds)) is not None:
         yield (f"Drafting is estimated to make it {paid.pays:.2f} times as fast: {decimal(paid.tokens)} tokens a round, which"
                f" takes {decimal(paid.passes)} plain passes.")  # fmt: skip
-    if (suggested := advice(figures.rounds, figures.reply)) is not None:
-        flag = f": {figures.draft_max_flag} {suggested.best}" if figures.draft_max_flag else ""
-        yield f"The best draft-max by this estimate is {suggested.best}{flag}."
+    if expected := speed_ups(figures.rounds, figures.reply):
+        best = expected.index(max(expected))
+        flag = f": {figures.draft_max_flag} {best}" if figures.draft_max_flag else ""
+        yield f"The best draft-max by this estimate is {best}{flag}."
 
 
 def comparison_lines(comparison: Comparison) -> Iterator[str]:

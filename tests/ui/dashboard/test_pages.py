@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.chat.figures.estimates import advice, payoff
+from spectui.chat.figures.estimates import payoff, speed_ups
 from spectui.chat.figures.no_drafts import why_no_drafts
 from spectui.chat.figures.speed_history import STEPS, SpeedHistory
 from spectui.knobs import Knobs
@@ -134,12 +134,10 @@ def test_the_histogram_has_a_column_for_each_place_that_was_judged() -> None:
 
 def test_the_suggested_draft_max_ends_where_acceptance_does() -> None:
     rounds = rounds_of(plain, *[accepted(2, 4)] * 8)
-    suggested = advice(rounds, Statistics.of(rounds))
-    assert suggested is not None
-    assert suggested.best == 2
-    assert suggested.pays[2] > suggested.pays[1] > 1
-    assert suggested.pays[3] < suggested.pays[2]
-    assert advice(rounds_of(plain), Statistics.of(rounds_of(plain))) is None
+    expected = speed_ups(rounds, Statistics.of(rounds))
+    assert expected[2] > expected[1] > 1
+    assert expected[3] < expected[2] == max(expected)
+    assert speed_ups(rounds_of(plain), Statistics.of(rounds_of(plain))) == []
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

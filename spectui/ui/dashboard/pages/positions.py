@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectui.chat.figures.estimates import advice
+from spectui.chat.figures.estimates import speed_ups
 from spectui.chat.figures.format import UNKNOWN, share, times
 from spectui.chat.figures.records import Figures
 from spectui.ui.dashboard.plot import columns
@@ -55,17 +55,17 @@ def histogram(figures: Figures, width: int, height: int) -> list[Line]:
 
 
 def _suggestion(figures: Figures) -> list[Line]:
-    suggested = advice(figures.rounds, figures.reply)
-    if suggested is None or not figures.rounds:
+    expected = speed_ups(figures.rounds, figures.reply)
+    if not expected:
         return [labelled("draft-max", (UNKNOWN, "label"), ("  too little was drafted to suggest one", "label"))]
-    best, now = suggested.best, figures.rounds[-1].knobs.draft_max
+    best, now = expected.index(max(expected)), figures.rounds[-1].knobs.draft_max
     few = "  few rounds so far" if figures.reply.rounds < FEW else ""
-    more = " or more" if best == len(suggested.pays) - 1 and best < now else ""
-    pays = times(suggested.pays[best])
+    more = " or more" if best == len(expected) - 1 and best < now else ""
+    pays = times(expected[best])
     lines = [labelled("draft-max", (f"{best}{more}", "value"), (" suggested: about ", "label"), (pays, "value"))]
     if figures.draft_max_flag:
         return [*lines, labelled("the server", (f"{figures.draft_max_flag} {best}", "value"), (few, "label"))]
     then: Line = [("now ", "label"), (str(now), "value")]
-    if now < len(suggested.pays):
-        then += [(": about ", "label"), (times(suggested.pays[now]), "value")]
+    if now < len(expected):
+        then += [(": about ", "label"), (times(expected[now]), "value")]
     return [*lines, labelled("", *then, (few, "label"))]
