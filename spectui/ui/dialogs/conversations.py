@@ -130,37 +130,27 @@ class ConversationsScreen(ListWindow[str]):
         """Answer with a new conversation."""
         self.dismiss("")
 
-    def action_rename(self) -> None:
+    @work(group="change")
+    async def action_rename(self) -> None:
         """Ask for another title."""
         if (chosen := self._chosen) is not None:
+            question = LineScreen("The conversation's title", printable(chosen.title), max_length=TITLE)
+            if title := await self.app.push_screen_wait(question):
+                await self._change(asyncio.to_thread(self._stored.rename, chosen.id, title))
 
-            def rename(title: str | None) -> None:
-                self._change(chosen.id, title or "")
-
-            self.app.push_screen(
-                LineScreen("The conversation's title", printable(chosen.title), max_length=TITLE), rename
-            )
-
-    def action_delete(self) -> None:
+    @work(group="change")
+    async def action_delete(self) -> None:
         """Ask, and delete it."""
         if (chosen := self._chosen) is not None:
             title = printable(chosen.title)
             question = f"Delete “{title}” and its {chosen.messages} messages? It cannot be brought back."
+            if await self.app.push_screen_wait(ConfirmScreen(question, "delete")):
+                await self._change(self._delete(chosen.id))
 
-            def delete(yes: bool | None) -> None:
-                if yes:
-                    self._change(chosen.id, None)
-
-            self.app.push_screen(ConfirmScreen(question, "delete"), delete)
-
-    @work(exclusive=True, group="change")
-    async def _change(self, identity: str, title: str | None) -> None:
-        """Rename it; with None as title, delete it. An empty title changes nothing."""
+    async def _change(self, change: Awaitable[object]) -> None:
+        """Wait for it, and list the conversations again."""
         try:
-            if title is None:
-                await self._delete(identity)
-            else:
-                await asyncio.to_thread(self._stored.rename, identity, title)
+            await change
         except SpectuiError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
         self._search(self.words, self.query_one(OptionList).highlighted or 0)
