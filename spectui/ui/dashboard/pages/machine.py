@@ -136,16 +136,17 @@ devices: **{devices}**, arrows and Enter pick those for the models.
             return [[(name[: width - 8], "value"), ("  lost", "rejected")]]
         used = now.memory_used if now and now.memory_used is not None else used_memory(device, self._models)
         total = now.memory_total if now and now.memory_total else device.total
+        use = now.utilisation if now else None
         if rows == BRIEF:
             (memory,) = _measured(printable(device.name)[: LABEL - 1], used, total, [], width - 6, 0)
-            return [[*memory, (f"{percent(now.utilisation if now else None):>6}", "value")]]
+            return [[*memory, (f"{percent(use):>6}", "value")]]
         temperature, power = _whole(now.temperature if now else None), _whole(now.power if now else None)
         past = _shares((gpu.memory_used, gpu.memory_total) if gpu else (None, None) for gpu in gpus)
         return [
             [(name[: width - 14], "value"), (f"  {temperature} °C {power} W", "label")],
             *_measured("shared" if device.unified else "VRAM", used, total, past, width, rows),
             *([_owners(now)] if owners else []),
-            *_used("use", now.utilisation if now else None, [gpu.utilisation if gpu else None for gpu in gpus], width, rows),
+            *_row("use", use, percent(use), [gpu.utilisation if gpu else None for gpu in gpus], width, rows),
         ]  # fmt: skip
 
     def _taken_cores(self, width: int) -> list[Line]:
@@ -166,7 +167,7 @@ devices: **{devices}**, arrows and Enter pick those for the models.
             [(name[: max(4, width - len(own))], "value"), (own, "label")],
             *_measured("memory", now.memory_used, now.memory_total,
                        _shares((host.memory_used, host.memory_total) for host in hosts), width, rows),
-            *_used("processor", now.cpu, [host.cpu for host in hosts], width, rows),
+            *_row("processor", now.cpu, percent(now.cpu), [host.cpu for host in hosts], width, rows),
             *self._taken_cores(width),
         ]  # fmt: skip
 
@@ -201,10 +202,6 @@ def _measured(
     part = used / total if used is not None and total else None
     figure = UNKNOWN if part is None else f"{_gigabytes(used)} of {_gigabytes(total)}"
     return _row(name, part, figure, past, width, rows)
-
-
-def _used(name: str, part: float | None, past: list[float | None], width: int, rows: int) -> list[Line]:
-    return _row(name, part, percent(part), past, width, rows)
 
 
 def _row(name: str, part: float | None, figure: str, past: list[float | None], width: int, rows: int) -> list[Line]:
