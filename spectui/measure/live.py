@@ -39,6 +39,9 @@ _PREFIX = "spectui: "
 PATIENCE_S = 2.0
 """Longest time in which a killed process is waited for."""
 
+LONGEST_LINE = 10_000_000
+"""Bytes of a line that the command says."""
+
 _LAST = 5
 """Lines of standard error that are kept for a process that ends without a word."""
 
@@ -153,8 +156,8 @@ class MeasurementProcess:
         environment = own_environment() | {"COLUMNS": str(self._width)}
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True
-            )
+                *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True, limit=LONGEST_LINE,
+            )  # fmt: skip
         except (OSError, ValueError) as error:  # an argument may hold what no argument can, such as a zero byte
             self.notices = (f"The measurement could not be started: {getattr(error, 'strerror', None) or error}.",)
             self._end(1)
