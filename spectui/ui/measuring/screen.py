@@ -35,6 +35,7 @@ POLL_S = 0.2
 _BAR = 20
 
 
+BEGINS = "{measure.begin} begins. The chat's models are freed meanwhile, and loaded again."
 PURPOSE = "The fastest settings for these models, and whether they beat auto, which stays if they do not."
 
 
@@ -181,19 +182,11 @@ class MeasureScreen(Dialog[None]):
                 (f"{stopping}  ", "bold"),
                 (printable(progress.what), MUTED),
             )
+        if process is not None and process.failed:
+            words = process.notices[-1] if process.notices else f"The measurement ended with code {process.code}."
+            return Content.styled(printable(words), "$error")
         if process is None:
-            first = (
-                ""
-                if self.winner
-                else "{measure.begin} begins. The chat's models are freed meanwhile, and loaded again."
-            )
-        elif process.failed:
-            words = (
-                printable(process.notices[-1])
-                if process.notices
-                else f"The measurement ended with code {process.code}."
-            )
-            return Content.styled(words, "$error")
+            first = "" if self.winner else BEGINS
         elif process.stops:
             found = bool(self.view.lines)
             first = "Stopped: what was measured is kept." if found else "Stopped before anything was measured."
