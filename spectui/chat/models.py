@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from spectui.chat.device_choice import SPLITS, Role, pick
 from spectui.chat.figures.activity import Activity
 from spectui.chat.sentences import LARGER, short_name
 from spectui.engine import demo
@@ -124,21 +122,13 @@ class LoadedModels:
         self.crash, self.held = None, False
         return self.load(safe_setup(self.setup))
 
-    def pick_device(self, role: Role, device: str) -> bool:
-        """Load the models with this device picked for one of them. Returns False also if that changes nothing."""
-        setup = pick(self.setup, role, device, self.devices)
-        return setup != self.setup and self.load(setup)
-
-    def split(self, role: Role, shares: str) -> bool:
-        """Load the models with these shares of one of them. Returns False also if that changes nothing."""
-        change: dict[str, Any] = {SPLITS[role]: shares}
-        setup = replace(self.setup, **change)
+    def change(self, setup: Setup) -> bool:
+        """Load the models with this set-up. Returns False also if it is the one that they have."""
         return setup != self.setup and self.load(setup)
 
     def place(self, line: str) -> bool:
-        """Load the models with what these flags say. Returns False also if that changes nothing. Raises UsageError."""
-        setup = with_flags(self.setup, line)
-        return setup != self.setup and self.load(setup)
+        """`change` the set-up by what these flags say. Raises UsageError."""
+        return self.change(with_flags(self.setup, line))
 
     def unload(self) -> None:
         """Free the models, to measure them in another process. `load` brings them back."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
-from spectui.chat.device_choice import ROLES, chosen, selectable, sharing
+from spectui.chat.device_choice import ROLES, SPLITS, chosen, pick, selectable, sharing
 from spectui.chat.figures.format import size
 from spectui.chat.sentences import saved_profile, thinking_switched
 from spectui.cli.plain.slash.command import Chat, Run, numbered
@@ -127,7 +128,8 @@ def _devices(chat: Chat, rest: str) -> None:
             raise UsageError(
                 "/devices takes target or draft and a device of the list, or split and shares such as 3,1."
             )
-        chat.load(lambda: session.models.pick_device(ROLES[word], names[name.strip().casefold()]))
+        models, device = session.models, names[name.strip().casefold()]
+        chat.load(lambda: models.change(pick(models.setup, ROLES[word], device, models.devices)))
     for each in devices:
         loaded = dict(zip(ROLES, (session.models.target, session.models.draft), strict=True))
         has = [
@@ -151,7 +153,9 @@ def _split(chat: Chat, text: str) -> None:
         raise UsageError(
             f"/devices split takes {len(gpus)} shares, for {', '.join(gpus)}; without any it lets llama.cpp choose."
         )
-    chat.load(lambda: chat.session.models.split(ROLES[name], text))
+    models = chat.session.models
+    split: dict[str, Any] = {SPLITS[ROLES[name]]: text}
+    chat.load(lambda: models.change(replace(models.setup, **split)))
 
 
 RUN: dict[str, Run] = {
