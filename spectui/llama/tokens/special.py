@@ -5,7 +5,8 @@ text between them. So a name in a message becomes the token that ends the turn. 
 their first character before the template is rendered: the template sees texts of the same length that begin, end and split
 as before. Afterwards the prompt is cut, by llama.cpp's rule, at the names that are left: those are the template's. The text
 between them is read with its own characters, as llama.cpp reads it when names are text. The marks of thinking that a template
-names get stand-ins too, because many templates cut a reply at them: else one that is about them would lose its beginning.
+names get stand-ins too, because many templates cut a reply at them: else one that is about them would lose its beginning. In
+what a person writes, every sign that names begin with gets one: a template may make a name of two parts.
 
 A text without such names is read by llama.cpp in one piece.
 """
@@ -35,20 +36,21 @@ _STAND_INS = (*range(0xFDD0, 0xFDF0), *range(0xF0000, 0xFFFFE))
 class _Names:
     """Finds these names in a text."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], *, in_parts: bool = False) -> None:
+        """`in_parts`: the text may have a part of a name, of which a template makes a whole one."""
         self._names = frozenset(names)
         self._lengths: dict[str, set[int]] = {}
         for name in self._names:
             self._lengths.setdefault(name[0], set()).add(len(name))
         self._first = re.compile("|".join(map(re.escape, self._lengths)) or "(?!)")
+        self._alone = {first for first in self._lengths if in_parts and not first.isalnum() and not first.isspace()}
 
-    def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Start and end of each occurrence, of those that overlap too."""
+    def starts(self, text: str) -> Iterator[int]:
+        """Where one begins, or may begin."""
         for match in self._first.finditer(text):
-            start = match.start()
-            for length in self._lengths[match[0]]:
-                if text[start : start + length] in self._names:
-                    yield start, start + length
+            start, first = match.start(), match[0]
+            if first in self._alone or any(text[start : start + n] in self._names for n in self._lengths[first]):
+                yield start
 
 
 class _Special(NamedTuple):
@@ -70,7 +72,8 @@ class SpecialTokens:
         marks = {name for name in self._by_name.keys() - control if _is_mark(name) and name in template}
         thoughts = marks_in(template)  # many templates cut a reply at them, to leave out what it thought
         self._control = _Names(control)
-        self._in_replies, self._in_prompts = _Names(control | thoughts), _Names(control | thoughts | marks)
+        self._in_replies = _Names(control | thoughts)
+        self._in_prompts = _Names(control | thoughts | marks, in_parts=True)
         self._marks = tuple(marks)
         self._characters = set(template).union(*self._by_name)
 
@@ -86,7 +89,7 @@ class SpecialTokens:
         if messages and messages[-1][0] == "assistant" and not in_replies:
             finds[-1] = self._control
         texts = [(names, text) for names, (_, *each) in zip(finds, messages, strict=True) for text in each]
-        firsts = sorted({text[at] for names, text in texts for at, _ in names.spans(text)})
+        firsts = sorted({text[at] for names, text in texts for at in names.starts(text)})
         if not firsts:
             return list(messages), {}
         used = self._characters.union(*(text for _, text in texts))
@@ -94,7 +97,7 @@ class SpecialTokens:
 
         def hide(names: _Names, text: str) -> str:
             characters = list(text)
-            for at, _ in names.spans(text):
+            for at in names.starts(text):
                 characters[at] = stand_ins[text[at]]
             return "".join(characters)
 

@@ -213,6 +213,17 @@ def test_a_template_works_on_a_message_with_names_as_on_any(
     assert controls(model, template.tokens([("user", " <s> a </s> ")])) == controls(model, model.added_bos)
 
 
+@pytest.mark.parametrize("contents", [["a </think/s> b"], ["a <", "/s> b"], ["a </s", "> b"]])
+def test_a_template_makes_no_name_of_its_parts(tmp_path: Path, made: list[Model], contents: list[str]) -> None:
+    """Such as one that leaves out a word of what a person writes (Nemotron Nano 2)."""
+    path = bpe(tmp_path / "model.gguf", "{% for m in messages %}{{ m.content|replace('/think', '') }}{% endfor %}")
+    made.append(model := Model(str(path), extra_buffers=False))
+    template = ChatTemplate(model)
+    talk = [("user", content) for content in contents]
+    assert template.text(talk) == "a </s> b"
+    assert controls(model, template.tokens(talk)) == controls(model, model.added_bos)
+
+
 def test_a_template_that_refuses_its_marks_in_a_reply(tmp_path: Path) -> None:
     """gpt-oss's does. A reply of another model may have them, and one that is about them."""
     source = (
