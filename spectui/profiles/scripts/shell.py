@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
-from spectui.profiles.scripts.posix.expansion import decoded, encoded
 from spectui.profiles.scripts.posix.scope import Scope, first
+from spectui.profiles.scripts.posix.values import decoded, encoded, parsed
 from spectui.profiles.scripts.posix.variables import Variables
 from spectui.profiles.scripts.started import (
     EDGE,
@@ -72,21 +72,17 @@ def _refuse_other_languages(text: str) -> None:
 
 class _Reader(Variables):
     def __init__(self, text: str, scope: Scope, steps: list[int] | None = None) -> None:
-        import tree_sitter_bash
-        from tree_sitter import Language, Parser
-
         # A comment between the flags of a command; what a page of documentation has around it.
         text = re.sub(r"`#[^`\n]*`|(?m:^[ \t]*(?:\$[ \t]+|```\w*[ \t]*$))", lambda found: " " * len(found[0]), text)
         # The grammar does not know the base of a variable; without it, a number that begins with 0 is not computed.
         text = re.sub(r"\(\((?:(?!\)\)).)*", lambda found: re.sub(r"\b10#(?=[$\w])", "", found[0]), text)
         # The grammar wants the last line's end; a backslash there would hide that the text is cut off.
         super().__init__(encoded(text + ("" if text.endswith("\\") else "\n")), scope)
-        parser = Parser(Language(tree_sitter_bash.language()))
-        self._root = parser.parse(self.source).root_node
+        self._root = parsed(self.source)
         while missing := self._missing(self._root):
             for at, sign in reversed(missing):
                 self.source = self.source[:at] + sign + self.source[at:]
-            self._root = parser.parse(self.source).root_node
+            self._root = parsed(self.source)
         self._found: list[Started] = []
         self._others: dict[str, None] = {}
         self._called: set[str] = set()

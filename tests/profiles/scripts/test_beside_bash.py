@@ -108,6 +108,8 @@ def bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "M=/m; N=a\nV=$M/$N.gguf A=($M/$N.b $M-$N-c)\nfor i in $M/$N.d; do llama-server -m $V ${A[@]} $i ${Z:-$M/$N.e}; done",
         "M=/m/k\nllama-server 'x y'\\$M `echo x`y`echo z` $M\\ b \"a b\"\\ c \\ d ${M%/*}\\ \"e f\" ~$M ~/x 5$M\\  z",
         "M=/m/k\nA=('x y'\\$M `echo x`\"$M\" g\\ h)\nfor i in $M\\ b `echo x`y; do A+=(\"$i\"); done\nllama-server \"${A[@]}\"",
+        "A=x; N=a\nbash <<E\nN=b\nllama-server -m /m/\\$N.gguf -md \"/m/$N\" \\\\\n -a `echo $A` \\`echo 2\\`\nE",
+        "A=$(cat <<-E\nc \"5\" $(basename \"/m/x\")\n\t\\\\x\nE\n)\nB=$(cat <<'E'\n\\$A\nE\n)\nllama-server $A \"$B\"",
         f"F=/m/x.Q4.gguf\n{RUN} -a $(basename $F .gguf) -c $(( ${{K:-4}} * 1024 )) -b $((${{K:-2}}/${{L:-1}}))",
         f"llama-server --version > /dev/null\n{RUN} -c 5",
         f"tar --version llama-server > /dev/null\n{RUN} -c 5",

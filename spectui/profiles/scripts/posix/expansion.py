@@ -11,25 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spectui.profiles.scripts.posix.scope import Scope, first
-from spectui.profiles.scripts.posix.values import WHITE, computed, sliced, split, trimmed, unescaped
+from spectui.profiles.scripts.posix.values import WHITE, computed, decoded, parsed, sliced, split, trimmed, unescaped
 from spectui.profiles.scripts.started import EDGE, unknown
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-_MARK = "\ufdd0"
-"""Stands for `EDGE` in a source: the grammar ends a text at that."""
-
-
-def encoded(text: str) -> bytes:
-    """A text as the grammar takes it. What is unknown in it stays so."""
-    return text.replace(EDGE, _MARK).encode(errors="replace")
-
-
-def decoded(source: bytes) -> str:
-    """What `encoded` made of a text."""
-    return source.decode(errors="replace").replace(_MARK, EDGE)
+_INSERTED = re.compile(r"(\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}|`[^`]*`|\\[$`\\\n])|\\?\"")
 
 
 class Words:
@@ -152,13 +141,23 @@ class Words:
         return re.sub(r"\\(?:\r?\n|([$`\"\\]))", lambda found: found[1] or "", decoded(source))
 
     def body(self, node: Node) -> str:
-        """The text of a heredoc."""
-        parts, end = [], node.start_byte
-        for child in node.children:
-            if child.type in ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"):
-                parts += [decoded(self.source[end : self._begin(child)]), self.word(child)]
-                end = child.end_byte
-        return "".join([*parts, decoded(self.source[end : node.end_byte])])
+        """The text of a heredoc: as in quotes, where they are signs as any other, or as it is written."""
+        delimiter = (
+            next(child for child in node.parent.children if child.type == "heredoc_start") if node.parent else node
+        )
+        begin = self.source.find(b"\n", delimiter.end_byte) + 1  # the grammar leaves out a beginning with a backslash
+        text = self.source[begin : node.end_byte].decode(errors="replace")
+        if b"<<-" in self.source[:begin].rsplit(b"\n", 2)[-2]:
+            text = re.sub(r"(?m)^\t+", "", text)
+        if re.search(r"['\"\\]", self.text(delimiter)):
+            return decoded(text.encode())
+        text = _INSERTED.sub(lambda found: found[1] or found[0].replace("\\", "\\\\").replace('"', '\\"'), text)
+        outer, self.source = self.source, f'x "{text}"\n'.encode()
+        try:
+            command = parsed(self.source).children[0]
+            return " ".join(self.words(command.children[1:])) if not command.has_error else unknown(text)
+        finally:
+            self.source = outer
 
     def _joined(self, pieces: Iterable[Node | str], quoted: bool, colons: bool = False) -> list[str]:
         result, apart = [""], False

@@ -1,4 +1,4 @@
-"""Values of a shell's words: what its operators make of a text, and the fields that it is taken apart into."""
+"""A shell's text: its tree, what its operators make of a text, and the fields that it is taken apart into."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import fnmatch
 import operator
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from spectui.profiles.scripts.started import EDGE, unknown
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 
 def _divided(one: int, other: int) -> int:
@@ -24,6 +28,28 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "?"
             "E": "\x1b", "f": "\f", "v": "\v"}  # fmt: skip
 _ESCAPE = re.compile(r"\\(x[\da-fA-F]{1,2}|[0-7]{1,3}|u[\da-fA-F]{1,4}|U[\da-fA-F]{1,8}|.)", re.DOTALL)
 WHITE = " \t\n"
+
+
+_MARK = "\ufdd0"
+"""Stands for `EDGE` in a source: the grammar ends a text at that."""
+
+
+def parsed(source: bytes) -> Node:
+    """The tree of a script."""
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language())).parse(source).root_node
+
+
+def encoded(text: str) -> bytes:
+    """A text as the grammar takes it. What is unknown in it stays so."""
+    return text.replace(EDGE, _MARK).encode(errors="replace")
+
+
+def decoded(source: bytes) -> str:
+    """What `encoded` made of a text."""
+    return source.decode(errors="replace").replace(_MARK, EDGE)
 
 
 def split(text: str, between: str = WHITE) -> list[str]:
