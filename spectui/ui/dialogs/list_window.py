@@ -12,6 +12,7 @@ from textual.containers import Vertical
 from textual.widgets import Input, Label, OptionList
 
 from spectui.ui.textual_patches.screen import Dialog
+from spectui.ui.textual_patches.text_area import LineInput
 from spectui.ui.widgets.actions import ActionLine
 
 Answer = TypeVar("Answer")
@@ -64,7 +65,7 @@ class ListWindow(Dialog[Answer]):
         """Filter, list, a line about the highlighted entry, and actions."""
         with Vertical() as box:
             box.border_title = self.TITLE or ""
-            yield Input(placeholder=self.PLACEHOLDER)
+            yield LineInput(placeholder=self.PLACEHOLDER)
             yield OptionList(markup=False)
             yield Label("", markup=False)
             yield ActionLine(self.ACTIONS)

@@ -12,6 +12,7 @@ from textual.containers import Vertical
 from textual.widgets import Input, Label
 
 from spectui.ui.textual_patches.screen import Dialog
+from spectui.ui.textual_patches.text_area import LineInput
 from spectui.ui.widgets.actions import ActionLine
 
 
@@ -58,7 +59,7 @@ class LineScreen(Dialog[str]):
         """The question, the box, its consequence, and two actions."""
         with Vertical():
             yield Label(self._question, markup=False)
-            yield Input(self._proposed, placeholder=self._placeholder, max_length=self._max_length)
+            yield LineInput(self._proposed, placeholder=self._placeholder, max_length=self._max_length)
             yield Label("", id="consequence", markup=False)
             yield ActionLine([(self._verb, "take"), ("cancel", "dismiss(None)")])
 

@@ -26,6 +26,7 @@ from spectui.ui.figures import MUTED
 from spectui.ui.keys import with_keys
 from spectui.ui.measuring.result import ResultPane
 from spectui.ui.textual_patches.screen import Dialog
+from spectui.ui.textual_patches.text_area import LineInput
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.line_widget import gauge
 
@@ -94,7 +95,7 @@ class MeasureScreen(Dialog[None]):
         yield Label(PURPOSE, id="purpose")
         with Horizontal(id="command"):
             yield Label(printable(in_short(self._models.setup)), id="typed", markup=False)
-            yield Input(OPTIONS)
+            yield LineInput(OPTIONS)
         yield Label("", id="state", markup=False)
         with VerticalScroll(can_focus=False):
             yield ResultPane()

@@ -1,4 +1,4 @@
-"""A text area whose undo cannot end the app, and whose text cannot act on the terminal."""
+"""Boxes whose keys act in their order; a text area whose undo cannot end the app, and whose text cannot act on the terminal."""
 
 from __future__ import annotations
 
@@ -6,12 +6,33 @@ from typing import Any
 
 from textual import events
 from textual.geometry import Offset
-from textual.widgets import TextArea
+from textual.message_pump import MessagePump
+from textual.widgets import Input, TextArea
 
 from spectui.text import printable
 
 
-class SteadyTextArea(TextArea):
+class KeysInOrder(MessagePump):
+    """A box that does what its own keys are bound to before it takes the letters behind them, however fast they come.
+
+    Textual sends such a key by the box's parents to the app first: of Backspace and a letter the letter is deleted. No `Widget`
+    itself, as `screen.Leavable`.
+    """
+
+    async def on_key(self, event: events.Key) -> None:
+        """Act on a key of this box."""
+        bound = None if event.is_printable else self.app.screen.active_bindings.get(event.key)
+        if bound is not None and bound.node is self.app.focused and bound.enabled:
+            event.stop()
+            event.prevent_default()
+            await self.app.run_action(bound.binding.action, bound.node)
+
+
+class LineInput(KeysInOrder, Input):
+    """Textual's box for a line."""
+
+
+class SteadyTextArea(KeysInOrder, TextArea):
     """A `TextArea` that scrolls to its cursor only where the cursor is in the text."""
 
     def __init__(self, text: str = "", **options: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 from spectui.knobs import Knobs, Setup
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dialogs.placement import PlacementScreen
+from spectui.ui.dialogs.questions import LineScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, burst, load, paste, wait_until
@@ -110,3 +111,22 @@ async def test_picked_devices_are_left_with_escape_and_by_picking_back(make_app:
         await wait_until(pilot, lambda: isinstance(app.screen, PlacementScreen))
         assert app.screen.line == "" and len(engine.loads) == 1
         assert app.screen_stack[0].query_one(DevicePane)
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ([*"ab", "backspace", "c"], "ac"),
+        ([*"old", "ctrl+u", *"new"], "new"),
+        ([*"abc", "left", "left", *"xy"], "axybc"),
+        ([*"bc", "home", "a", "end", "d"], "abcd"),
+    ],
+)
+async def test_keys_act_in_their_order_however_fast_they_come(window: Window, keys: list[str], text: str) -> None:
+    async with window() as (app, pilot):
+        burst(app, *keys)
+        await wait_until(pilot, lambda: app.screen.query_one(PromptInput).text == text)
+        question = LineScreen("What?")
+        await app.push_screen(question)
+        burst(app, *keys)
+        await wait_until(pilot, lambda: question.line == text)

@@ -18,7 +18,7 @@ from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 from textual.screen import ModalScreen
 from textual.widgets import Footer, OptionList, TextArea
 
-from tests.ui.pilot_helpers import wait_until
+from tests.ui.pilot_helpers import burst, wait_until
 
 
 def keys(text: str) -> list[str]:
@@ -146,6 +146,16 @@ async def test_page_down_in_a_list_without_lines_ends_the_app() -> None:
             yield OptionList("a", "b")
 
     assert isinstance(await ended_by(Empty(), "down", "pagedown"), KeyError)
+
+
+async def test_letters_overtake_the_keys_of_a_box() -> None:
+    class Box(App[None]):
+        def compose(self) -> ComposeResult:
+            yield TextArea()
+
+    async with Box().run_test() as pilot:
+        burst(pilot.app, *"ab", "backspace", "c")
+        await wait_until(pilot, lambda: pilot.app.query_one(TextArea).text == "ab")
 
 
 async def test_undo_that_takes_the_scrollbar_away_ends_the_app() -> None:
