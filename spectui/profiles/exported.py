@@ -103,8 +103,7 @@ def _drafters(knobs: Knobs, setup: Setup, heads: str) -> tuple[str, ...]:
         return ()
     lookup = (LOOKUP,) if knobs.drafter in ("auto", "suffix") else ()
     if heads:
-        named = knobs.drafter in ("auto", "model") or heads == f"draft-{knobs.drafter}"
-        return (*lookup, *((heads,) if named else ()))
+        return (*lookup, *((heads,) if knobs.drafter in ("auto", "model", "mtp") else ()))
     model = ("draft-simple",) if setup.draft and knobs.drafter in ("auto", "model") else ()
     return (*lookup, *model)
 

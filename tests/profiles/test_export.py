@@ -240,5 +240,8 @@ def test_heads_of_the_target_are_exported_as_what_llama_server_calls_them(tmp_pa
     auto = dict(exported(loaded(tmp_path / "c", "a", {"model": "/m"}), "a", heads="draft-mtp").arguments)
     assert auto["--spec-type"] == "ngram-simple,draft-mtp"
     pair = loaded(tmp_path / "c", "a", {"model": "/m", "draft": "/e"})
-    eagle = dict(exported(pair, "a", heads="draft-eagle3").arguments)
-    assert (eagle["--spec-type"], eagle["--model-draft"]) == ("ngram-simple,draft-eagle3", "/e")
+    for heads in ("draft-eagle3", "draft-dflash"):
+        found = dict(exported(pair, "a", heads=heads).arguments)
+        assert (found["--spec-type"], found["--model-draft"]) == (f"ngram-simple,{heads}", "/e")
+        alone = loaded(tmp_path / "c", "a", {"model": "/m", "draft": "/e", "drafter": "mtp"})
+        assert dict(exported(alone, "a", heads=heads).arguments)["--spec-type"] == heads
