@@ -62,7 +62,7 @@ class Draft:
         if chance is None or self.costs is None or not self.costs.known:
             return None
         rounds = Rounds.of(self.costs, 0, _LONGEST)
-        return max(rounds.speed_up(chance, length) for length in range(_LONGEST + 1))
+        return max(rounds.speed_up(chance, length) for length in range(len(rounds.drafting)))
 
 
 @dataclass

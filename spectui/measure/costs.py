@@ -128,12 +128,13 @@ class Measurement:
         """
         target, draft = self.of("target"), self.of("draft")
         first, each = (at_load.first, at_load.next) if at_load is not None else (0.0, 0.0)
+        foresees = at_load.foresees if at_load is not None else None
         if draft is not None:
             # A round begins with two tokens after a draft that was accepted whole, else with one.
             single = draft.medians[1]
             first = (single + draft.medians.get(2, single)) / 2
             each = float(np.median(draft.further)) if draft.further else single
-        return CostModel(target.medians if target is not None else {}, first=first, next=each)
+        return CostModel(target.medians if target is not None else {}, first=first, next=each, foresees=foresees)
 
 
 def measure(
@@ -316,8 +317,8 @@ def advise(costs: CostModel) -> Advice:
     A length is good if at some acceptance of 20 to 95 % it reaches 98 % of the best one's expected speed; of neighbouring good
     lengths the longest is named, because it costs little more than the others and bounds them.
     """
-    longest = SIZES[-1] - 1
-    lengths, rounds = range(longest + 1), Rounds.of(costs, 0, longest)
+    rounds = Rounds.of(costs, 0, SIZES[-1] - 1)
+    lengths, longest = range(len(rounds.drafting)), len(rounds.drafting) - 1
     # A pass that was disturbed is no dearer than a larger one.
     rounds = rounds._replace(passes=tuple(min(rounds.passes[m:]) for m in lengths))
     good: set[int] = set()

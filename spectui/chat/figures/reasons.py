@@ -55,9 +55,9 @@ def cause(reason: Reason, knobs: Knobs) -> str:
 def _unlikely(reason: Reason) -> str:
     from spectui.speculation.policies.plan import Rounds  # brings numpy, which a server's chat does without
 
-    if len(reason.passes) < 2 or len(reason.drafting) != len(reason.passes):  # read from a file
+    if not 1 < len(reason.drafting) <= len(reason.passes):  # read from a file
         return "the draft is not expected to pay"
-    dear = f"the draft costs {reason.drafting[-1] / (len(reason.drafting) - 1):.2f} of a target pass"
+    dear = f"the draft costs {reason.drafting[1]:.2f} of a target pass"
     rounds = Rounds(reason.passes, reason.drafting)
     needed = rounds.needed(reason.rate or 1.0)
     if needed is not None:

@@ -107,8 +107,8 @@ class DraftCosts:
         return 0 < self.first < _LONGEST_S and 0 < self.next < _LONGEST_S
 
 
-def cost_model(target: TargetCosts, draft: DraftCosts, one_device: bool) -> CostModel:
-    """For the policies to start from. `one_device`: see `CostModel`."""
+def cost_model(target: TargetCosts, draft: DraftCosts, one_device: bool, foresees: int | None = None) -> CostModel:
+    """For the policies to start from. `one_device`, `foresees`: see `CostModel`."""
     drift = min(max(target.drift or 1.0, 1 / _MOST_DRIFT), _MOST_DRIFT)
     passes = {n: drift * seconds for n, seconds in target.verify.items()}
     if passes:
@@ -118,7 +118,7 @@ def cost_model(target: TargetCosts, draft: DraftCosts, one_device: bool) -> Cost
     most = _MOST_CONTEXT * passes.get(1, 0.0)
     terms = min(drift * target.per_row, most), min(drift * target.per_pass, most)
     d = draft.drift or 1.0
-    costs = CostModel(passes, *terms, d * draft.first, d * draft.next, one_device)
+    costs = CostModel(passes, *terms, d * draft.first, d * draft.next, one_device, foresees)
     return costs if target.drift is not None else replace(costs, rounds=0)
 
 

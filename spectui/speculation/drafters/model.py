@@ -30,7 +30,7 @@ class DraftModel:
 
     model: Evaluator
     source = "model"
-    """What its tokens are called: "mtp" or "eagle3" of a target's heads."""
+    """What its tokens are called: "mtp", "eagle3" or "dflash" of a target's heads."""
 
     def lag(self, tokens: Sequence[int]) -> int:
         """Number of the text's tokens, in the draft model's vocabulary, that its KV cache lacks."""
@@ -125,7 +125,7 @@ class ModelDrafter(DraftModel):
         model.truncate(min(self._read(history), len(history) - 1))
         pending = history[len(model.tokens) :]
         most: int | None = getattr(model, "foresees", None)
-        end = len(history) + most if most is not None else model.n_ctx
+        end = history.length + most if most is not None else model.n_ctx
         while len(history) < end and len(model.tokens) + len(pending) <= model.n_ctx:
             started = self._clock()
             row = self._row_after(pending, knobs)

@@ -40,6 +40,8 @@ class CostModel:
     next: float = 0.0
     one_device: bool = True
     """Whether the draft model slows down as the target does."""
+    foresees: int | None = None
+    """Most tokens that it drafts in a round; None for any number."""
     error: float = 1.0
     """What the last pass took, by what was expected."""
     rounds: int = 100
@@ -63,8 +65,7 @@ class CostModel:
 
     @cached_property
     def _lines(self) -> list[float]:
-        sizes = sorted(self.passes)
-        costs = [self.passes[n] for n in sizes]
+        sizes, costs = zip(*sorted(self.passes.items()), strict=True)
         largest, last = sizes[-1], max(_DRAWN, sizes[-1] + 1)
         # Beyond the largest size the slope before it goes on.
         rise = (costs[-1] - costs[-2]) / (largest - sizes[-2]) if len(sizes) > 1 else _FIRST_RISE * costs[0] / largest

@@ -26,14 +26,14 @@ class Rounds(NamedTuple):
     passes: tuple[float, ...]
     """Of the target's pass, by draft length."""
     drafting: tuple[float, ...]
-    """By number of tokens that the draft model drafts."""
+    """By number of tokens that the draft model drafts, up to the most that it can."""
 
     @classmethod
     def of(cls, costs: CostModel, context: int, longest: int) -> Rounds:
         """Behind so many tokens, with drafts of 0 to `longest` tokens."""
-        plain, lengths = costs.verify(1, context), range(longest + 1)
+        plain, lengths, most = costs.verify(1, context), range(longest + 1), costs.foresees and costs.foresees + 1
         passes = (costs.verify(length + 1, context) / plain for length in lengths)
-        return cls(tuple(passes), tuple(costs.drafting(length) / plain for length in lengths))
+        return cls(tuple(passes), tuple(costs.drafting(length) / plain for length in lengths[:most]))
 
     def speed_up(self, acceptance: float, length: int) -> float:
         """Expected against plain decoding, if all drafts have this length."""
@@ -41,7 +41,7 @@ class Rounds(NamedTuple):
 
     def best(self, acceptance: float) -> float:
         """That of the best length but 0."""
-        return max((self.speed_up(acceptance, length) for length in range(1, len(self.passes))), default=0.0)
+        return max((self.speed_up(acceptance, length) for length in range(1, len(self.drafting))), default=0.0)
 
     def break_even(self, length: int | None = None) -> float | None:
         """The acceptance from which drafts of this length, or of the best, are faster than plain decoding; None if at none."""
@@ -63,7 +63,7 @@ class Rounds(NamedTuple):
         not: drafting ends there, and what was drafted before it is sent.
         """
         value, reached = 0.0, 1.0
-        for more in range(1, len(self.passes) - drafted):
+        for more in range(1, min(len(self.passes) - drafted, len(self.drafting) - paid)):
             value -= reached * rate * (self.drafting[paid + more] - self.drafting[paid + more - 1])
             value += reached * (1.0 - acceptance) * sent
             reached *= acceptance

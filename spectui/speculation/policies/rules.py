@@ -27,7 +27,7 @@ def _auto_goes_on(draft: Draft, waits: bool) -> bool:
         return True
     if not draft.rounds.drafting[-1]:
         return n < 2  # the second token shows what a drafted token costs
-    return draft.bears(n + 1, draft.paid + 1) and draft.asks()
+    return draft.paid + 1 < len(draft.rounds.drafting) and draft.bears(n + 1, draft.paid + 1) and draft.asks()
 
 
 def _auto_sends(draft: Draft, knobs: Knobs, asked: bool) -> tuple[int, Reason]:

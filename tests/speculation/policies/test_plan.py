@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
 from operator import mul
 from random import Random
@@ -67,6 +68,15 @@ def test_break_even_is_where_a_draft_yields_what_its_round_takes():
     assert rounds.break_even() == min(rounds.break_even(length) or 1.0 for length in range(1, 5))
     assert Rounds((1.0, 2.0, 3.0), (0.0, 0.0, 0.0)).break_even() is None
     assert Rounds((1.0, 1.9, 1.9), (0.0,) * 3).break_even() == Rounds((1.0, 1.9, 1.9), (0.0,) * 3).break_even(2)
+
+
+def test_nothing_is_expected_of_tokens_that_cannot_be_drafted():
+    """Two tokens for the time of 2.5 passes cannot pay, and sixteen could."""
+    costs = CostModel({1: 1.0, 17: 1.2}, first=2.5, next=0.001, foresees=2)
+    bounded, free = Rounds.of(costs, 0, 16), Rounds.of(replace(costs, foresees=None), 0, 16)
+    assert (len(bounded.passes), len(bounded.drafting), len(free.drafting)) == (17, 3, 17)
+    assert bounded.needed(1.0) is None and bounded.break_even() is None and bounded.best(0.9) < 1.0
+    assert free.needed(1.0) is not None and free.break_even() is not None and free.best(0.9) > 1.0
 
 
 def test_expected_tokens_are_those_of_leviathan():
