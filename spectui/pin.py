@@ -29,6 +29,6 @@ LAYER_ROWS = (
     "bailingmoe3 deepseek4 gemma4 gpt-oss hunyuan-dense hunyuan_vl lfm2 lfm2moe llama llama-embed mimo2 minimax-01 minimax-m2 "
     "muse-glimmer nanbeige nemotron_h nemotron_h_moe qwen3 qwen35 qwen35moe qwen3moe qwen3next"
 )
-"""The architectures that give the rows that go into each of their layers, which EAGLE-3 reads..."""
+"""The architectures that give the rows that go into each of their layers, which EAGLE-3 and DFlash read..."""
 LAST_ROWS = "bailingmoe3 deepseek4 gemma4 gpt-oss mimo2 nemotron_h nemotron_h_moe qwen35 qwen35moe qwen3next"
 """... and those of them that give what comes out of the last. Another would end the process."""

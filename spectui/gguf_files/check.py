@@ -13,7 +13,7 @@ from pathlib import Path
 
 from spectui.errors import SpectuiError
 from spectui.gguf_files import judgement
-from spectui.gguf_files.judgement import EAGLE3, LAYERS_READ, are_heads, judge, read_file, usable_heads
+from spectui.gguf_files.judgement import EAGLE3, READ_LAYERS, are_heads, judge, read_file, usable_heads
 from spectui.gguf_files.metadata import Damaged, Matrices, Metadata, Tensors, Value
 from spectui.gguf_files.parts import files_of
 from spectui.gguf_files.vocabulary import PADDING
@@ -53,22 +53,24 @@ def check_file(path: str, role: str, *, textless: bool = False) -> Path:
 
 
 def layers_read(path: str) -> tuple[int, ...]:
-    """The target's layers whose rows a head (EAGLE-3) in this file reads; () of another file."""
+    """The target's layers whose rows a head in this file reads (EAGLE-3, DFlash); () of another file."""
     with suppress(Damaged, OSError):
-        return tuple(map(int, _metadata(Path(os.path.expanduser(path))).by_layer.get(LAYERS_READ, ())))
+        return judgement.layers_read(_metadata(Path(os.path.expanduser(path))))
     return ()
 
 
 def kind_of_heads(path: str) -> str:
     """What people call the heads in this file."""
-    return "EAGLE-3" if layers_read(path) else "MTP"
+    with suppress(Damaged, OSError):
+        return READ_LAYERS.get(_metadata(Path(os.path.expanduser(path))).architecture, "MTP")
+    return "MTP"
 
 
 def _wrong_ids(file: Path) -> str:
-    """What is wrong with the ids of the tokens that a head (EAGLE-3) foresees, which llama.cpp asserts; "" if nothing is."""
+    """What is wrong with the ids of the tokens that a head foresees, which llama.cpp asserts; "" if nothing is."""
     found = _metadata(file)
     ids = found.tensors.apart.get("d2t")
-    if found.architecture != EAGLE3 or ids is None:
+    if found.architecture not in READ_LAYERS or ids is None:
         return ""
     numbers = array("q", _bytes(file, ids.start, 8 * ids.shape[0]))
     if sys.byteorder == "big":

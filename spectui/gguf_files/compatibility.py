@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from spectui.gguf_files.check import heads_in
 from spectui.gguf_files.header import GgufHeader, read_header
-from spectui.gguf_files.judgement import EAGLE3, TARGETS
+from spectui.gguf_files.judgement import READ_LAYERS, TARGETS
 from spectui.gguf_files.vocabulary import digest_difference
 from spectui.pin import LAYER_ROWS
 
@@ -44,14 +44,14 @@ def match(target: GgufHeader, draft: GgufHeader) -> Match:
 
 
 def _match_heads(target: GgufHeader, heads: GgufHeader) -> Match:
-    """Heads are of their target's architecture; another size of that has another width. A head (EAGLE-3) has one of its own."""
-    if heads.architecture == EAGLE3:
+    """Heads are of their target's architecture, unless they read its layers; another size of it has another width."""
+    if heads.architecture in READ_LAYERS:
         if target.architecture not in LAYER_ROWS.split():
             return Match("never", f"drafts for no {target.architecture}, which does not give it its layers' rows")
         ours, theirs = target.vocabulary, heads.vocabulary
         if ours is None or theirs is None or target.width != heads.width or digest_difference(ours, theirs):
             return Match("never", "is the head of another model")
-        return Match("same", "a head for such a target (EAGLE-3)")
+        return Match("same", f"a head for such a target ({READ_LAYERS[heads.architecture]})")
     of = TARGETS.get(heads.architecture, heads.architecture)
     if (target.architecture, target.width) == (of, heads.width):
         return Match("same", "heads for such a target (MTP)")
@@ -87,7 +87,7 @@ def smaller_drafts(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHe
 def heads_beside(target: str) -> str | None:
     """The path of the target's heads in a file beside it; None without such a file, or if the target has its own.
 
-    Only files whose names say "mtp", "eagle3" or "assistant" are read: a directory may have hundreds of models.
+    Only files whose names say "mtp", "eagle3", "dflash" or "assistant" are read: a directory may have hundreds of models.
     """
     headers = _beside(target)
     try:
@@ -115,13 +115,13 @@ def _beside(target: str) -> list[GgufHeader]:
 
 def lies_beside(target: Path, heads: Path) -> bool:
     """Whether a file of heads is in the target's directory, under a name by which it is found unasked."""
-    named = re.search("mtp|eagle-?3|assistant", heads.name, re.IGNORECASE) is not None
+    named = re.search("mtp|eagle-?3|dflash|assistant", heads.name, re.IGNORECASE) is not None
     return heads.parent == target.parent and named and heads.name != target.name
 
 
 def drafting_heads(target: str, draft: str | None) -> str | None:
-    """The file whose heads (MTP, EAGLE-3) draft for the target: the one that is named as its draft; without a draft its own, or
-    those beside it. None if none do."""
+    """The file whose heads draft for the target: the one that is named as its draft; without a draft its own, or those beside
+    it. None if none do."""
     if draft is not None:
         return draft if heads_in(draft)[1] else None
     return target if heads_in(target)[0] else heads_beside(target)

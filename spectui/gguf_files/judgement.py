@@ -17,11 +17,15 @@ from spectui.gguf_files.vocabulary import WITHOUT_TEXT, kind_of
 from spectui.pin import MOST_EXPERTS, MOST_LAYERS, ONE_HEAD, SEVERAL_HEADS
 from spectui.text import safe
 
-EAGLE3 = "eagle3"
-"""The architecture of a head that reads the rows of three of its target's layers, in a file of its own."""
+EAGLE3, DFLASH = "eagle3", "dflash"
+READ_LAYERS: Mapping[str, str] = {EAGLE3: "EAGLE-3", DFLASH: "DFlash"}
+"""Architecture of a head that reads the rows of some of its target's layers, in a file of its own -> what people call it."""
 
-LAYERS_READ = f"{EAGLE3}.target_layers"
-"""The key of such a file that lists these layers."""
+BLOCK, MASK = f"{DFLASH}.block_size", "tokenizer.ggml.mask_token_id"
+"""The keys of one that foresees a block of tokens in one pass: how many that pass is over, and at which token it foresees."""
+
+USUAL_BLOCK = 16
+"""Where the file does not say it."""
 
 _ROPE_SCALINGS = (b"none", b"linear", b"yarn", b"longrope")
 _I64 = 27  # ggml_type (ggml.h)
@@ -32,8 +36,8 @@ _JOINED = f"is several parts of a split model joined to one file: {_SAME_NAMES}"
 _HEADS = (
     "is the draft heads (MTP) of one target, no model of its own: load that target, and give this file as its draft"
 )
-_EAGLE3 = (
-    "is the draft head (EAGLE-3) of one target, no model of its own: load that target, and give this file as its draft"
+_OF_LAYERS = (
+    "is the draft head ({}) of one target, no model of its own: load that target, and give this file as its draft"
 )
 _ASSISTANT = (
     "is the assistant (MTP) of a Gemma 4, no model of its own: load that model, and give this file as its draft"
@@ -43,9 +47,9 @@ _OTHER_HEADS = (
 )
 _MISSING_HEADS = "claims to have {} draft heads (MTP) and has {}: choose another file of this model"
 _HEAD = "is a draft head ({}), a part that drafts for one target only, with which spectui cannot draft: choose a whole model"
-_DFLASH = (
-    "is a draft head (DFlash) of one target that foresees a whole block of tokens in one pass, where spectui asks for one "
-    "token after the other: use a small model of the target's family as the draft"
+_OTHER_BLOCKS = (
+    "is a draft head ({}) that chooses among the tokens that it foresees by a part with which spectui cannot draft: use the "
+    "target's DFlash or EAGLE-3 head, or a small model of its family, as the draft"
 )
 _EMBEDDING = "writes no text (it is an embedding or encoder model): choose a chat model"
 _RERANKING = "writes no text (it is a reranking model): choose a chat model"
@@ -55,7 +59,7 @@ _DIFFUSION = "writes by diffusion, not one token after the other: choose another
 
 _PURPOSES: Mapping[str, str] = {
     **dict.fromkeys(("eagle", "eagle2"), _HEAD.format("EAGLE")),
-    **dict.fromkeys(("dflash", "dspark"), _DFLASH),
+    "dspark": _OTHER_BLOCKS.format("DSpark"),
     "mtp": _HEAD.format("MTP"),
     "medusa": _HEAD.format("Medusa"),
     **dict.fromkeys(("clip", "mmproj"), _SEES),
@@ -188,7 +192,11 @@ def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool, heads
         return "has no weights, only a vocabulary: choose the model itself"
     if are_heads(values, tensors) and not (heads and usable_heads(values, tensors)):
         if usable_heads(values, tensors):
-            return _EAGLE3 if architecture == EAGLE3 else _ASSISTANT if architecture in TARGETS else _HEADS
+            if architecture in READ_LAYERS:
+                return _OF_LAYERS.format(READ_LAYERS[architecture])
+            return _ASSISTANT if architecture in TARGETS else _HEADS
+        if architecture == DFLASH:
+            return _OTHER_BLOCKS.format(_kind_of_block(values, tensors))
         named, there = _number(values, f"{architecture}.nextn_predict_layers"), tensors.heads
         there = _number(values, f"{architecture}.block_count") if architecture in TARGETS else there
         return _OTHER_HEADS if named == there else _MISSING_HEADS.format(named, there)
@@ -199,7 +207,7 @@ def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool, heads
         return _MISSING_HEADS.format(named, max(0, layers - own))
     if pooling == _RANK:
         return _RERANKING
-    if pooling > 0 or values.get(f"{architecture}.attention.causal") is False:
+    if pooling > 0 or (values.get(f"{architecture}.attention.causal") is False and architecture not in READ_LAYERS):
         return _EMBEDDING
     if not tokenizer or (tokenizer == WITHOUT_TEXT and not textless):
         return "has no vocabulary of text: choose a chat model"
@@ -209,7 +217,7 @@ def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool, heads
 def are_heads(values: Mapping[str, Value], tensors: Tensors) -> bool:
     """Whether a file with these keys is a target's own heads, apart from that."""
     architecture = metadata.architecture_of(values)
-    if architecture == EAGLE3:
+    if architecture in READ_LAYERS:
         return tensors.number > 0
     predicted = _number(values, f"{architecture}.nextn_predict_layers")
     if architecture in TARGETS:
@@ -224,13 +232,35 @@ def usable_heads(values: Mapping[str, Value], tensors: Tensors) -> int:
     It asserts that an architecture has a graph for them, how many there are, and that each has its tensors.
     """
     architecture = metadata.architecture_of(values)
-    if architecture == EAGLE3:
-        return 1
+    if architecture in READ_LAYERS:
+        return int(architecture == EAGLE3 or _kind_of_block(values, tensors) == READ_LAYERS[DFLASH])
     named = _number(values, f"{architecture}.nextn_predict_layers")
     if architecture in TARGETS:  # all of its layers are one
         return int(named == _number(values, f"{architecture}.block_count") > 0)
     known = architecture in SEVERAL_HEADS.split() or (named == 1 and architecture in ONE_HEAD.split())
     return named if known and named == tensors.heads else 0
+
+
+def _kind_of_block(values: Mapping[str, Value], tensors: Tensors) -> str:
+    """What people call a head that foresees a block of tokens in one pass."""
+    if "markov_w1.weight" in tensors.apart or _number(values, f"{DFLASH}.hyper_connection.count"):
+        return "DSpark"
+    return "DFlash 2" if "selector_hidden.weight" in tensors.apart else READ_LAYERS[DFLASH]
+
+
+def layers_read(file: Metadata) -> tuple[int, ...]:
+    """The target's layers whose rows a head in this file reads; () of another file."""
+    found = file.by_layer.get(f"{file.architecture}.target_layers", ()) if file.architecture in READ_LAYERS else ()
+    return tuple(map(int, found))
+
+
+def borrows(file: Metadata) -> bool:
+    """Whether a head that reads its target's layers uses the target's embeddings or output matrix, because it has none."""
+    own = {
+        "token_embd.weight",
+        *(["output.weight"] if file.architecture == EAGLE3 else ()),
+    }  # DFlash's may be its embeddings
+    return file.architecture in READ_LAYERS and not own <= set(file.tensors.apart)
 
 
 def assists(target: Metadata, heads: Metadata) -> bool | None:
@@ -293,19 +323,31 @@ def _unfit(file: Metadata) -> str:
         found = f"claims an epsilon of {odd[0]}"
     elif isinstance(scaling, bytes) and scaling not in _ROPE_SCALINGS:
         found = f"scales its positions in a way that this llama.cpp does not know ({_shown(scaling)})"
-    elif prefix == EAGLE3:
-        found = _unfit_eagle3(file)
+    elif prefix in READ_LAYERS:
+        found = _unfit_head(file)
     return safe(f"{found}: choose another file of this model") if found else ""
 
 
-def _unfit_eagle3(file: Metadata) -> str:
-    """The same of a head (EAGLE-3)."""
-    apart = file.tensors.apart
+def _unfit_head(file: Metadata) -> str:
+    """The same of a head that reads rows of its target's layers."""
+    apart, values, read = file.tensors.apart, file.values, len(layers_read(file))
     tokens, output, ids = (apart.get(name) for name in ("token_embd.weight", "output.weight", "d2t"))
-    if (layers := _number(file.values, f"{EAGLE3}.block_count")) != 1:
-        return f"claims to have {layers} layers, where such a head has one"
-    if (read := len(file.by_layer.get(LAYERS_READ, ()))) != 3:
-        return f"reads {read} layers of its target, where such a head reads three"
+    if file.architecture == EAGLE3:
+        if (layers := _number(values, f"{EAGLE3}.block_count")) != 1:
+            return f"claims to have {layers} layers, where such a head has one"
+        if read != 3:
+            return f"reads {read} layers of its target, where such a head reads three"
+    else:
+        block, mask = _number(values, BLOCK) if BLOCK in values else USUAL_BLOCK, values.get(MASK)
+        keys, cells = (_number(values, f"{DFLASH}.attention.{name}_length") for name in ("key", "value"))
+        if not read:
+            return "reads no layer of its target"
+        if block < 2:
+            return f"foresees blocks of {block} tokens"
+        if not isinstance(mask, int) or not 0 <= mask < file.n_tokens:
+            return f"foresees at a token that its vocabulary of {file.n_tokens} does not have"
+        if keys != cells:
+            return f"attends with keys of {keys} numbers to values of {cells}"
     if tokens is not None and tokens.shape[1:] != (file.n_tokens,):
         return f"does not have an embedding of each of its {file.n_tokens} tokens"
     if ids is not None and (ids.kind != _I64 or output is None or ids.shape != output.shape[-1:]):

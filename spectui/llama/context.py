@@ -302,17 +302,18 @@ class Context:
             # llama.cpp divides a pass into parts of n_ubatch tokens; the last part may be a single one.
             single = n % self._ubatch == 1 or self._ubatch == 1
             self._reference.use(single and start + n > SPLIT_FROM)
+        self._compute(llama.llama_decode, self._batch)
+        self.tokens.extend(tokens)
+
+    def _compute(self, function: Callable[[Any, Any], int], batch: Any) -> None:
+        """Call llama_decode or llama_encode. Raises Interrupted, EvaluationError."""
         self._computing = True
-        code = llama.llama_decode(self.handle, self._batch)
+        code = function(self.handle, batch)
         self._computing = code != 0
-        if code == 0:
-            self.tokens.extend(tokens)
-            return
         if code == 2:
             raise Interrupted
-        if code == 1:
-            raise EvaluationError("The context is full: start a new chat, or load the model with a larger -c.")
-        raise EvaluationError(context_memory.failure(self.model, n, code, first_error()))
+        if code:
+            raise EvaluationError(context_memory.failure(self.model, batch.n_tokens, code, first_error()))
 
     def truncate(self, length: int) -> None:
         """Keep only the first `length` tokens. A context that cannot be truncated to that length keeps fewer."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from spectui.errors import SpectuiError, unless_limited
 from spectui.gguf_files.check import ModelFileError, check_file, heads_in, tied_bytes
-from spectui.gguf_files.judgement import EAGLE3
+from spectui.gguf_files.judgement import READ_LAYERS
 from spectui.gguf_files.metadata import Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.llama.cpu import plugin
@@ -126,8 +126,8 @@ class Model:
         self._tokenizer = Tokenizer(self.vocab)
         self.n_vocab: int = llama.llama_vocab_n_tokens(self.vocab)
         causal = self.metadata(f"{self.metadata('general.architecture')}.attention.causal")
-        encodes = self.has_encoder and not self.eagle3  # what it encodes is the target's rows
-        if causal == "false" or not llama.llama_model_has_decoder(self._model) or encodes:
+        encodes = self.has_encoder or causal == "false" or not llama.llama_model_has_decoder(self._model)
+        if encodes and not self.reads_layers:
             self.close()
             raise ModelFileError(
                 f"The {role} model {self.path!r} writes no text (it is an embedding or encoder model): choose a chat model."
@@ -146,14 +146,14 @@ class Model:
         return int(llama.llama_model_n_embd_out(self.handle))
 
     @property
-    def eagle3(self) -> bool:
-        """Is it a head (EAGLE-3)?"""
-        return self.metadata("general.architecture") == EAGLE3
+    def reads_layers(self) -> bool:
+        """Is it a head that reads the rows of some of its target's layers (EAGLE-3, DFlash)?"""
+        return self.metadata("general.architecture") in READ_LAYERS
 
     @property
     def context_type(self) -> int:
         """llama_context_type (llama.h) of a context in which it drafts as heads."""
-        return 0 if self.eagle3 else _OF_HEADS
+        return 0 if self.reads_layers else _OF_HEADS
 
     @property
     def description(self) -> str:

@@ -64,7 +64,7 @@ _LOOKUP_LENGTHS = {
 }  # fmt: skip
 """Flags that bound what a lookup of llama-server drafts, and which one it is."""
 
-_DRAFTING = {"draft-simple": "model", "draft-mtp": "mtp", "draft-eagle3": "model"}
+_DRAFTING = {"draft-simple": "model", "draft-mtp": "mtp", "draft-eagle3": "model", "draft-dflash": "model"}
 """What drafts by a model or by heads, as llama-server calls it, and the drafter that it is."""
 
 _SECRET = re.compile(r"api-key|hf-token|-hft$|TOKEN|SECRET|PASSWORD|_KEY$")

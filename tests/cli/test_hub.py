@@ -131,10 +131,11 @@ def test_the_heads_of_a_target_are_fetched_with_it(
     assert setup.model == str(hub.directory / fetched[0])
 
 
-def test_so_is_a_head_that_reads_its_layers(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
-    hub.files = ("eagle3-big-Q4_K_M.gguf", *FILES)
+@pytest.mark.parametrize("kind", ["eagle3", "dflash"])
+def test_so_is_a_head_that_reads_its_layers(monkeypatch: pytest.MonkeyPatch, hub: FakeHub, kind: str):
+    hub.files = (f"{kind}-big-Q4_K_M.gguf", *FILES)
     run(monkeypatch, "-hf", "user/big-GGUF")
-    assert hub.fetched == ["big-Q4_K_M.gguf", "eagle3-big-Q4_K_M.gguf"]
+    assert hub.fetched == ["big-Q4_K_M.gguf", f"{kind}-big-Q4_K_M.gguf"]
 
 
 def test_an_assistant_is_fetched_with_its_target(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):

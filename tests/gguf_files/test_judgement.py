@@ -17,7 +17,7 @@ from spectui.gguf_files.compatibility import drafting_heads, drafts_for, heads_b
 from spectui.gguf_files.header import read_header
 from spectui.knobs import Setup
 from tests.llama.ggufs import write_model
-from tests.llama.heads import eagle
+from tests.llama.heads import dflash, eagle
 from tests.llama.heads.assistant import write_assistant, write_target
 from tests.llama.heads.headed import write_headed
 
@@ -35,7 +35,7 @@ def problem(path: Path) -> str:
     if said:
         whole = read_header(write_model(path.with_name("whole.gguf")))
         why = "are the heads of another model" if listed.only_heads and listed.heads else said
-        why = "is the head of another model" if listed.architecture == "eagle3" else why
+        why = "is the head of another model" if listed.architecture in ("eagle3", "dflash") and listed.heads else why
         assert match(whole, listed) == ("never", why), "it is not offered as a draft"
     return said
 
@@ -119,7 +119,10 @@ CUT = "is damaged or cut short: download it again"
         ({"general.architecture": "llama", **WORDS}, [], "has no weights, only a vocabulary"),
         ({"general.architecture": "eagle3", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is the draft head (EAGLE-3)"),
         ({"general.architecture": "eagle2", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (EAGLE)"),
-        ({"general.architecture": "dflash", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is a draft head (DFlash)"),
+        ({"general.architecture": "dflash", **WORDS}, ["blk.0.attn_q.weight", "fc.weight"], "is the draft head (DFlash)"),
+        ({"general.architecture": "dflash", **WORDS}, ["fc.weight", "markov_w1.weight"], "is a draft head (DSpark) that"),
+        ({"general.architecture": "dflash", "dflash.hyper_connection.count": 4, **WORDS}, ["a"], "is a draft head (DSpark)"),
+        ({"general.architecture": "dflash", **WORDS}, ["fc.weight", "selector_hidden.weight"], "is a draft head (DFlash 2)"),
         ({"general.architecture": "mtp", **WORDS}, ["blk.0.attn_q.weight"], "is a draft head (MTP)"),
         ({"general.architecture": "gemma4-assistant", "gemma4-assistant.nextn_predict_layers": 4,
           "gemma4-assistant.block_count": 4, **WORDS}, ["blk.0.attn_q.weight"], "is the assistant (MTP) of a Gemma 4"),
@@ -266,6 +269,11 @@ def test_a_head_that_reads_layers_is_offered_to_targets_that_give_them(tmp_path:
     assert smaller_drafts(target, [small, head]) == [head, small]
     assert heads_beside(target.path) == head.path
     assert heads_beside(silent.path) is None
+    Path(head.path).unlink()
+    block = read_header(dflash.write_dflash(tmp_path / "dflash-4.gguf"))
+    assert match(target, block) == ("same", "a head for such a target (DFlash)")
+    assert match(wider, block) == ("never", "is the head of another model")
+    assert heads_beside(target.path) == block.path
 
 
 def test_an_assistant_is_offered_to_its_target_alone(tmp_path: Path) -> None:

@@ -257,7 +257,8 @@ def test_the_advice_for_a_drafts_context_names_the_drafts_flags(gemma: Model, mo
     }.items():
         assert refusal(gemma, 256, reason) == f"{said} ({reason}): {advice}."
     assert failure(gemma, 3, -2, "").endswith("with a smaller -cd, or with fewer layers on GPUs (-ngld).")
-    assert failure(gemma, 3, 1, "").endswith("load the models on another device (-devd).")
+    assert failure(gemma, 3, 1, "").endswith("or load the model with a larger -cd.")
+    assert failure(gemma, 3, -3, "").endswith("load the models on another device (-devd).")
     with pytest.raises(
         SpectuiError, match=r"tokens for the draft needs .* choose (-cd|a smaller model).* -ctkd and -ctvd\."
     ):

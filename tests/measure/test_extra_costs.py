@@ -18,14 +18,17 @@ from spectui.llama.context import Context
 from spectui.measure.costs import SIZES, Measurement, Passes, measure
 from spectui.measure.extra_costs import ExtraCosts, TakingBack
 from spectui.measure.report import costs as report
+from spectui.speculation.policies.cost_model import CostModel
 from tests.helpers.smollm2 import ask, opened
+from tests.llama.heads.dflash import BLOCK, write_dflash, write_target
 from tests.llama.heads.headed import write_headed, write_hybrid
 from tests.measure.models import tiny_setup
 
 
 @contextmanager
-def loaded(path: Path) -> Iterator[Session]:
-    session, _ = opened(Setup(model=str(path), ctx_size=512, threads=1, no_profile="on"))
+def loaded(path: Path, draft: Path | None = None) -> Iterator[Session]:
+    heads = None if draft is None else str(draft)
+    session, _ = opened(Setup(model=str(path), draft=heads, ctx_size=512, threads=1, no_profile="on"))
     try:
         yield session
     finally:
@@ -96,6 +99,19 @@ def test_all_heads_read_a_token_and_one_drafts_it(heads: int, tmp_path: Path, mo
         assert (found.first, found.next) == (heads, 1)
         costs = measure(calling(session), [0], repetitions=1).costs()
         assert (costs.first, costs.next) == (heads, 1)
+
+
+def test_the_first_token_of_a_block_costs_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass over the block, and one that reads the other token where there are two."""
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path))
+    target, head = write_target(tmp_path / "target.gguf"), write_dflash(tmp_path / "head.gguf")
+    with loaded(target, head) as session:
+        assert session.draft_context is not None
+        Counting(monkeypatch)
+        found = draft_costs(session.draft_context, ("build", "block"), lambda: False)
+        assert (found.first, found.next) == (1.5, 0)
+        costs = measure(calling(session), [0, 64], repetitions=1).costs(CostModel(foresees=BLOCK - 1))
+        assert (costs.first, costs.next, costs.foresees) == (1.5, 0, BLOCK - 1)
 
 
 def test_a_pass_of_a_head_over_several_tokens_reads_them_at_once(

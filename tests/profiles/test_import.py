@@ -257,9 +257,9 @@ def test_variables_are_replaced_where_a_shell_does_it(monkeypatch: pytest.Monkey
     [("--spec-type draft-simple", "model", []), ("--spec-type ngram-mod", "suffix", []), ("--spec-type none", "off", []),
      ("--spec-type ngram-cache,draft-simple", "auto", []), ("--spec-default", "suffix", []),
      ("--spec-type draft-simple --spec-default", "auto", []), ("--spec-type draft-eagle3", "model", []),
-     ("--spec-type draft-dflash", None, ["draft-dflash"]),
+     ("--spec-type draft-dflash", "model", []), ("--spec-type draft-dspark", None, ["draft-dspark"]),
      ("--spec-type draft-mtp", "mtp", []), ("--spec-type draft-mtp,ngram-mod", "auto", []),
-     ("--spec-type draft-simple,draft-dflash,ngram-mod", "auto", ["draft-dflash"]), ("--spec-type=$X", None, ["$X"])],
+     ("--spec-type draft-simple,draft-dspark,ngram-mod", "auto", ["draft-dspark"]), ("--spec-type=$X", None, ["$X"])],
 )  # fmt: skip
 def test_the_type_of_speculation_is_the_drafter(flags: str, drafter: str | None, lacking: list[str]) -> None:
     found = llama_server.read(f"llama-server {flags}").profiles[0]
@@ -271,8 +271,9 @@ def test_a_draft_that_llama_server_would_not_use_is_said() -> None:
     found = llama_server.read("llama-server -m /a -md /b").profiles[0]
     assert found.settings["draft"] == "/b" and found.left_out == (LeftOut("", NO_SPEC_TYPE),)
     assert not llama_server.read("llama-server -m /a -md /b --spec-type draft-simple").profiles[0].left_out
-    assert not llama_server.read("llama-server -m /a -md /b --spec-type draft-eagle3").profiles[0].left_out
-    head = llama_server.read("llama-server -m /a -md /b --spec-type draft-dflash").profiles[0]
+    for kind in ("draft-eagle3", "draft-dflash"):
+        assert not llama_server.read(f"llama-server -m /a -md /b --spec-type {kind}").profiles[0].left_out
+    head = llama_server.read("llama-server -m /a -md /b --spec-type draft-dspark").profiles[0]
     assert head.settings == {"model": "/a"}
     assert head.left_out[1].what == "draft /b is left out: it is made for what spectui does not have."
 

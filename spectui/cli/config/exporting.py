@@ -64,7 +64,7 @@ def export_command(
 
 def _exported(settings: Configuration, name: str) -> Exported:
     """The profile, with the file of heads that drafts for its target unasked."""
-    from spectui.gguf_files.check import layers_read
+    from spectui.gguf_files.check import kind_of_heads
     from spectui.gguf_files.compatibility import drafting_heads
 
     setup = settings.setup
@@ -73,5 +73,5 @@ def _exported(settings: Configuration, name: str) -> Exported:
         setup = dataclasses.replace(setup, draft=heads)
         origins = {**settings.origins, "draft": "beside the target"}
         settings = settings._replace(setup=setup, origins=origins)
-    kind = "" if heads is None else "draft-eagle3" if layers_read(heads) else "draft-mtp"
+    kind = "" if heads is None else f"draft-{kind_of_heads(heads).replace('-', '').lower()}"
     return exported(settings, name, kind)

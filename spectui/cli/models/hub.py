@@ -35,7 +35,7 @@ _QUANT = re.compile(
 _NO_CHAT_MODEL = re.compile(r"mmproj|eagle-?3|dflash|dspark|(^|/)(mtp-|imatrix)|gemma-?4[^/]*assistant", re.IGNORECASE)
 """Names of files that repositories have beside their models: they see, draft, or help to quantise."""
 
-_HEADS = re.compile(r"((mtp|eagle-?3)-.*|.*gemma-?4.*assistant.*)\.gguf", re.IGNORECASE)
+_HEADS = re.compile(r"((mtp|eagle-?3|dflash)-.*|.*gemma-?4.*assistant.*)\.gguf", re.IGNORECASE)
 
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 
@@ -216,7 +216,7 @@ def choose(files: Sequence[str], model: HubModel) -> list[str]:
 
 
 def _heads(files: Sequence[str], model: str) -> list[str]:
-    """The file of heads (MTP, EAGLE-3) in the model's directory, at best with its quantisation; [] without one."""
+    """The file of heads in the model's directory, at best with its quantisation; [] without one."""
     quants = {each[1].upper() for each in _QUANT.finditer(Path(model).name)}
     found = [file for file in files if Path(file).parent == Path(model).parent and _HEADS.fullmatch(Path(file).name)]
     return sorted(

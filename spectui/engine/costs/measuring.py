@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import fmean
 from time import perf_counter
 from typing import Any
 
@@ -91,7 +92,7 @@ def draft_costs(
     """The same for a draft. Raises Interrupted."""
     file = cost_files.path("draft-costs", key)
     if (found := cost_files.read_draft(file)) is not None:
-        return replace(found, drift=_drift(draft, found.next, cancelled))
+        return replace(found, drift=_drift(draft, found.first, cancelled, (1, 2) * 3))
     if draft.tokens:
         return DraftCosts()
     try:
@@ -104,18 +105,23 @@ def draft_costs(
     return found
 
 
-def _drift(context: Context, measured: float, cancelled: Cancelled) -> float | None:
-    """How much longer a single pass takes now than `measured`; None where the context holds a conversation."""
+def _drift(context: Context, measured: float, cancelled: Cancelled, sizes: Sequence[int] = (1,) * 4) -> float | None:
+    """How many times as long passes of these sizes take now as `measured`, in the mean of the sizes; None where the context
+    holds a conversation."""
     if context.tokens:
         return None
-    seconds: list[float] = []
+    seconds = {n: list[float]() for n in sizes}
     try:
-        while not cancelled() and len(seconds) < 4 and sum(seconds) < BOUND_S / 6:
-            seconds.append(timed_pass(context, [5], 1)[0])
+        for n in sizes:
+            if cancelled() or sum(map(sum, seconds.values())) >= len(seconds) * BOUND_S / 6:
+                break
+            context.truncate(0)
+            seconds[n].append(timed_pass(context, [5, 2][:n], 1)[0])
     finally:
         context.truncate(0)  # also the cells of an interrupted pass
-    # The first pass sets things up.
-    return min(seconds[1:]) / measured if len(seconds) > 1 else None
+    # The first pass of a size sets things up.
+    found = [min(each[1:]) for each in seconds.values() if len(each) > 1]
+    return fmean(found) / measured if len(found) == len(seconds) else None
 
 
 def timed_pass(context: Context, tokens: Sequence[int], rows: int) -> tuple[float, np.ndarray[Any, Any] | TopK]:
@@ -133,7 +139,8 @@ def _is_noisy(seconds: list[float]) -> bool:
 def _measure_draft(draft: Context, cancelled: Cancelled) -> DraftCosts:
     """A few passes over one token and over two: after a draft that was accepted whole, a round begins with two.
 
-    And one token behind another: all of several heads read the first one, and one of them evaluates the second.
+    And one token behind another: all of several heads read the first one, and one of them evaluates the second; a head that
+    foresees a block has foreseen the second with the first.
     """
     for n in (2, 1):  # the first pass of a size sets things up: a GPU's driver compiles or loads kernels
         draft.truncate(0)
@@ -151,7 +158,7 @@ def _measure_draft(draft: Context, cancelled: Cancelled) -> DraftCosts:
     single = min(seconds[1])
     if not seconds[2]:
         return DraftCosts(single, min(further))
-    return DraftCosts((single + min(seconds[2])) / 2, min(further), noisy=_is_noisy(further))
+    return DraftCosts((single + min(seconds[2])) / 2, min(further), noisy=_is_noisy(seconds[1]))
 
 
 def _measure_target(target: Context, progress: Callable[[float], None], cancelled: Cancelled) -> TargetCosts:

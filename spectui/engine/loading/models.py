@@ -14,6 +14,7 @@ from spectui.engine.loading.shares import shares
 from spectui.errors import DraftError
 from spectui.gguf_files.check import ModelFileError, assists, heads_in, layers_read
 from spectui.gguf_files.compatibility import heads_beside
+from spectui.gguf_files.judgement import DFLASH, EAGLE3
 from spectui.gguf_files.metadata import Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.knobs import Knobs, Setup, spec_of
@@ -24,7 +25,9 @@ from spectui.llama.drafting import has_own_devices
 from spectui.llama.heads import rows
 from spectui.llama.heads.assistant import Assistant
 from spectui.llama.heads.context import Heads
-from spectui.llama.heads.eagle import Eagle, misfit
+from spectui.llama.heads.dflash import DFlash
+from spectui.llama.heads.eagle import Eagle
+from spectui.llama.heads.fit import misfit
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 from spectui.llama.tokens.vocabulary import check_vocabularies
@@ -163,9 +166,9 @@ def heads_context(setup: Setup, model: Model, target: Context, interrupt: Interr
     Raises SpectuiError.
     """
     of, assistant = target.model, assists(model.path, target.model.path)
-    if model.eagle3 and not model.same_vocabulary:
+    if model.reads_layers and not model.same_vocabulary:
         check_vocabularies(of, model)
-    elif not model.eagle3 and (of.width, of.n_vocab) != (model.width, model.n_vocab):
+    elif not model.reads_layers and (of.width, of.n_vocab) != (model.width, model.n_vocab):
         raise DraftError(
             f"The heads in {model.path!r} are those of another model ({model.width} numbers a token and {model.n_vocab} tokens "
             f"instead of {of.width} and {of.n_vocab}): choose the file that was made for this target."
@@ -174,8 +177,9 @@ def heads_context(setup: Setup, model: Model, target: Context, interrupt: Interr
     if not assistant:  # they have cells of their own
         flash_attn, type_k = placement.draft_flash(setup, model.kernels), setup.cache_type_k_draft
         type_v = setup.cache_type_v_draft
-    kind = Eagle if model.eagle3 else Assistant if assistant else Heads
-    return kind(
+    architecture = model.metadata("general.architecture") or ""
+    kinds: dict[str, type[Heads]] = {EAGLE3: Eagle, DFLASH: DFlash}
+    return kinds.get(architecture, Assistant if assistant else Heads)(
         model,
         target,
         interrupt,
@@ -266,6 +270,7 @@ def info(model: Model, context: Context, remark: str) -> ModelInfo:
         trained_ctx=model.scaled_ctx,
         remark=remark,
         memory=context.memory,
+        at_once=(context.foresees or 1) if isinstance(context, DFlash) else 1,
         kernels=model.kernels.name,
         kernels_why=model.kernels.why,
     )

@@ -129,6 +129,8 @@ def refusal(model: Model, n_ctx: int, reason: str) -> str:
 def failure(model: Model, n_tokens: int, code: int, reason: str) -> str:
     """The sentence for tokens that llama_decode did not evaluate, from its code and first error line ("" if it logged none)."""
     d = _d(model)
+    if code == 1:
+        return f"The context is full: start a new chat, or load the model with a larger -c{d}."
     if code == -2:  # an allocation failed (llama-context.cpp)
         advice = f"there is too little memory, so load the models with a smaller -c{d}, or with fewer layers on GPUs (-ngl{d})"
     else:

@@ -85,6 +85,8 @@ class ModelInfo(NamedTuple):
     "" where a server does."""
     kernels_why: str = ""
     """Why they are not spectui's, in a clause."""
+    at_once: int = 1
+    """Most tokens that one of its passes drafts."""
 
     @property
     def kernels_in_words(self) -> str:

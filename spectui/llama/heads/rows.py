@@ -1,4 +1,4 @@
-"""What a target keeps for the heads that draft for it: what comes out of its last layer (MTP), or goes into some (EAGLE-3)."""
+"""What a target keeps for the heads that draft for it: what comes out of its last layer (MTP), or goes into some of them."""
 
 from __future__ import annotations
 

@@ -32,13 +32,14 @@ STEP_RULE = (
 )
 
 
-def cpp_lines(found: Measurement) -> Iterator[str]:
-    """The constants that the profile-guided drafting of llama.cpp's discussion #10466 takes."""
+def cpp_lines(found: Measurement, at_once: int = 1) -> Iterator[str]:
+    """The constants that the profile-guided drafting of llama.cpp's discussion #10466 takes: it knows drafts of one token a
+    pass. `at_once`: see `ModelInfo`."""
     medians = target.medians if (target := found.of("target")) is not None else {}
     if not set(SIZES) <= medians.keys():
         return
     yield f"const std::vector<float> model_batch_speeds = {{ {', '.join(f'{n / medians[n]:.3f}' for n in SIZES)} }};"
-    if found.of("draft") is not None:
+    if found.of("draft") is not None and at_once == 1:
         yield f"const float draft_tg_speed = {1 / found.costs().next:.3f};"
 
 
@@ -73,7 +74,7 @@ def text_lines(loaded: Loaded, found: Measurement) -> Iterator[str]:
     yield kernels_used(loaded.target, loaded.draft)
     if loaded.target.remark:
         yield f"Of the target: {loaded.target.remark}."
-    constants = list(cpp_lines(found))
+    constants = list(cpp_lines(found, loaded.draft.at_once if loaded.draft is not None else 1))
     if constants:
         yield ""
         yield "For the profile-guided drafting of llama.cpp's discussion #10466, in tokens per second:"
@@ -136,10 +137,17 @@ def model_lines(loaded: Loaded, costs: CostModel) -> Iterator[str]:
         yield "draft   none: repetitions of the conversation are drafted, at no cost but the pass over them"
     elif costs.next:
         first, each = costs.drafting(1), costs.drafting(2) - costs.drafting(1)
-        yield (
-            f"draft   {_placed(loaded.draft)}: {each * 1e3:.1f} ms a token, {each / plain:.2f} of a pass; the first of a "
-            f"draft, which catches up, {first * 1e3:.1f} ms"
-        )
+        if loaded.draft.at_once > 1:
+            said = (
+                f"{first * 1e3:.1f} ms a draft of up to {loaded.draft.at_once} tokens, which come of one pass of it, "
+                f"{first / plain:.2f} of a pass of the target"
+            )
+        else:
+            said = (
+                f"{each * 1e3:.1f} ms a token, {each / plain:.2f} of a pass; the first of a draft, which catches up, "
+                f"{first * 1e3:.1f} ms"
+            )
+        yield f"draft   {_placed(loaded.draft)}: {said}"
     else:
         yield f"draft   {_placed(loaded.draft)}: not measured"
 
@@ -155,6 +163,8 @@ def payoff_lines(loaded: Loaded, costs: CostModel, context: int = 0) -> Iterator
     yield _row("drafted", "pass", "round", "pays from", [f"at {acceptance:.0%}" for acceptance in ACCEPTANCES])
     rounds = Rounds.of(costs, 0, max(LENGTHS))
     for length in LENGTHS:
+        if length >= len(rounds.drafting):
+            break
         needed = rounds.break_even(length)
         yield _row(
             str(length),

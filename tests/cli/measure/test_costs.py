@@ -27,7 +27,7 @@ from tests.measure.models import tiny_setup
 
 MODEL = SimpleNamespace(
     description="made up", remark="", path="made-up.gguf", parameters=1, bytes=1, devices=("CPU",), kernels="spectui avx2",
-    kernels_why="", kernels_in_words="spectui avx2",
+    kernels_why="", kernels_in_words="spectui avx2", at_once=1,
 )  # fmt: skip
 
 
@@ -48,6 +48,15 @@ def test_each_length_has_its_costs_its_break_even_and_its_speeds() -> None:
     assert expected_tokens(needed, 4) == pytest.approx(2.3, abs=0.05)
     lowest = min(float(line.split()[3].rstrip("%")) for line in found[4:-2])
     assert f"more than {lowest:.0f}%" in found[-1]
+
+
+def test_the_costs_of_a_block_are_those_of_its_pass() -> None:
+    """And lengths that it does not have are not shown, nor what llama.cpp's rule would make of it."""
+    block = SimpleNamespace(**{**vars(MODEL), "at_once": 4})
+    found = said(CostModel({1: 0.1, 17: 0.2}, first=0.03, next=1e-6, foresees=4), block)
+    assert "30.0 ms a draft of up to 4 tokens, which come of one pass of it, 0.30 of a pass of the target" in found[1]
+    assert [line.split()[0] for line in found[4:-2]] == ["1", "2", "3", "4"]
+    assert len(list(report.cpp_lines(made_up(), at_once=4))) == 1
 
 
 def test_costs_are_those_of_devices() -> None:

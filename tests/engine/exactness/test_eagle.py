@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from spectui.engine.events import Event, Notice, RoundDone
 from spectui.engine.session import Session
 from spectui.errors import DraftError, SpectuiError
 from spectui.knobs import Knobs, Setup
-from tests.helpers.llama_server import PROGRAM
+from tests.engine.exactness.test_heads import SPECULATIVE, accepted_by_llama_cpp
 from tests.helpers.smollm2 import ask, opened
 from tests.llama.heads.eagle import TOKENS, write_eagle, write_target
 from tests.llama.heads.headed import write_hybrid
@@ -22,7 +21,6 @@ from tests.llama.heads.headed import write_hybrid
 Opened = tuple[Session, list[Event]]
 KNOBS = Knobs(temperature=0.8, seed=5, predict=60, policy="fixed", drafter="model", draft_max=3, p_min=0.0)
 OFF = replace(KNOBS, drafter="off")
-SPECULATIVE = PROGRAM.with_name("llama-speculative-simple")
 
 
 def set_up(target: Path, head: Path | None) -> Setup:
@@ -106,22 +104,11 @@ def test_where_the_functions_for_it_have_moved_the_sentence_says_so(
 @pytest.mark.parametrize("echo", [0.2, 0.3])
 def test_llama_cpp_accepts_as_many(target: Path, tmp_path: Path, echo: float) -> None:
     head = write_eagle(tmp_path / "head.gguf", echo=echo)
-    prompt = tmp_path / "prompt.txt"
-    prompt.write_text("hello there")
-    flags = ["-n", "200", "--temp", "0", "-c", "512", "-t", "1", "--spec-type", "draft-eagle3", "-md", str(head)]
-    flags += ["--spec-draft-n-max", "3", "--spec-draft-p-min", "0"]
-    said = None
-    for _ in range(20):  # it may end before its log is written
-        done = subprocess.run(
-            [SPECULATIVE, "-m", target, "-f", prompt, *flags], capture_output=True, text=True, timeout=60, check=True
-        )
-        if said := re.search(r"accept +=\s+([\d.]+)%", done.stderr):
-            break
-    assert said is not None
+    text, accepted = accepted_by_llama_cpp(tmp_path, "-m", str(target), "-md", str(head), kind="eagle3")
     session, _ = opened(replace(set_up(target, head), no_template="on"))
     try:
         found = ask(session, replace(KNOBS, temperature=0.0, predict=200), "hello there")
     finally:
         session.close()
-    assert found.text[:100] in done.stdout
-    assert found.statistics.acceptance == pytest.approx(float(said[1]) / 100, abs=0.02)
+    assert found.text[:100] in text
+    assert found.statistics.acceptance == pytest.approx(accepted, abs=0.02)

@@ -18,7 +18,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
 from tests.helpers.llama_server import PROGRAM
 from tests.helpers.smollm2 import ask, opened
-from tests.llama.heads import eagle
+from tests.llama.heads import dflash, eagle
 from tests.llama.heads.assistant import write_assistant, write_target
 from tests.llama.heads.headed import write_headed, write_hybrid
 
@@ -40,6 +40,13 @@ PAIRS: dict[str, Callable[[Path], tuple[Path, ...]]] = {
     ),
     "EAGLE-3, few tokens": lambda folder: (
         eagle.write_target(folder / "t.gguf"), eagle.write_eagle(folder / "e.gguf", mapped=eagle.letters())
+    ),
+    "DFlash": lambda folder: (dflash.write_target(folder / "t.gguf"), dflash.write_dflash(folder / "d.gguf")),
+    "DFlash, the target's embeddings": lambda folder: (
+        dflash.write_target(folder / "t.gguf"), dflash.write_dflash(folder / "d.gguf", own=False, window=16)
+    ),
+    "DFlash, few tokens": lambda folder: (
+        dflash.write_target(folder / "t.gguf"), dflash.write_dflash(folder / "d.gguf", mapped=dflash.letters())
     ),
 }  # fmt: skip
 """Of each kind of heads: how its target is written, and the file of heads if it is another."""
@@ -71,7 +78,8 @@ def test_tokens_are_named_by_who_drafted_them(pair: Opened, drafter: str, reques
     session, events = pair
     before = len(rounds(events))
     ask(session, replace(KNOBS, drafter=drafter), "hello")
-    of_heads = "eagle3" if "EAGLE-3" in request.node.name else "mtp"
+    kind = request.node.callspec.params["pair"].partition(",")[0]
+    of_heads = {"EAGLE-3": "eagle3", "DFlash": "dflash"}.get(kind, "mtp")
     source = "suffix" if drafter == "suffix" else of_heads
     assert {token.source for event in rounds(events)[before:] for token in event.round.drafted} == {source}
 
@@ -281,12 +289,12 @@ def test_a_hybrid_with_heads_writes_its_own_text(tmp_path: Path) -> None:
         session.close()
 
 
-def accepted_by_llama_cpp(folder: Path, *models: str) -> tuple[str, float]:
+def accepted_by_llama_cpp(folder: Path, *models: str, kind: str = "mtp", most: int = 3) -> tuple[str, float]:
     """What llama-speculative-simple writes behind "hello there", and the share of the drafted tokens that it accepts."""
     prompt = folder / "prompt.txt"
     prompt.write_text("hello there")
-    flags = ["-n", "200", "--temp", "0", "-c", "512", "-t", "1", "--spec-type", "draft-mtp"]
-    flags += ["--spec-draft-n-max", "3", "--spec-draft-p-min", "0"]
+    flags = ["-n", "200", "--temp", "0", "-c", "512", "-t", "1", "--spec-type", f"draft-{kind}"]
+    flags += ["--spec-draft-n-max", str(most), "--spec-draft-p-min", "0"]
     said = None
     for _ in range(20):  # it may end before its log is written
         done = subprocess.run(

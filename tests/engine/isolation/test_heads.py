@@ -1,4 +1,4 @@
-"""A target on an RPC server with heads: its own, EAGLE-3's, or an assistant that reads the server's cells."""
+"""A target on an RPC server with heads: its own, EAGLE-3's, DFlash's, or an assistant that reads the server's cells."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spectui.engine.isolation.engine import ChatEngine
 from spectui.knobs import Setup
 from tests.engine.isolation.helpers import KNOBS, QUESTION, events_of, text_of
 from tests.helpers.rpc_server import Server, needs_server
-from tests.llama.heads import eagle
+from tests.llama.heads import dflash, eagle
 from tests.llama.heads.assistant import write_assistant, write_target
 from tests.llama.heads.headed import write_headed
 
@@ -36,8 +36,12 @@ def eagle3(folder: Path) -> Setup:
     return Setup(model=str(eagle.write_target(folder / "t.gguf")), draft=str(eagle.write_eagle(folder / "e.gguf")))
 
 
+def block(folder: Path) -> Setup:
+    return Setup(model=str(dflash.write_target(folder / "t.gguf")), draft=str(dflash.write_dflash(folder / "d.gguf")))
+
+
 @needs_server
-@pytest.mark.parametrize("write", [own, assistant, assistant_here, eagle3])
+@pytest.mark.parametrize("write", [own, assistant, assistant_here, eagle3, block])
 def test_heads_draft_for_a_target_on_a_server(
     server: Server, engine: ChatEngine, tmp_path: Path, write: Callable[[Path], Setup]
 ):

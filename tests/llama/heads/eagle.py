@@ -23,13 +23,20 @@ LAYERS = (1, 2, 3)
 
 
 def write_target(
-    path: Path, *, architecture: str = "llama", layers: int = 4, width: int = WIDTH, shown: int = TOKENS
+    path: Path,
+    *,
+    architecture: str = "llama",
+    layers: int = 4,
+    width: int = WIDTH,
+    shown: int = TOKENS,
+    logits: NDArray[np.float32] | None = None,
 ) -> Path:
-    """A target in float32. `shown`: tokens of its vocabulary. Returns the path."""
+    """A target in float32. `shown`: tokens of its vocabulary. `logits`: of the token behind each token; None for `chances`.
+    Returns the path."""
     writer = _begun(path, architecture, layers, width, 32, shown)
     random = np.random.default_rng(1)
     output = np.zeros((shown, width), np.float32)
-    output[:, :shown] = chances()[:shown, :shown].T / np.sqrt(width)
+    output[:, :shown] = (chances() if logits is None else logits)[:shown, :shown].T / np.sqrt(width)
     _add(writer, "token_embd", np.eye(shown, width))
     _add(writer, "output", output)
     _add(writer, "output_norm", np.ones(width))
