@@ -151,6 +151,13 @@ def assists(heads: str, target: str) -> bool | None:
     return None
 
 
+def borrows(heads: str) -> bool:
+    """Whether a head in this file uses its target's embeddings or output matrix; False if it cannot be read."""
+    with suppress(Damaged, OSError):
+        return judgement.borrows(_metadata(Path(os.path.expanduser(heads))))
+    return False
+
+
 def values_of(path: str) -> Mapping[str, Value]:
     """The keys of a file that have one value; {} if it cannot be read."""
     with suppress(Damaged, OSError):

@@ -12,7 +12,7 @@ from spectui.engine.loading import placement
 from spectui.engine.loading.overrides import overrides
 from spectui.engine.loading.shares import shares
 from spectui.errors import DraftError
-from spectui.gguf_files.check import ModelFileError, assists, heads_in, layers_read
+from spectui.gguf_files.check import ModelFileError, assists, borrows, heads_in, layers_read
 from spectui.gguf_files.compatibility import heads_beside
 from spectui.gguf_files.judgement import DFLASH, EAGLE3
 from spectui.gguf_files.metadata import Metadata
@@ -79,8 +79,8 @@ def _model(setup: Setup, path: str, role: str, progress: Progress, simulated: bo
 
     devices = placement.draft_devices(setup) if draft else placement.target_devices(setup)
     gpu_layers, split = of_role("gpu_layers"), shares(of_role("tensor_split"))
-    if draft and assists(path, setup.model or "") is not None:
-        # It reads the target's cells, and llama.cpp ends the process where it has not their device.
+    if draft and (borrows(path) or assists(path, setup.model or "") is not None):
+        # It reads the target's cells or matrices, and llama.cpp ends the process where it has not their device.
         others = [device for device in _target_devices(setup) if device not in devices]
         if others:
             gpu_layers = gpu_layers if devices else 0

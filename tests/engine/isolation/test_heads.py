@@ -40,8 +40,20 @@ def block(folder: Path) -> Setup:
     return Setup(model=str(dflash.write_target(folder / "t.gguf")), draft=str(dflash.write_dflash(folder / "d.gguf")))
 
 
+def eagle3_here(folder: Path) -> Setup:
+    """llama.cpp ended the process: its output matrix is the target's, on the server."""
+    head = eagle.write_eagle(folder / "e.gguf", own=False, width=eagle.WIDTH)
+    return Setup(model=str(eagle.write_target(folder / "t.gguf")), draft=str(head), device_draft="none")
+
+
+def block_here(folder: Path) -> Setup:
+    """The same."""
+    head = dflash.write_dflash(folder / "d.gguf", own=False)
+    return Setup(model=str(dflash.write_target(folder / "t.gguf")), draft=str(head), device_draft="none")
+
+
 @needs_server
-@pytest.mark.parametrize("write", [own, assistant, assistant_here, eagle3, block])
+@pytest.mark.parametrize("write", [own, assistant, assistant_here, eagle3, eagle3_here, block, block_here])
 def test_heads_draft_for_a_target_on_a_server(
     server: Server, engine: ChatEngine, tmp_path: Path, write: Callable[[Path], Setup]
 ):
