@@ -55,15 +55,12 @@ class HelpScreen(ListWindow[ActiveBinding]):
         """Keep the focus in the box, which moves the highlight."""
         self.query_one(OptionList).can_focus = False
 
-    def filter(self) -> None:
-        """Show the entries that contain the words."""
-        self._list()
-
     def on_resize(self) -> None:
         """Wrap the sentences to the new width."""
-        self.call_after_refresh(self._list)
+        self.call_after_refresh(self.filter)
 
-    def _list(self) -> None:
+    def filter(self) -> None:
+        """Show the entries that contain the words."""
         listed = self.query_one(OptionList)
         words = self.words.casefold().split()
         groups: dict[str, list[Option]] = {}
