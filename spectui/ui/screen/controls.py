@@ -40,19 +40,14 @@ class Controls:
         self._profile_knobs: Knobs | None = None  # as the shown profile has set them
         self._picked: Setup | None = None  # with the devices that a person has picked, until it is loaded
 
-    @property
-    def knobs(self) -> Knobs:
-        """The knobs as a person has them."""
-        return self._session.knobs
-
     def use_knobs(self, knobs: Knobs) -> None:
         """Turn the knobs to these."""
         self._session.knobs = knobs
         self._show_knobs()
 
     def _show_knobs(self) -> None:
-        self._panel.show_knobs(self.knobs)
-        if self.knobs != self._profile_knobs:
+        self._panel.show_knobs(self._session.knobs)
+        if self._session.knobs != self._profile_knobs:
             self._panel.profile.value = NO_PROFILE
 
     def turn(self, key: str, value: float | str) -> None:
@@ -61,15 +56,15 @@ class Controls:
             self._show_knobs()  # the control may show another value already
             self._view.say(fixed.sentence)
             return
-        knobs = turned(self.knobs, key, value)
-        if knobs != self.knobs:
+        knobs = turned(self._session.knobs, key, value)
+        if knobs != self._session.knobs:
             self.use_knobs(knobs)
 
     def switch(self, key: str) -> None:
         """Turn to the next choice, and say so where the panel is hidden."""
-        value = next_choice(spec_of(Knobs, key).choices, getattr(self.knobs, key))
+        value = next_choice(spec_of(Knobs, key).choices, getattr(self._session.knobs, key))
         self.turn(key, value)
-        if not self._panel.display and getattr(self.knobs, key) == value:
+        if not self._panel.display and getattr(self._session.knobs, key) == value:
             self._view.tell(f"{title(key)}: {value}")
 
     def switch_thinking(self) -> None:
@@ -133,7 +128,7 @@ class Controls:
 
     def _save_profile(self, profiles: ProfileFile, name: str) -> None:
         try:
-            profiles.save(name, self.knobs)
+            profiles.save(name, self._session.knobs)
         except SpectuiError as error:
             self._view.complain(error)
         else:
@@ -142,7 +137,7 @@ class Controls:
 
     def _show_profile(self, name: str) -> None:
         self._panel.profile.show_choices([NO_PROFILE, *self.profile_names()], name)
-        self._profile_knobs = self.knobs
+        self._profile_knobs = self._session.knobs
 
     # Devices and models
 
@@ -222,7 +217,7 @@ class Controls:
         if (fixed := models.fixed.get("draft_max")) is not None:
             self._view.say(f"Only models of this machine are measured here. {fixed.sentence}")
         elif not self._view.refuses(self._session.busy_reason):
-            page = MeasureScreen(models, lambda: self.knobs, self.use_knobs, self._profiles, self._measured)
+            page = MeasureScreen(models, lambda: self._session.knobs, self.use_knobs, self._profiles, self._measured)
 
             def back(_: None) -> None:
                 self._measured = page.view

@@ -40,8 +40,8 @@ class _FixedControls(Controls):
     """The controls of a replay: knobs and models stay as recorded."""
 
     def turn(self, key: str, value: float | str) -> None:
-        if getattr(self.knobs, key) != value:
-            self._panel.show_knobs(self.knobs)  # the control may show another value already
+        if getattr(self._session.knobs, key) != value:
+            self._panel.show_knobs(self._session.knobs)  # the control may show another value already
             self._view.say(NO_MODEL)
 
     def use_models(self, setup: Setup) -> None:
