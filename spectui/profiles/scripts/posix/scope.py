@@ -70,7 +70,7 @@ class Scope:
         if name in ("@", "*"):
             return self.arguments or [unknown(f"${name}")]
         if name == "#":
-            return str(len(self.arguments))
+            return unknown("$#") if any(EDGE in each for each in self.arguments) else str(len(self.arguments))
         if name.isdecimal():
             if name == "0":
                 return None if self.file is None else str(self.file)

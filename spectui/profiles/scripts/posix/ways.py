@@ -66,13 +66,22 @@ class Ways(Words):
         if left.type not in ("test_command",):
             self.run(left)
         # What a program is started behind is taken to succeed, as in `cd /m && llama-server`.
-        sure = left.type != "test_command" and (right.type not in _ASSIGNING or self._changes(left))
+        sure = left.type != "test_command" and (self._is_program(right) or self._changes(left))
         if sign == "&&" and (holds is True or (holds is None and sure)):
             self.run(right)
         elif holds is None:
             self._either([lambda: self.run(right)])
         elif (sign == "||") == (holds is False):
             self._either([lambda: self.run(right)], known=True)
+
+    def _is_program(self, node: Node) -> bool:
+        """Is it a command that sets nothing here?"""
+        while node.type == "redirected_statement":
+            node = node.children[0]
+        named = node.child_by_field_name("name")
+        return node.type == "pipeline" or (
+            node.type == "command" and named is not None and self.text(named) not in self.scope.functions
+        )
 
     def _changes(self, node: Node) -> bool:
         """Is it a command that a person expects to succeed, rather than one that is asked something?"""
