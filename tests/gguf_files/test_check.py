@@ -131,8 +131,10 @@ def test_a_file_that_may_not_be_read(tmp_path: Path):
     ("content", "says"),
     [
         (b"", "is empty: download it again"),
-        (b"PK\x03\x04" + b"\0" * 100, "is not a GGUF file"),
-        (b"GG", "is not a GGUF file"),
+        (b"PK\x03\x04" + b"\0" * 100, "is packed: unpack it"),
+        (b"GG", "is cut short"),
+        (b"model", "is a text instead of a model"),
+        (b"\x7fELF" + b"\0" * 100, "is not a GGUF file"),
         (b"<!DOCTYPE html><title>404</title>", "is a web page instead of a model: download it again"),
         (b"GGUF", "is cut short"),
         (header()[:23], "is cut short"),
