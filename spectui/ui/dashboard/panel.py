@@ -35,9 +35,9 @@ CHOICES = ("policy", "drafter", "context_full")
 
 _LABELS = {
     "repeat_penalty": "repetition", "presence_penalty": "presence", "frequency_penalty": "frequency",
-    "reasoning_budget": "thinking",
+    "reasoning_budget": "thinking", "context_full": "when full",
 }  # fmt: skip
-"""Names that are too long for a slider."""
+"""In place of names that are too long for a row."""
 
 NO_PROFILE = "–"
 
@@ -82,7 +82,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         rows = [
             ChoiceRow(
                 key,
-                title(key),
+                _LABELS.get(key, title(key)),
                 getattr(knobs, key),
                 choices=spec_of(Knobs, key).choices,
                 default=getattr(Knobs(), key),

@@ -48,6 +48,8 @@ class HelpScreen(ListWindow[ActiveBinding]):
         for active in about.active_bindings.values():
             if active.enabled and not active.binding.system:
                 self.actions.setdefault(f"{type(active.node).__name__} {active.binding.action}", []).append(active)
+        for same in self.actions.values():
+            same.sort(key=lambda each: each.binding.key.startswith("super+"))  # few keyboards have it
         shown = [part for part in about.query("*") if part.HELP and part.is_on_screen]
         self._texts = dict.fromkeys(with_keys(about.app, inspect.cleandoc(part.HELP or "")) for part in shown)
 
@@ -79,7 +81,7 @@ class HelpScreen(ListWindow[ActiveBinding]):
         for identity, same in sorted(self.actions.items(), key=lambda item: _group(item[1][0]) == OTHERS):
             first = same[0].binding
             keys = " ".join(dict.fromkeys(format_key(each.binding.key) for each in same))
-            keys = keys if len(keys) <= KEYS else keys[: KEYS + 1].rpartition(" ")[0] or keys
+            keys = keys if len(keys) <= KEYS else keys[: KEYS + 1].rpartition(" ")[0] or keys.partition(" ")[0]
             yield _group(same[0]), Content.assemble(
                 (f"  {keys:<{KEYS}} ", "bold"), f"{first.description:<{NAME}} ", (first.tooltip, MUTED)
             ), identity  # fmt: skip

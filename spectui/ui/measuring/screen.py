@@ -63,7 +63,7 @@ class MeasureScreen(Dialog[None]):
         background: $background;
         #title { margin: 0 1; text-style: bold; }
         #purpose, #state { margin: 0 1; width: 1fr; }
-        #purpose { height: 1; color: $foreground 70%; }
+        #purpose { height: auto; color: $foreground 70%; }
         #state { height: auto; max-height: 3; }
         #command { height: 1; margin: 0 1; }
         #typed { width: auto; max-width: 50%; color: $foreground 60%; text-wrap: nowrap; text-overflow: ellipsis; }

@@ -20,6 +20,7 @@ from spectui.ui.dashboard.panel import PAGES
 from spectui.ui.dashboard.plot import columns, nice_top, resampled
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.widgets.line_widget import cells
+from spectui.ui.widgets.slider import LABEL
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.dashboard.rounds import accepted, figures_of, plain, rounds_of, seen_of, text_of
 from tests.ui.pilot_helpers import Make, Window, ask, streaming, wait_until
@@ -320,3 +321,9 @@ async def test_nothing_is_laid_out_again_while_a_reply_streams(make_app: Make, e
             await wait_until(pilot, lambda: not engine.events)
             app.screen.view.show_figures()
             assert (app.screen._layout_required, compositor(app).size) == laid_out, page
+
+
+async def test_no_name_of_a_knob_is_cut(make_app: Make) -> None:
+    async with make_app().run_test(size=(120, 44)) as pilot:
+        panel = pilot.app.screen.panel
+        assert all(len(each.label) <= LABEL for each in panel.query("Slider, ChoiceRow"))

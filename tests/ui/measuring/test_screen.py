@@ -17,7 +17,7 @@ from spectui.measure.report.tables import text
 from spectui.profiles.file import ProfileFile
 from spectui.ui.dialogs.questions import LineScreen
 from spectui.ui.measuring.result import ResultPane
-from spectui.ui.measuring.screen import MeasureScreen
+from spectui.ui.measuring.screen import PURPOSE, MeasureScreen
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import FakeEngine
 from tests.measure.bench.runs import FAST, SLOW, TARGET, a_run
@@ -46,6 +46,12 @@ async def opened(pilot: Pilot[None], options: str | None = None) -> MeasureScree
         await pilot.press("ctrl+u")
         await paste(pilot, options)
     return page
+
+
+async def test_a_narrow_window_says_whole_what_it_is_for(window: Window) -> None:
+    async with window(size=(80, 24)) as (app, pilot):
+        await opened(pilot)
+        await wait_until(pilot, lambda: PURPOSE in one_line(app))
 
 
 async def laid_out(pilot: Pilot[None]) -> None:
