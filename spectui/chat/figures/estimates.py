@@ -31,11 +31,9 @@ def payoff(rounds: Sequence[Round]) -> Payoff | None:
     known = [round for round in rounds if round.plain_s]
     if not any(round.drafted for round in known):
         return None
-    plain_s = sum(round.plain_s or 0.0 for round in known)
-    if not plain_s:
-        return None
-    seconds = sum(round.seconds for round in known)
-    return Payoff(seconds / plain_s, sum(len(round.tokens) for round in known) / len(known))
+    n = len(known)
+    passes = sum(round.seconds for round in known) / n / _plain_s(known)
+    return Payoff(passes, sum(len(round.tokens) for round in known) / n)
 
 
 def speed_ups(rounds: Sequence[Round], reply: Statistics) -> list[float]:
@@ -49,7 +47,7 @@ def speed_ups(rounds: Sequence[Round], reply: Statistics) -> list[float]:
     if not drafted:
         return []
     n = len(known)
-    plain_s = sum(round.plain_s or 0.0 for round in known) / n
+    plain_s = _plain_s(known)
     rest_s = sum(round.choose_s + round.rest_s for round in known if round.verify_s) / n
     draft_s = sum(round.draft_s for round in known) / drafted
     more = [(round.pass_size - 1, (round.verify_s or round.seconds) - (round.plain_s or 0.0)) for round in known]
@@ -64,3 +62,11 @@ def speed_ups(rounds: Sequence[Round], reply: Statistics) -> list[float]:
         length = len(pays)
         pays.append(tokens * (plain_s + rest_s) / (plain_s + rest_s + length * (slope + draft_s)))
     return pays if len(pays) > 1 else []
+
+
+def _plain_s(rounds: Sequence[Round]) -> float:
+    """Seconds of a plain pass: the median of what was expected in these rounds.
+
+    What was measured at load, while the machine was busy, may be many times too much for the first ones.
+    """
+    return sorted(round.plain_s or 0.0 for round in rounds)[len(rounds) // 2]

@@ -44,6 +44,10 @@ def test_a_round_is_told_in_milliseconds_shares_and_passes() -> None:
     assert shown[-1].split() == ["costs", "1.7", "passes,", "yields", "3.0", "tokens"]
     paid = payoff(rounds)
     assert paid is not None and paid.passes == pytest.approx(5 / 3) and paid.tokens == 3
+    first = [replace(rounds[0], plain_s=100.0), *rounds, *rounds]
+    assert payoff(first).pays == pytest.approx(payoff([*rounds, *rounds, rounds[0]]).pays), (
+        "a busy machine was measured"
+    )
     assert payoff([]) is None
     assert payoff(rounds_of(plain, plain)) is None, "rounds without a draft pay and lose nothing: they differ by noise"
     assert all(len(line) <= 46 for line in shown)
