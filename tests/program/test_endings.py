@@ -23,6 +23,7 @@ from tests.program.test_chat_in_a_terminal import ask, open_window
 from tests.store.journal_helpers import last, until
 
 DIED = "spectui died: spectui chat --continue goes on with what is saved."
+"""Written where the cursor stood: the emulator has one screen, and may wrap it."""
 pytestmark = pytest.mark.usefixtures("fresh_directories")
 MODEL = ("chat", "-m", "/models/some.gguf", "-fa", "on")
 
@@ -187,7 +188,7 @@ def test_killed(number: signal.Signals) -> None:
         assert not line_modes()
         until(lambda: last().messages[-1].text.startswith("0 - 1 - "))
         os.kill(spectui.pid, number)
-        terminal.wait("the sentence", lambda: DIED in terminal.text)
+        terminal.wait("the sentence", lambda: DIED.encode() in terminal.raw)
         watchdog.wait(120)
         restored(terminal)
         assert line_modes() == before != 0

@@ -68,7 +68,7 @@ def test_the_window_is_closed_and_the_next_one_says_why(model: Path) -> None:
         ask(terminal, "a")
         until(lambda: library.last(database()) is not None and len(last().messages) > 1 and last().messages[1].text)
         os.truncate(model, 0)
-        terminal.wait("the sentence", lambda: DIED in terminal.text)
+        terminal.wait("the sentence", lambda: DIED.encode() in terminal.raw)
         assert terminal.end() == 1
         restored(terminal)
     with Terminal("chat", "-m", str(model)) as terminal:

@@ -235,7 +235,7 @@ async def test_a_long_conversation_is_decoded_beside_the_window(
             ((chunks,),) = connection.execute("SELECT count(*) FROM chunk")
         assert len(decoders) - decoders.count(threading.current_thread()) == chunks, "each one once"
         here = decoders.count(threading.current_thread())
-        assert here <= 5, "only the latest rounds"
+        assert here <= chunks / 4, "only the latest rounds, and again where figures are shown meanwhile"
         assert app.screen.session.figures().reply.rounds == 2000
         transcript = app.screen.query_one(Transcript)
         block = next(block for block in transcript.blocks if block.rounds)
