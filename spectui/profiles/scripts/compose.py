@@ -123,7 +123,7 @@ def _volumes(value: Any) -> list[tuple[str, str]]:
 
 def _variables(file: Path, known: Mapping[str, str]) -> dict[str, str]:
     """The variables of a file such as .env; none if there is no such file."""
-    return in_file(file, lambda value, above: str(_expanded(value, {**above, **known}))) or {}
+    return in_file(file, lambda value, above: str(_expanded(value, {**above, **known})))
 
 
 def _expanded(value: Any, variables: Mapping[str, str]) -> Any:

@@ -32,7 +32,7 @@ def read_systemd(text: str, file: Path | None = None) -> ImportedFile:
     for name, reader in (("Service", _service), ("Container", _container)):
         if name in sections:
             keys = sections[name]
-            words_expanded = _expander(keys, file)
+            words_expanded = _expander(file)
             started = reader(keys, words_expanded)
             own = [key for key in keys if key not in _READ]
             files = {each: _file(each, words_expanded) for each in keys.get("EnvironmentFile", [])}
@@ -114,7 +114,7 @@ def _split(line: str) -> list[str]:
     return words if current is None else [*words, current]
 
 
-def _expander(keys: Keys, file: Path | None) -> Callable[[str], str]:
+def _expander(file: Path | None) -> Callable[[str], str]:
     """Replaces what stands for the home directory and the unit's own names."""
     stem, at, instance = file.stem.partition("@") if file is not None else ("", "", "")
     known = {"h": os.path.expanduser("~"), "%": "%"}
@@ -129,7 +129,7 @@ def _environment(keys: Keys, expand: Callable[[str], str]) -> dict[str, str]:
     words = [word for line in keys.get("Environment", []) for word in _split(line)]
     environment = {found[1]: expand(found[2]) for word in words if (found := ASSIGNMENT.fullmatch(word))}
     for each in keys.get("EnvironmentFile", []):
-        environment |= in_file(_file(each, expand)) or {}
+        environment |= in_file(_file(each, expand))
     return environment
 
 

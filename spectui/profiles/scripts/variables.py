@@ -31,8 +31,8 @@ def variables(text: str, expand: Callable[[str, dict[str, str]], str] = lambda v
     return found
 
 
-def in_file(file: Path, expand: Callable[[str, dict[str, str]], str] = lambda value, _: value) -> dict[str, str] | None:
-    """The variables of a file; None if there is no such file. Raises UsageError if it cannot be read."""
+def in_file(file: Path, expand: Callable[[str, dict[str, str]], str] = lambda value, _: value) -> dict[str, str]:
+    """The variables of a file; none if there is no such file. Raises UsageError if it cannot be read."""
     if not file.is_file():
-        return None
+        return {}
     return variables(read_text(file, str(file), LARGEST, "no file of variables is"), expand)
