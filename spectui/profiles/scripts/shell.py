@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
 from spectui.profiles.scripts.posix.scope import Scope, first
-from spectui.profiles.scripts.posix.values import decoded, encoded, parsed
+from spectui.profiles.scripts.posix.values import changed, decoded, encoded, parsed
 from spectui.profiles.scripts.posix.variables import Variables
 from spectui.profiles.scripts.started import (
     EDGE,
@@ -186,7 +186,7 @@ class _Reader(Variables):
                 for child in node.children:
                     self.run_apart(child)
             case "compound_statement" if node.children[0].type == "((":
-                self.forget(re.findall(r"(\w+)\s*(?:[-+*/%]?=(?!=)|\+\+|--)", self.text(node)))
+                self.forget(changed(self.text(node)))
             case (
                 "program"
                 | "compound_statement"
@@ -252,10 +252,12 @@ class _Reader(Variables):
                 self._source(path, text)
             case ["eval", *given]:
                 self._found += self._nested(" ".join(given), self.scope)
-            case ["read" | "mapfile" | "readarray" | "getopts" | "let" | "printf", *given] if (
-                words[0] != "printf" or "-v" in given
-            ):
-                self.forget(found[0] for word in given if (found := re.match(r"[A-Za-z_]\w*(?=$|[-+*/%]?=)", word)))
+            case ["let", *given]:
+                self.forget(changed(" ".join(given)))
+            case ["read" | "mapfile" | "readarray" | "getopts", *given]:
+                self.forget(word for word in given if word.isidentifier())
+            case ["printf", "-v", name_, *_]:
+                self.forget([name_])
             case [name_, *given] if name_ in self.scope.functions:
                 # Those of the script are none.
                 self._call(name_, [each for each in given if each != unknown("$@")])

@@ -11,7 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spectui.profiles.scripts.posix.scope import Scope, first
-from spectui.profiles.scripts.posix.values import WHITE, computed, decoded, parsed, sliced, split, trimmed, unescaped
+from spectui.profiles.scripts.posix.values import (
+    WHITE,
+    changed,
+    computed,
+    decoded,
+    parsed,
+    sliced,
+    split,
+    trimmed,
+    unescaped,
+)
 from spectui.profiles.scripts.started import EDGE, unknown
 
 if TYPE_CHECKING:
@@ -326,16 +336,17 @@ class Words:
                     return unknown(self.text(node))
         return "\n".join(printed).rstrip("\n")
 
+    def forget(self, names: Iterable[str]) -> None:
+        """These variables are unknown from here on: only a run can tell their values."""
+        for name in names:
+            self.scope.set(name, unknown(f"${name}"))
+
     def _arithmetic(self, node: Node) -> str:
         text = (
             self.text(node).strip().removeprefix("$((").removeprefix("$[").removesuffix("))").removesuffix("]").strip()
         )
         text = text if "#" not in text else "?"  # a number of another base, which would be a comment here
-        changed = re.findall(
-            r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)([A-Za-z_]\w*)", text
-        )
-        for name in filter(None, (name for names in changed for name in names)):
-            self.scope.set(name, unknown(f"${name}"))
+        self.forget(changed(text))
 
         def value(found: re.Match[str]) -> str:
             known = self.scope.lookup(found[2])

@@ -27,6 +27,9 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "?": "?", "a": "\a", "b": "\b", "e": "\x1b",
             "E": "\x1b", "f": "\f", "v": "\v"}  # fmt: skip
 _ESCAPE = re.compile(r"\\(x[\da-fA-F]{1,2}|[0-7]{1,3}|u[\da-fA-F]{1,4}|U[\da-fA-F]{1,8}|.)", re.DOTALL)
+_CHANGED = re.compile(
+    r"(?<![\w$])([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)"
+)
 WHITE = " \t\n"
 
 
@@ -101,6 +104,11 @@ def sliced(value: str | list[str], written: str, start: int, length: int | None 
     """`${value:start:length}`. The arguments of a script are counted from 1."""
     start -= 1 if written[2:3] in ("@", "*") and start else 0
     return value[start : None if length is None else start + length]
+
+
+def changed(expression: str) -> list[str]:
+    """The variables that an arithmetic expression sets."""
+    return [name or other for name, other in _CHANGED.findall(expression)]
 
 
 def computed(node: ast.expr) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from spectui.profiles.scripts.posix.scope import first
@@ -48,11 +47,6 @@ class Variables(Ways):
         for index, text in placed.items():
             self.scope.set_element(name, index, text)
         return None
-
-    def forget(self, names: Iterable[str]) -> None:
-        """These variables are unknown from here on: only a run can tell their values."""
-        for name in names:
-            self.scope.set(name, unknown(f"${name}"))
 
     def declare(self, node: Node) -> None:
         words = [self.text(child) for child in node.children]

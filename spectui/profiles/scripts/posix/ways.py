@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spectui.profiles.scripts.posix.expansion import Words
+from spectui.profiles.scripts.posix.values import changed
 from spectui.profiles.scripts.started import EDGE, is_program, shown, unknown
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Ways(Words):
         if name is None or body is None:
             return None
         if any(EDGE in word for word in words) or node.children[0].type == "select":
-            self.scope.set(self.text(name), unknown(f"${self.text(name)}"))
+            self.forget([self.text(name)])
             return self._either([lambda: self._goes_on(body)])
         for word in words:
             self.scope.set(self.text(name), word)
@@ -173,8 +174,7 @@ class Ways(Words):
                 return  # it ends for another reason than that it has seen all arguments
         until = any(child.type == "until" for child in node.children)
         if body is not None and not (condition is not None and self._holds(condition) is until):
-            for name in _counted(self.text(node)):
-                self.scope.set(name, unknown(f"${name}"))
+            self.forget(_counted(self.text(node)))
             self._either([lambda: self._goes_on(body)])
 
     def _either(self, ways: Sequence[Callable[[], object]], known: bool = False) -> None:
@@ -252,8 +252,8 @@ class Ways(Words):
 
 def _counted(loop: str) -> list[str]:
     """The variables that a loop computes anew each time."""
-    found = re.findall(r"\(\(\s*(\w+)\s*(?:\+\+|--|[-+*/%]?=(?!=))|(\w+)=\$(?:\(\(|\[)|\blet\s+(\w+)", loop)
-    return [name for names in found for name in names if name]
+    computed = re.findall(r"\(\((.*?)\)\)|\blet\s+([^\n;&|]*)", loop, re.DOTALL)
+    return re.findall(r"(\w+)=\$(?:\(\(|\[)", loop) + [name for each in computed for name in changed(" ".join(each))]
 
 
 def _tested(words: list[str]) -> bool | None:
