@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
-from spectui.profiles.scripts.posix.scope import Scope, first
+from spectui.profiles.scripts.posix.scope import Scope
 from spectui.profiles.scripts.posix.values import changed, decoded, encoded, parsed
 from spectui.profiles.scripts.posix.variables import Variables
 from spectui.profiles.scripts.started import (
@@ -154,14 +154,14 @@ class _Reader(Variables):
                 else:
                     self.assign(node)
             case "declaration_command":
-                self.declare(node)
+                self.declare(node.children)
             case "unset_command":
                 for child in node.children[1:]:
                     variable, element, _ = self.word(child).partition("[")
                     if element:
                         self.forget([variable])
                     else:
-                        self.scope.forget(variable)
+                        self.scope.unset(variable)
             case "command":
                 self._command(node, [])
             case "redirected_statement":
@@ -217,13 +217,8 @@ class _Reader(Variables):
         if not words:
             return
         match words:
-            case ["export" | "declare" | "readonly" | "local", *given]:
-                for word in given:
-                    name_, equals, value_ = word.partition("=")
-                    if equals:
-                        self.scope.set(name_, value_)
-                    if words[0] == "export":
-                        self.scope.exported.add(name_)
+            case ["export" | "declare" | "readonly" | "local" | "typeset", *_]:
+                self.declare(nodes)
             case ["cd" | "pushd" | "popd" as how, *given]:
                 self.scope.go(how, given)
             case ["break" | "continue" as how, *given]:
@@ -269,13 +264,8 @@ class _Reader(Variables):
             self._found[-1].arguments += words  # a line that begins with a flag, without a backslash before it
             self._found[-1].tail = self._found[-1].tail or self._tail(node)
             return
-        exported = {
-            name: first(value)
-            for name, value in self.scope.values.items()
-            if name in self.scope.exported or self.scope.exports_all
-        }
         found = [] if words[0].startswith("-") and self._found else starts(
-            words, variables={**exported, **(variables or {})}, directory=self.scope.directory,
+            words, variables={**self.scope.environment(), **(variables or {})}, directory=self.scope.directory,
             nested=lambda text: self._nested(text, self.scope.child(variables or {})),
         )  # fmt: skip
         if words[0] == "exec" and len(words) > 1 and words[1][0] != "{":  # in place of the script
@@ -373,7 +363,7 @@ class _Reader(Variables):
         hidden, self.scope.local = self.scope.local, {}
         self._run_function(name)
         for each, value in self.scope.local.items():
-            self.scope.forget(each)
+            self.scope.unset(each)
             if value is not None:
                 self.scope.set(each, value)
         self.scope.arguments, self.scope.local = outer, hidden

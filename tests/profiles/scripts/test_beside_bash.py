@@ -79,6 +79,8 @@ def bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f"command -v llama-server > /dev/null || exit\n{RUN} -c 5",
         f"if ! {RUN} -c 5; then echo no; fi",
         f"C=5; printf -v D %s C\n{RUN} -c $C",
+        f"N=D C=5\nexport \"C=6\" $N=7; X=1 export E=8; \\export F=9\n{RUN} -c $C -a $D$E$F",
+        f"f() {{ local 'C=6'; A=1 declare D=7; }}\nC=5 D=5\nf\n{RUN} -c $C -a $D",
         "bash -c 'llama-server -m ${A:-/m/b.gguf}'",
         "A=/m/a.gguf\nbash -c 'llama-server -m ${A:-/m/b.gguf}'",
         "A=/m/a.gguf bash -c 'llama-server -m $A'",

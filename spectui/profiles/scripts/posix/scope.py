@@ -58,12 +58,12 @@ class Scope:
 
     def child(self, more: Mapping[str, str]) -> Scope:
         """What a shell that this one starts has: the exported variables, and `more` of the command's own."""
-        values = {
-            name: first(value) for name, value in self.values.items() if name in self.exported or self.exports_all
-        }
-        return Scope(
-            directory=self.directory, values={**values, **more}, exported={*values, *more}, environ=self.environ
-        )
+        values = {**self.environment(), **more}
+        return Scope(directory=self.directory, values={**values}, exported={*values}, environ=self.environ)
+
+    def environment(self) -> dict[str, str]:
+        """The exported variables."""
+        return {name: first(value) for name, value in self.values.items() if name in self.exported or self.exports_all}
 
     def lookup(self, name: str) -> str | list[str] | None:
         """A variable's value; None if nothing sets it."""
@@ -98,7 +98,7 @@ class Scope:
         if len(value) > LONGEST or sum(map(len, value)) > LONGEST:
             raise ScriptError("Its variables grow without end.")
         if isinstance(value, list) and not add:
-            self.forget(name)
+            self.unset(name)
         self.values[name] = value
 
     def set_element(self, name: str, index: str, value: str, add: bool = False) -> None:
@@ -114,7 +114,7 @@ class Scope:
         else:
             self.set(f"{name}[{index}]", value, add)
 
-    def forget(self, name: str) -> None:
+    def unset(self, name: str) -> None:
         """Unset a variable with its elements."""
         for each in [each for each in self.values if each == name or each.startswith(f"{name}[")]:
             del self.values[each]

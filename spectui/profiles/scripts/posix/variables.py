@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from spectui.profiles.scripts.posix.scope import first
@@ -43,25 +44,29 @@ class Variables(Ways):
         if any(index.isdecimal() or EDGE in index for index in placed):  # it has gaps
             return self.scope.set(name, [unknown(f"${{{name}[@]}}")])
         if not add:
-            self.scope.forget(name)
+            self.scope.unset(name)
         for index, text in placed.items():
             self.scope.set_element(name, index, text)
         return None
 
-    def declare(self, node: Node) -> None:
-        words = [self.text(child) for child in node.children]
-        exported = words[0] == "export" or "-x" in words
-        for child in node.children[1:]:
-            if words[0] in ("local", "declare", "typeset") and "-g" not in words:
-                self.scope.own(self.text(child.child_by_field_name("name") or child))
-            if child.type == "variable_assignment":
+    def declare(self, nodes: Sequence[Node]) -> None:
+        """Follow `export`, `local` and their like, of which `nodes` are the words."""
+        words = self.words(nodes)
+        flags = [word for word in words if word.startswith("-")]
+        changes = any(re.match(r"-\w*[inlu]", flag) for flag in flags)  # -i computes, -n is another name
+        for child in nodes[1:]:
+            named = child.child_by_field_name("name") if child.type == "variable_assignment" else None
+            name, equals, text = self.word(child).partition("=") if named is None else (self.text(named), "", "")
+            if name.startswith(("-", EDGE)):
+                continue
+            if words[0] in ("local", "declare", "typeset") and "-g" not in flags:
+                self.scope.own(name)
+            if named is not None:
                 self.assign(child)
-                name = child.child_by_field_name("name")
-                if exported and name is not None:
-                    self.scope.exported.add(self.text(name))
-                changes = any(re.match(r"-\w*[inlu]", word) for word in words)  # -i computes, -n is another name
-                value = "" if name is None else first(self.scope.lookup(self.text(name)) or "")
-                if changes and name is not None and not value.isdecimal():
-                    self.forget([self.text(name), *([value] if value.isidentifier() else [])])
-            elif child.type == "variable_name" and exported:
-                self.scope.exported.add(self.text(child))
+            elif equals:
+                self.scope.set(name, text)
+            if words[0] == "export" or "-x" in flags:
+                self.scope.exported.add(name)
+            value = first(self.scope.lookup(name) or "")
+            if changes and (named is not None or equals) and not value.isdecimal():
+                self.forget([name, *([value] if value.isidentifier() else [])])
