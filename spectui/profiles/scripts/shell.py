@@ -71,7 +71,7 @@ def _refuse_other_languages(text: str) -> None:
 
 
 class _Reader(Variables):
-    def __init__(self, text: str, scope: Scope, steps: list[int] | None = None) -> None:
+    def __init__(self, text: str, scope: Scope, outer: _Reader | None = None) -> None:
         # A comment between the flags of a command; what a page of documentation has around it.
         text = re.sub(r"`#[^`\n]*`|(?m:^[ \t]*(?:\$[ \t]+|```\w*[ \t]*$))", lambda found: " " * len(found[0]), text)
         # The grammar does not know the base of a variable; without it, a number that begins with 0 is not computed.
@@ -85,8 +85,8 @@ class _Reader(Variables):
             self._root = parsed(self.source)
         self._found: list[Started] = []
         self._others: dict[str, None] = {}
-        self._called: set[str] = set()
-        self._steps = steps if steps is not None else [0]
+        self._called: set[str] = outer._called if outer is not None else set()
+        self._steps: list[int] = outer._steps if outer is not None else [0]
         self._flags_may_follow = False
 
     def whole(self) -> Script:
@@ -243,8 +243,8 @@ class _Reader(Variables):
                 self._called.add(name_)  # also while it is written out: its own name there is the program
                 self._found += self._nested(f"{self.scope.aliases[name_]} {shlex.join(given)}", self.scope)
                 self._called.discard(name_)
-            case ["source" | ".", path, *_] if (text := self._file(path)) is not None:
-                self._source(path, text)
+            case ["source" | ".", path, *_] if (inner := self._sourced(path)) is not None:
+                self._source(path, inner)
             case ["eval", *given]:
                 self._found += self._nested(" ".join(given), self.scope)
             case ["let", *given]:
@@ -280,10 +280,13 @@ class _Reader(Variables):
 
     def _nested(self, text: str, scope: Scope) -> list[Started]:
         """What a text starts that is taken as a script in that scope, which may be this script's own."""
-        here = scope is self.scope
-        inner = _Reader(text, scope, self._steps)
-        if (inner._broken()) is not None:
+        inner = _Reader(text, scope, self)
+        if inner._broken() is not None:
             raise ScriptError(f"{shown(text)[:60]!r} is no whole script: its quotes or brackets are not closed.")
+        return self._followed(inner)
+
+    def _followed(self, inner: _Reader) -> list[Started]:
+        here = inner.scope is self.scope
         inner.run(inner._root)
         if here:
             self.scope = inner.scope
@@ -335,19 +338,20 @@ class _Reader(Variables):
         elif text and words[0] == "read" and "-d" in words:
             self.scope.set(words[-1], text.strip())
 
-    def _file(self, path: str) -> str | None:
-        """The text of a script that is read into this one; None if there is none, or it is no whole script."""
+    def _sourced(self, path: str) -> _Reader | None:
+        """The reader of a script that is read into this one; None if there is none, or it is no whole script."""
         if EDGE in path or self.scope.directory is None or not (file := Path(self.scope.directory, path)).is_file():
             return None
         try:
             text = read_text(file, path, LONGEST, "no script that is read into another is")
         except SpectuiError:
             return None
-        return text if _Reader(text, self.scope, self._steps)._broken() is None else None
+        inner = _Reader(text, self.scope, self)
+        return inner if inner._broken() is None else None
 
-    def _source(self, path: str, text: str) -> None:
+    def _source(self, path: str, inner: _Reader) -> None:
         before, self.scope.sourced = self.scope.sourced, Path(self.scope.directory or "", path).absolute()
-        self._found += self._nested(text, self.scope)
+        self._found += self._followed(inner)
         self.scope.sourced = before
         self._returned()
 

@@ -91,6 +91,7 @@ def bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "A=' x y '\nllama-server -m pre${A}post pre$A\"post\" \"pre\"$A'post'",
         f"{RUN} -a \"${{A:-'x y'}}\" -a ${{A:-'x y'}}",
         "shopt -s expand_aliases\nalias one='two -c 5'\nalias two='llama-server -m /m/a.gguf'\none -ngl '9 9'",
+        f"shopt -s expand_aliases\nalias llama-server='llama-server -c 5'\n{RUN}",
         f"for a in 1 2; do for b in 3 4; do {RUN} -c $a$b; break 2; done; done",
         f"for a in 1 2; do for b in 3 4; do continue 2; done; C=9; done\n{RUN} -c ${{C:-5}} -a $a$b",
         f"case abc in a*) C=5;& b) D=6;; *) C=7;; esac\n{RUN} -c $C$D",
