@@ -63,8 +63,11 @@ _POWERSHELL = re.compile(
 )
 
 
-def commands_of(text: str) -> str:
-    """The blocks of commands in a page of documentation; a text without such blocks as it is."""
+def commands_of(text: str, file_name: str) -> str:
+    """The blocks of commands in a page of documentation; a script, which may print such blocks, as it is."""
+    is_script = text.startswith("#!") or PurePath(file_name).suffix.lower() in _SUFFIXES
+    if is_script and not text.lstrip().startswith("```"):
+        return text
     blocks = re.findall(r"^[ \t]*```[ \t]*\w*[ \t]*\n(.*?)^[ \t]*```[ \t]*$", text, re.MULTILINE | re.DOTALL)
     return "\n".join(blocks) or text
 

@@ -123,6 +123,12 @@ def test_no_empty_profile_is_written(tmp_path: Path, name: str, text: str, sente
             "README.md",
             "# Serve (it's simple\n\n```bash\nllama-server -m '/m/a b.gguf' \\\n  -c 5\n```\n\nDone: see (b\n",
         ),
+        (
+            "a.sh",
+            "cat > /dev/null <<'E'\n```\nllama-server -m /wrong.gguf\n```\nE\nllama-server -m '/m/a b.gguf' -c 5\n",
+        ),
+        ("run", "#!/bin/sh\n: '\n```\nllama-server\n```\n'\nllama-server -m '/m/a b.gguf' -c 5\n"),
+        ("a.bat", '```bat\nllama-server.exe -m "/m/a b.gguf" -c 5\n```\n'),
         ("a.zsh", "a=(-m '/m/a b.gguf' -c 5)\nllama-server $a $a[9]\n"),
     ],
 )

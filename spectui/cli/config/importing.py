@@ -51,7 +51,8 @@ def import_command(
     """
     where = "standard input" if file == "-" else file
     source = sys.stdin.buffer if file == "-" and sys.stdin is not None else Path(file)
-    text = commands_of(read_text(source, where, LARGEST_FILE, "no configuration is, so give the right file"))
+    text = read_text(source, where, LARGEST_FILE, "no configuration is, so give the right file")
+    text = commands_of(text, file)
     try:
         found = FORMATS[form or detect(text, file)].read(text, None if file == "-" else Path(file).absolute())
     except UsageError as error:
