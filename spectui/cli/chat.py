@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,7 @@ def command(
         from spectui.ui.app import SpectuiApp
         from spectui.ui.keymap import keymap
         from spectui.ui.remembered import Remembered
+        from spectui.ui.screen.chat import ChatScreen
         from spectui.ui.terminal_watchdog import terminal_restored
     catalogue = (
         served_models(server)
@@ -147,14 +149,17 @@ def command(
             monitor=Monitor(),
             notices=[*unknown_variables(), *unused_flags(), *unmapped],
             journal=journal,
-            conversation=resumed,
             crash=crash,
             offer=offer,
-            profiles=profiles,
-            catalogue=catalogue,
-            plan=plan_in_words if server is None else None,
+            make_screen=partial(
+                ChatScreen,
+                conversation=resumed,
+                profiles=profiles,
+                catalogue=catalogue,
+                plan=plan_in_words if server is None else None,
+                fetch=fetch_pair,
+            ),
             remembered=Remembered(paths.state_directory() / "window.json"),
-            fetch=fetch_pair,
         )
         with terminal_restored("spectui died: spectui chat --continue goes on with what is saved."):
             app.run()

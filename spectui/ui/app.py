@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import events
 from textual.app import App, SystemCommand
@@ -83,10 +83,9 @@ class SpectuiApp(TerminalApp):
         offer: StoredConversation | None = None,
         make_screen: Callable[..., ChatScreen] = ChatScreen,
         remembered: Remembered | None = None,
-        **parts: Any,
     ) -> None:
-        """`make_screen` makes the first screen, of a session and `parts`: other parameters of `ChatScreen`. `remembered`: what
-        was chosen of its look; a `theme` comes before that."""
+        """`make_screen` makes the first screen, with the first parameters of `ChatScreen`. `remembered`: what was chosen of its
+        look; a `theme` comes before that."""
         super().__init__()
         engine.knobs = knobs
         self._engine = engine
@@ -97,7 +96,6 @@ class SpectuiApp(TerminalApp):
         self._crash = crash
         self._make_screen = make_screen
         self._offer = offer
-        self._parts = parts
         self.remembered = remembered or Remembered()
         self._chat: ChatScreen | None = None
         self._theme_files = ThemeFiles(theme_directories)
@@ -129,7 +127,7 @@ class SpectuiApp(TerminalApp):
     def get_default_screen(self) -> Screen[None]:
         """The chat, or the replay of one."""
         session = ChatSession(self._engine, self._setup, self._journal, crash=self._crash, offer=self._offer)
-        screen = self._make_screen(session, monitor=self._monitor, notices=self._notices, **self._parts)
+        screen = self._make_screen(session, monitor=self._monitor, notices=self._notices)
         # Textual sets these classes after the first frame: everything would be styled twice, and a narrow window would flash.
         for size, breakpoints in zip(self.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True):
             screen.add_class(next(name for least, name in reversed(breakpoints or ()) if least <= size), update=False)

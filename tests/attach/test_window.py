@@ -18,7 +18,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.widgets.slider import Slider
 from tests.attach.scripted_server import Answer, ScriptedServer, as_json, delta, events, serving, timings
-from tests.ui.pilot_helpers import THEMES, ask, notified, wait_until
+from tests.ui.pilot_helpers import ask, notified, wait_until, window_of
 from tests.ui.screen_text import one_line, screen_text
 
 Scenario = Callable[[SpectuiApp, Pilot[None], ScriptedServer], Awaitable[None]]
@@ -49,7 +49,7 @@ def in_window(scenario: Scenario, server: ScriptedServer, size: tuple[int, int] 
 
     async def run(worker: Worker, setup: Setup) -> None:
         catalogue = ServedModels(setup.server, "")
-        app = SpectuiApp(worker, setup, Knobs(), theme_directories=(THEMES,), catalogue=catalogue)
+        app = window_of(worker, setup, Knobs(), catalogue=catalogue)
         async with app.run_test(size=size, notifications=True) as pilot:
             await wait_until(pilot, lambda: app.screen.session.state == "ready")
             await scenario(app, pilot, server)

@@ -19,13 +19,12 @@ from textual.pilot import Pilot
 
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Reason
-from spectui.ui.app import SpectuiApp
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.dialogs.catalogues import HEADERS, Known, listed
-from tests.ui.pilot_helpers import THEMES, hold_cursor, load, wait_until
+from tests.ui.pilot_helpers import THEMES, hold_cursor, load, wait_until, window_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -218,9 +217,7 @@ async def models(pilot: Pilot[None], engine: FakeEngine) -> None:
 async def draw(file: Path, scene: Scene, size: tuple[int, int] = (120, 40), theme: str | None = None) -> None:
     """Play a scene in a window of so many columns and rows, and write its picture."""
     engine = FakeEngine(devices=(CPU, GPU))
-    app = SpectuiApp(
-        engine, PAIR, Knobs(temperature=0.0), theme=theme, theme_directories=(THEMES,), catalogue=Known(HEADERS)
-    )
+    app = window_of(engine, PAIR, Knobs(temperature=0.0), theme=theme, catalogue=Known(HEADERS))
     async with app.run_test(size=size) as pilot:
         await scene(pilot, engine)
         await shown(pilot, engine)

@@ -22,7 +22,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.screen import chat
 from spectui.ui.textual_patches import refresh_rate
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import PAIR, THEMES, Make, Window, load
+from tests.ui.pilot_helpers import PAIR, Make, Window, load, window_of
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -43,7 +43,7 @@ def engine(request: pytest.FixtureRequest) -> FakeEngine:
 @pytest.fixture
 def make_app(engine: FakeEngine) -> Make:
     def make(setup: Setup = PAIR, **arguments: object) -> SpectuiApp:
-        return SpectuiApp(engine, setup, Knobs(), theme_directories=(THEMES,), **arguments)  # type: ignore[arg-type]
+        return window_of(engine, setup, Knobs(), **arguments)
 
     return make
 

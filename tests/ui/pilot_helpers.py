@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 from textual.app import App
 from textual.events import Key, Paste
 from textual.pilot import Pilot
 
-from spectui.knobs import Setup
+from spectui.engine.protocol import Engine
+from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Reason, StopReason
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.textual_patches.key_line import FooterKey, KeyLine
 from tests.fake_engine import FakeEngine
 
@@ -29,6 +34,15 @@ BOTH_ENGINES = pytest.mark.parametrize("engine", [False, True], indirect=True, i
 Make = Callable[..., SpectuiApp]
 Window = Callable[..., AbstractAsyncContextManager[tuple[SpectuiApp, Pilot[None]]]]
 """The fixtures `make_app` and `window`."""
+
+
+def window_of(engine: Engine, setup: Setup, knobs: Knobs, **arguments: Any) -> SpectuiApp:
+    """An application with the project's themes. `arguments`: of `SpectuiApp`, or of its `ChatScreen`."""
+    known = signature(SpectuiApp).parameters
+    of_screen = {name: arguments.pop(name) for name in [*arguments] if name not in known}
+    return SpectuiApp(
+        engine, setup, knobs, theme_directories=(THEMES,), make_screen=partial(ChatScreen, **of_screen), **arguments
+    )
 
 
 def notified(app: App[None]) -> list[str]:

@@ -20,14 +20,12 @@ from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.screen.welcome import PAIRS, Choices, fitting
 from tests.fake_engine import FakeEngine
 from tests.llama.ggufs import write_model
-from tests.ui.pilot_helpers import PAIR, THEMES, Window, notified, wait_until
+from tests.ui.pilot_helpers import PAIR, Window, notified, wait_until, window_of
 from tests.ui.screen_text import one_line
 
 
 def window(engine: FakeEngine, place: Path, **arguments: object) -> SpectuiApp:
-    return SpectuiApp(
-        engine, Setup(), Knobs(temperature=0.1), theme_directories=(THEMES,), catalogue=ModelCatalogue([place]), **arguments  # type: ignore[arg-type]
-    )  # fmt: skip
+    return window_of(engine, Setup(), Knobs(temperature=0.1), catalogue=ModelCatalogue([place]), **arguments)
 
 
 @pytest.fixture
