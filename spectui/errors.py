@@ -34,11 +34,6 @@ class ExistsError(UsageError):
     """What was to be written is there already, and nobody allowed to replace it."""
 
 
-def after_loss(words: str) -> str:
-    """What helps after the loss of a file that was in use, which these words tell."""
-    return "copy it there again" if words.startswith("The model file") else "start spectui again"
-
-
 def unless_limited(advice: str) -> str:
     """`advice` about memory or libraries; where the shell limits the address space, to raise that limit first."""
     try:

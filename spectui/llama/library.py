@@ -20,7 +20,7 @@ from typing import Any
 # A failed assert in ggml would start gdb on the terminal. Set this before the library loads.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
-from spectui.errors import SpectuiError, after_loss
+from spectui.errors import SpectuiError
 from spectui.gguf_files.parts import files_of
 from spectui.kernels.plugin import DEVICE
 from spectui.llama.build import cpu_name
@@ -214,26 +214,28 @@ _losing = threading.Lock()  # of several threads, one tells it
 def _file_lost(_: int) -> None:
     _losing.acquire()
     if lost := _cut_off():
-        kind = "model file" if all(file in _sizes for file in lost) else "file"
-        names = " or ".join(map(safe, lost))
-        _tell_lost(f"The {kind} {names} was cut off or its disk failed while it was in use (bus error)")
+        model = all(file in _sizes for file in lost)
+        kind, advice = ("model file", "copy it there again") if model else ("file", "start spectui again")
+        what = f"The {kind} {' or '.join(map(safe, lost))} was cut off or its disk failed while it was in use"
     else:
-        _tell_lost("A file in use was cut off, or a disk or the memory failed (bus error)")
+        what, advice = "A file in use was cut off, or a disk or the memory failed", "start spectui again"
+    _tell_lost(f"{what} (bus error): {advice}")
     os._exit(1)
 
 
 def _cut_off() -> list[str]:
     """The files in use that are smaller than what is mapped into the memory, or than they were; [] if none is known to be."""
-    ends = {path: size for path, size in _sizes.items() if _size(path) < size}
+    lost = [path for path, size in _sizes.items() if _size(path) < size]
     with suppress(OSError):  # where there is no such file, only those of the models are known
         named = {os.path.realpath(path): path for path in _sizes}
         for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
             if found := re.fullmatch(r"(\w+)-(\w+) r\S+ (\w+) \S+ \d+ +(/.*)", line):
                 start, end, offset = (int(each, 16) for each in found.groups()[:3])
                 path = named.get(found[4], found[4])
-                if os.path.isfile(path) and _size(path) <= offset + end - start - mmap.PAGESIZE:
-                    ends[path] = end
-    return [*ends]
+                last_page = offset + end - start - mmap.PAGESIZE
+                if path not in lost and os.path.isfile(path) and _size(path) <= last_page:
+                    lost.append(path)
+    return lost
 
 
 def _size(path: str) -> int:
@@ -247,7 +249,7 @@ def _say_lost(what: str) -> None:
     screen = sys.stderr.fileno() if sys.stderr is not None else 2
     for file in {2, screen}:
         with suppress(OSError):
-            os.write(file, f"\nspectui: {what}: {after_loss(what)}.\n".encode(errors="surrogateescape"))
+            os.write(file, f"\nspectui: {what}.\n".encode(errors="surrogateescape"))
 
 
 _tell_lost: Callable[[str], None] = _say_lost

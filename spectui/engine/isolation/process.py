@@ -21,7 +21,7 @@ from spectui.engine.isolation.sent import Receiver, SentRound
 from spectui.engine.loading.plan import way_out
 from spectui.engine.protocol import SessionEngine
 from spectui.engine.worker import Emitter, Worker, leave_terminal_to_main_thread, settle
-from spectui.errors import SpectuiError, after_loss
+from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.build import gpu_backends
 from spectui.llama.devices import rpc
@@ -277,7 +277,7 @@ class EngineProcess(Emitter):
         if "GGML_ASSERT" in reason:  # trying again ends it again
             return f"{reason}: {way_out(self._setup)}."
         if "bus error" in reason:
-            return f"{reason}: {after_loss(reason)}."
+            return f"{reason}."
         return f"{reason}: try again, {'or leave out --rpc' if self._servers else 'or with -ngl 0 -ngld 0 on the CPU'}."
 
     def _fail(self, reason: str, pending: Sequence[str]) -> None:
