@@ -41,21 +41,10 @@ message, and takes 3 s for 800."""
 _PICKING = ("map", "select", "reject", "selectattr", "rejectattr")
 """Filters that select from a list, or call other filters with its members: they make nothing larger themselves."""
 _LINEAR = {
-    *(
-        "lower",
-        "upper",
-        "capitalize",
-        "casefold",
-        "removeprefix",
-        "removesuffix",
-        "startswith",
-        "endswith",
-        "find",
-        "index",
-    ),
+    *("lower", "upper", "capitalize", "casefold", "removeprefix", "removesuffix", "startswith", "endswith", "find", "index"),
     *("count", "length", "partition", "default", "d", "first", "last", "string", "safe", "e", "escape", "forceescape"),
     *("isdigit", "isspace", "isalpha", "get", "keys", "values", "items"),
-}
+}  # fmt: skip
 """Filters and methods that make about as much as they are given, and take as long. To search from the end, or to strip
 characters, can take as long as the product of the sizes."""
 _BY_CHARACTER = {
@@ -66,7 +55,7 @@ _BY_CHARACTER = {
 _LEFT_OUT = ("wordwrap", "urlize", "pprint")
 """Filters that take as long as the square of what they are given. llama.cpp's own Jinja has none of them."""
 _NO_BYTES = ("encode", "to_bytes")
-"""Methods that make bytes, of which no prompt is made: some of Python's encodings take very long."""
+"""Methods that make bytes. A prompt is a text, and some of Python's encodings take very long."""
 _OF_JINJA = ("_loop_vars", "_block_vars")
 """Arguments by which jinja2 tells a call what is around it."""
 _CONTAINERS = (dict, list, tuple, set, frozenset, KeysView, ValuesView, ItemsView)

@@ -30,8 +30,8 @@ def _set(chat: Chat, rest: str) -> None:
         if (fixed := chat.session.models.fixed.get(key)) is not None:
             raise UsageError(fixed.sentence)
         text = "" if value.strip() == '""' else value.strip()
-        several = [unescaped(text)] * bool(text)
-        turned = convert(key, several if SETTINGS[key].kind is tuple else text, "/set")
+        given = text if SETTINGS[key].kind is not tuple else [unescaped(text)] if text else []
+        turned = convert(key, given, "/set")
         chat.session.knobs = replace(chat.session.knobs, **{key: turned}).checked()
     for each in [key] if name else names:
         chat.output(f"{title(each)} {shown(getattr(chat.session.knobs, each))}: {spec_of(Knobs, each).help}")
