@@ -166,7 +166,7 @@ def without_slash(prompt: str) -> str:
 
 
 def with_slash(message: str) -> str:
-    """The prompt of which `without_slash` makes this message."""
+    """The prompt that `without_slash` turns into this message."""
     return f"/{message}" if re.match("/+[a-z]", message) else message
 
 

@@ -1,7 +1,7 @@
 """A shell in the shell's place: it leads the terminal's session, and waits for its child `tests.helpers.scripted`.
 
-With JOBS in the environment the child is a job, which can be stopped, and is told when the terminal is hung up. Without, it
-is told of nothing, and the shell waits for a line then, and lives on when the terminal is hung up.
+With JOBS in the environment the child is a job: it can be stopped, and is told when the terminal is hung up. Without, nobody
+tells the child anything; when it has ended, the shell reads a line. A terminal that is hung up does not end this shell.
 """
 
 import os

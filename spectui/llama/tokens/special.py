@@ -37,7 +37,7 @@ class _Names:
     """Finds these names in a text."""
 
     def __init__(self, names: Iterable[str], *, in_parts: bool = False) -> None:
-        """`in_parts`: the text may have a part of a name, of which a template makes a whole one."""
+        """`in_parts`: find the sign that a name begins with also where another one follows: a template may take that out."""
         self._names = frozenset(names)
         self._lengths: dict[str, set[int]] = {}
         for name in self._names:

@@ -165,7 +165,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
     # The conversation
 
     def follow(self, messages: Sequence[ChatMessage], same: int, writing: ChatMessage | None) -> None:
-        """Show these messages, of which the first `same` are shown already. `writing` is in progress."""
+        """Show these messages. The first `same` of them are shown already; `writing` is in progress."""
         self.cut(same)
         self._document.rejected, self._document.show_thinking = self.show_rejected, self.show_thinking
         first = len(self.blocks)
