@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path, PureWindowsPath
 
-from spectui.profiles.scripts.powershell_words import CAST, PowerShellWords
+from spectui.profiles.scripts.powershell_words import PowerShellWords
 from spectui.profiles.scripts.started import (
     EDGE,
     LONGEST,
@@ -65,7 +65,7 @@ class _Reader(PowerShellWords):
         added = re.compile(r"(?:\[void\]\s*)?\$(\w+)\.(?:Add|AddRange)(?=\()", re.I).match(self.text, self.at)
         if added:
             self.at = added.end()
-            values = self._inner_list()
+            values = self.inner_list()
             self._assign(added[1].lower(), values if values is not None else [unknown(added[0])], add=True)
             self._end()
             return
@@ -110,12 +110,6 @@ class _Reader(PowerShellWords):
             elif sign in ("\n", ";", "}", "") or self.token() is None:
                 return
 
-    def _inner_list(self) -> list[str] | None:
-        """The values of what stands in brackets, which begin here."""
-        reader = PowerShellWords(self.inside(1), self.file)
-        reader.values, reader.environment, reader.directory = self.values, self.environment, self.directory
-        return reader.list(lines=True)
-
     def _assign(self, name: str, values: list[str], add: bool) -> None:
         name = re.sub("^(global|script|local):", "", name)
         if name.startswith("env:"):
@@ -132,12 +126,11 @@ class _Reader(PowerShellWords):
 
     def _parameters(self) -> None:
         self.at = self.text.index("(", self.at)
-        reader = _Reader(self.inside(1), self.file)
+        reader = PowerShellWords(self.inside(1), self.file)
         reader.values = self.values
         while reader.at < len(reader.text):
             reader.space(lines=True)
-            if cast := CAST.match(reader.text, reader.at):
-                reader.at = cast.end()
+            reader.cast()
             if given := re.compile(r"\$(\w+)\s*=\s*").match(reader.text, reader.at):
                 reader.at, start = given.end(), given.end()
                 token = reader.token()
@@ -191,9 +184,11 @@ class _Reader(PowerShellWords):
             tail = f"{tail} |{self.text[end : self.at].rstrip(' }{')}".strip()
             self.at, self._piped = end, True
             self.space(lines=True)
-        self._quiet = piped
         if words and not expression:
-            self._start([word.replace("\1", ",") for word in words], words, self.text[start : self.at], tail)
+            listed = (
+                "" if piped else self.text[start : self.at]
+            )  # what another command gives its lines is a part of that
+            self._start([word.replace("\1", ",") for word in words], words, listed, tail)
 
     def _start(self, words: list[str], lists: list[str], written: str, tail: str) -> None:
         name = base_name(words[0]).lower()
@@ -217,7 +212,7 @@ class _Reader(PowerShellWords):
             each.windows = True
             each.tail = tail
         self._found += found
-        if not found and not self._quiet and not _INERT.match(words[0]) and re.match(r"\s*[a-z.\\&]", written, re.I):
+        if not found and not _INERT.match(words[0]) and re.match(r"\s*[a-z.\\&]", written, re.I):
             self._others.append(shown(written.split("\n")[0].rstrip(" }").strip()))
 
     def _process(self, lists: list[str]) -> tuple[list[str], str | None]:

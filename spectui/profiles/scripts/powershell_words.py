@@ -11,7 +11,7 @@ from spectui.profiles.scripts.started import EDGE, LONGEST, ScriptError, cut_off
 
 _QUOTES = ("'", '"')
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": ""}
-CAST = re.compile(r"(?:\[[A-Za-z][\w.]*(?:\[[\w.,\s]*\])*\][ \t]*)+")
+_CAST = re.compile(r"(?:\[[A-Za-z][\w.]*(?:\[[\w.,\s]*\])*\][ \t]*)+")
 _NAME = re.compile(r"\$(?:\{([^}]+)\}|((?:env|global|script|local):\w+|\w+))", re.I)
 
 
@@ -48,7 +48,7 @@ class PowerShellWords:
     def token(self, lines: bool = False) -> Token | None:
         """The next word or sign; None at the end of the line."""
         self.space(lines)
-        if (cast := CAST.match(self.text, self.at)) and self.text[cast.end() : cast.end() + 1] in ("@", "$", "("):
+        if (cast := _CAST.match(self.text, self.at)) and self.text[cast.end() : cast.end() + 1] in ("@", "$", "("):
             self.at = cast.end()
         rest = self.text[self.at : self.at + 2]
         if not rest or rest[0] in "\n;":
@@ -64,16 +64,17 @@ class PowerShellWords:
     def _bracketed(self, sign: str) -> Token:
         """What stands in brackets: a list, or what only a run can tell."""
         start = self.at
-        inner = self.inside(len(sign))
-        written = self.text[start : self.at]
+        values = None if sign == "@{" else self.inner_list(len(sign))
         if sign == "@{":
-            return Token(written, [unknown(written)])
-        reader = PowerShellWords(inner, self.file)
+            self.inside(2)
+        written = self.text[start : self.at]
+        return Token(written, [unknown(written)] if values is None else values)
+
+    def inner_list(self, opening: int = 1) -> list[str] | None:
+        """Go behind a bracket; the values of the list in it, None if only a run can tell them."""
+        reader = PowerShellWords(self.inside(opening), self.file)
         reader.values, reader.environment, reader.directory = self.values, self.environment, self.directory
-        values = reader.list(lines=True)
-        if values is None:
-            return Token(written, [unknown(written)])
-        return Token(written, values)
+        return reader.list(lines=True)
 
     def inside(self, opening: int) -> str:
         """Go behind a bracket; the text in it."""
@@ -92,6 +93,11 @@ class PowerShellWords:
             depth += (sign in "({") - (sign in ")}")
             self.at += 2 if sign == "`" else 1
         return self.text[start : self.at - 1]
+
+    def cast(self) -> None:
+        """Go behind a type in brackets."""
+        if found := _CAST.match(self.text, self.at):
+            self.at = found.end()
 
     def _word(self) -> Token:
         start, values = self.at, [""]
@@ -199,8 +205,7 @@ class PowerShellWords:
         last, end = "", self.at
         while True:
             self.space(lines)
-            if cast := CAST.match(self.text, self.at):
-                self.at = cast.end()
+            self.cast()
             before = self.at
             token = self.token(lines)
             if token is None:
