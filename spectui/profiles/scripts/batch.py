@@ -33,6 +33,7 @@ _IF = re.compile(
     r"(?:(defined)\s+(\w+)|(exist|errorlevel|cmdextversion)\s+(\"[^\"]*\"|\S+)|(\"[^\"]*\"|[^\s=]+)\s*(==|\s[a-z]{3}\s)\s*(\"[^\"]*\"|\S+))\s*",
     re.IGNORECASE,
 )
+_LEAVE = re.compile(r"(exit\b|goto\b|call(?=\s*:))(?:(?<!exit)\s*:?([^\s:]+))?", re.IGNORECASE)
 _FOR = re.compile(r"for\s.*?\)\s*do\s*", re.IGNORECASE)
 _INERT = re.compile(
     r"@?(echo|pause|title|setlocal|endlocal|exit|goto|timeout|cls|color|chcp|ping|mode|shift|popd|md|mkdir)\b|:",
@@ -187,21 +188,19 @@ def _conditional(batch: _Batch, text: str) -> None:
     batch.last = holds
     state = [*batch.blocks, holds]
     if text and False not in state and not batch.gone:
-        if found := re.fullmatch(r"(goto|call|exit)\b\s*(/b|:?([^\s:]+)|:eof)?.*", text, re.IGNORECASE):
+        if found := _LEAVE.match(text):
             _leave(batch, found, None not in state)
-        if not (found and found[1].lower() == "call" and (found[2] or "").startswith(":")):
+        else:
             _command(batch, text, None not in state)
 
 
 def _leave(batch: _Batch, found: re.Match[str], certain: bool) -> None:
     """Follow `goto`, `exit`, and `call` of a label."""
-    how, label = found[1].lower(), (found[3] or "").lower()
-    if how == "call" and not (found[2] or "").startswith(":"):
-        return
-    if how != "exit" and label and label != "eof":
+    how, label = (part.lower() for part in found.groups(default=""))
+    if label not in ("", "eof"):
         label = "*" if EDGE in label else label  # which one, only a run can tell
         batch.jumps.setdefault(label, []).append(({**batch.values}, batch.directory))
-    batch.gone = batch.gone or (certain and how != "call")
+    batch.gone = certain and how != "call"
 
 
 def _arrive(batch: _Batch, label: str) -> None:
