@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from spectui.errors import SpectuiError, UsageError
 from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, imported
 from spectui.profiles.llama_swap import parsed
-from spectui.profiles.scripts import shell
 from spectui.profiles.scripts.containers import run_by, volume
-from spectui.profiles.scripts.started import Started, arguments_of, unknown, words_of
+from spectui.profiles.scripts.shell import in_image
+from spectui.profiles.scripts.started import Started, unknown, words_of
 from spectui.profiles.scripts.variables import in_file
 
 OF_COMPOSE = "These keys of the service are for docker's own use"
@@ -72,15 +71,12 @@ def _started(name: str, service: Any, directory: Path, variables: Mapping[str, s
     if not isinstance(service, dict):
         raise UsageError("it has neither an image nor a command.")
     image = str(service.get("image") or f"{name} (built here)")
-    words = run_by(image, _words(service.get("entrypoint")), _words(service.get("command")))
     environment: dict[str, str] = {}
     for each in _texts(service.get("env_file")):
         environment |= _variables(directory / each, variables)
     environment |= _environment(service.get("environment"))
-    nested = partial(shell.started, variables=environment)
-    started = Started(words) if not words or words[0].startswith("-") else arguments_of(words, nested)
-    started.before = [image, *started.before]
-    started.variables = {**environment, **started.variables}
+    words = run_by(image, _words(service.get("entrypoint")), _words(service.get("command")))
+    started = in_image(image, words, environment)
     started.directory = str(service.get("working_dir") or "/")
     started.volumes = [
         (outside if outside.startswith(("/", "~", "\0")) or ":" in outside else str(directory / outside), inside)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from spectui.profiles.scripts.started import (
     Script,
     ScriptError,
     Started,
+    arguments_of,
     base_name,
     cut_off,
     shown,
@@ -62,6 +64,15 @@ def started(
     """
     scope = Scope() if variables is None else Scope(values={**variables}, exported={*variables}, environ=environ or {})
     return _Reader(text, scope).whole().started
+
+
+def in_image(image: str, words: Sequence[str], environment: Mapping[str, str]) -> Started:
+    """The command of llama.cpp that an image runs: `words`, or its own with these flags. Raises as `arguments_of`."""
+    nested = partial(started, variables=environment)
+    found = Started([*words]) if not words or words[0].startswith(("-", EDGE)) else arguments_of(words, nested)
+    found.before = [image, *found.before]
+    found.variables = {**environment, **found.variables}
+    return found
 
 
 def _refuse_other_languages(text: str) -> None:

@@ -13,6 +13,7 @@ from spectui.errors import UsageError
 from spectui.profiles.imported import ImportedFile, LeftOut, imported
 from spectui.profiles.scripts import shell
 from spectui.profiles.scripts.containers import run_by, volume
+from spectui.profiles.scripts.shell import in_image
 from spectui.profiles.scripts.started import ASSIGNMENT, Started, arguments_of, cut_off, shown, unknown
 from spectui.profiles.scripts.variables import in_file
 
@@ -180,10 +181,7 @@ def _container(keys: Keys, expand: Callable[[str], str]) -> Started:
     entrypoint = _words((keys.get("Entrypoint") or [""])[-1], {}, expand)
     words = run_by(image, entrypoint, command)
     environment = _environment(keys, expand)
-    nested = partial(shell.started, variables=environment)
-    started = Started(words) if not words or words[0].startswith("-") else arguments_of(words, nested)
-    started.before = [image, *started.before]
-    started.variables = {**environment, **started.variables}
+    started = in_image(image, words, environment)
     mounted = [*keys.get("Volume", []), *keys.get("Mount", [])]
     started.volumes = [each for line in mounted for each in volume(expand(line))]
     started.directory = "/"
