@@ -26,7 +26,7 @@ from spectui.profiles.command_line import (
     unused_values,
 )
 from spectui.profiles.scripts.containers import outside
-from spectui.profiles.scripts.started import EDGE, ScriptError, Started, shown
+from spectui.profiles.scripts.started import EDGE, ScriptError, Started, joined, shown
 from spectui.text import unescaped
 
 ENVIRONMENT = "Set these variables where you start spectui"
@@ -252,7 +252,7 @@ def _take(settings: dict[str, Any], flag: str, value: str, started: Started, lef
     if config.SETTINGS[key].spec.metavar == "FILE" and not config.is_absolute(
         value := _on_this_machine(flag, value, started)
     ):
-        value = _joined(_directory(flag, value, started), value)
+        value = joined("" if started.volumes is not None else _directory(flag, value, started), value)
     _put(settings, key, value, flag, left_out)
 
 
@@ -262,7 +262,7 @@ def _on_this_machine(flag: str, value: str, started: Started) -> str:
         value = value.replace("\\", "/")
     if started.volumes is None:
         return os.path.expanduser(value)
-    inside = posixpath.normpath(posixpath.join(started.directory or "/", value))
+    inside = posixpath.normpath(value if value.startswith("/") else joined(_directory(flag, value, started), value))
     path = outside(inside, started.volumes)
     if path is None:
         raise UsageError(f"its {flag} {value} is a path in a container, and no volume of it holds that.")
@@ -271,16 +271,10 @@ def _on_this_machine(flag: str, value: str, started: Started) -> str:
     return os.path.expanduser(path)
 
 
-def _joined(directory: str, path: str) -> str:
-    if PureWindowsPath(directory).is_absolute():
-        return str(PureWindowsPath(directory, path))
-    return os.path.join(directory.replace("\\", "/"), path)
-
-
 def _directory(flag: str, value: str, started: Started) -> str:
     if started.directory is None:
         raise ScriptError(f"{flag} {value} starts at a directory that only a run can tell: write the whole path there.")
-    return "" if started.volumes is not None else started.directory
+    return started.directory
 
 
 def _take_marked(settings: dict[str, Any], comments: str, left_out: list[LeftOut]) -> None:

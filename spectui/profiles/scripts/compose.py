@@ -13,7 +13,7 @@ from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, im
 from spectui.profiles.llama_swap import parsed
 from spectui.profiles.scripts.containers import run_by, volume
 from spectui.profiles.scripts.shell import in_image
-from spectui.profiles.scripts.started import Started, unknown, words_of
+from spectui.profiles.scripts.started import Started, unknown, volumes_from, words_of
 from spectui.profiles.scripts.variables import in_file
 
 OF_COMPOSE = "These keys of the service are for docker's own use"
@@ -76,13 +76,8 @@ def _started(name: str, service: Any, directory: Path, variables: Mapping[str, s
         environment |= _variables(directory / each, variables)
     environment |= _environment(service.get("environment"))
     words = run_by(image, _words(service.get("entrypoint")), _words(service.get("command")))
-    started = in_image(image, words, environment)
-    started.directory = str(service.get("working_dir") or "/")
-    started.volumes = [
-        (outside if outside.startswith(("/", "~", "\0")) or ":" in outside else str(directory / outside), inside)
-        for outside, inside in _volumes(service.get("volumes"))
-    ]
-    return started
+    volumes = volumes_from(str(directory), _volumes(service.get("volumes")))
+    return in_image(image, words, environment, volumes, str(service.get("working_dir") or "/"))
 
 
 def _words(value: Any) -> list[str]:

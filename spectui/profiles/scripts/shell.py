@@ -28,6 +28,7 @@ from spectui.profiles.scripts.started import (
     Started,
     arguments_of,
     base_name,
+    contained,
     cut_off,
     shown,
     starts,
@@ -66,13 +67,17 @@ def started(
     return _Reader(text, scope).whole().started
 
 
-def in_image(image: str, words: Sequence[str], environment: Mapping[str, str]) -> Started:
+def in_image(
+    image: str,
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    volumes: Sequence[tuple[str, str]],
+    directory: str,
+) -> Started:
     """The command of llama.cpp that an image runs: `words`, or its own with these flags. Raises as `arguments_of`."""
     nested = partial(started, variables=environment)
     found = Started([*words]) if not words or words[0].startswith(("-", EDGE)) else arguments_of(words, nested)
-    found.before = [image, *found.before]
-    found.variables = {**environment, **found.variables}
-    return found
+    return contained(found, image, environment, volumes, directory)
 
 
 def _refuse_other_languages(text: str) -> None:

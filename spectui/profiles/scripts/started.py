@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import PurePath
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
 from spectui.errors import UsageError
@@ -183,7 +184,7 @@ def starts(
         ):
             return []
         if base_name(word) in CONTAINERS and (index == 0 or behind[:1] in (["run"], ["container"], ["create"])):
-            return _in_container(base_name(word), behind, before, nested)
+            return _in_container(base_name(word), behind, before, directory, nested)
         is_path = index == 0 or (behind[:1] and behind[0].startswith("-"))
         if any(sign.isspace() for sign in shown(word)) and not (is_path and is_program(word)):
             if index and nested is not None and re.search("llama|server|main", word):
@@ -249,7 +250,11 @@ def _is_started(words: Sequence[str], index: int) -> bool:
 
 
 def _in_container(
-    program: str, words: list[str], before: list[str], nested: Callable[[str], list[Started]] | None
+    program: str,
+    words: list[str],
+    before: list[str],
+    directory: str | None,
+    nested: Callable[[str], list[Started]] | None,
 ) -> list[Started]:
     found = container(program, words)
     if found is None:
@@ -258,14 +263,47 @@ def _in_container(
     inner = (
         [Started(list(command))]
         if not command or command[0].startswith(("-", EDGE))
-        else starts(command, nested=nested)
+        else starts(command, nested=nested and (lambda text: nested(f"cd {shlex.quote(found.directory)}\n{text}")))
     )
-    for each in inner:
-        each.before = [" ".join([*before, found.shown]), *each.before]
-        each.variables = {**found.variables, **each.variables}
-        each.volumes = found.volumes
-        each.directory = found.directory
-    return inner
+    starter = " ".join([*before, found.shown])
+    volumes = volumes_from(directory, found.volumes)
+    return [contained(each, starter, found.variables, volumes, found.directory) for each in inner]
+
+
+def contained(
+    inner: Started,
+    starter: str,
+    variables: Mapping[str, str],
+    volumes: Sequence[tuple[str, str]],
+    directory: str,
+) -> Started:
+    """A command as `starter` starts it in a container, whose `directory` it begins in."""
+    there = None if inner.directory is None else posixpath.join(directory, inner.directory)
+    return replace(
+        inner,
+        before=[starter, *inner.before],
+        variables={**variables, **inner.variables},
+        directory=there,
+        volumes=volumes,
+    )
+
+
+def volumes_from(directory: str | None, volumes: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Volumes whose relative paths outside start at a directory; None if only a run can tell which."""
+    found: list[tuple[str, str]] = []
+    for path, inside in volumes:
+        if not re.match(rf"[/~\\{EDGE}]|[A-Za-z]:", path):
+            relative = str(PurePosixPath(path.replace("\\", "/")))
+            path = unknown(path) if directory is None else joined(directory, relative)
+        found.append((path, inside))
+    return found
+
+
+def joined(directory: str, path: str) -> str:
+    """A path that starts at a directory, which may be one of Windows."""
+    if PureWindowsPath(directory).is_absolute():
+        return str(PureWindowsPath(directory, path))
+    return os.path.join(directory.replace("\\", "/"), path)
 
 
 def _is_unknown(word: str) -> bool:

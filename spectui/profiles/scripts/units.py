@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from spectui.profiles.imported import ImportedFile, LeftOut, imported
 from spectui.profiles.scripts import shell
 from spectui.profiles.scripts.containers import run_by, volume
 from spectui.profiles.scripts.shell import in_image
-from spectui.profiles.scripts.started import ASSIGNMENT, Started, arguments_of, cut_off, shown, unknown
+from spectui.profiles.scripts.started import ASSIGNMENT, Started, arguments_of, cut_off, shown, unknown, volumes_from
 from spectui.profiles.scripts.variables import in_file
 
 OF_SYSTEMD = "These keys of the unit are for systemd's own use"
@@ -44,7 +45,8 @@ def read_systemd(text: str, file: Path | None = None) -> ImportedFile:
 
 
 _READ = (
-    "ExecStart", "Environment", "EnvironmentFile", "WorkingDirectory", "Image", "Exec", "Entrypoint", "Volume", "Mount"
+    "ExecStart", "Environment", "EnvironmentFile", "WorkingDirectory", "Image", "Exec", "Entrypoint", "Volume", "Mount",
+    "WorkingDir",
 )  # fmt: skip
 
 
@@ -169,9 +171,16 @@ def _service(keys: Keys, expand: Callable[[str], str]) -> Started:
     nested = partial(shell.started, variables=environment, environ={"HOME": os.path.expanduser("~")})
     started = arguments_of(_words(line, environment, expand), nested)
     started.variables = {**environment, **started.variables}
-    directory = expand((keys.get("WorkingDirectory") or [""])[-1].lstrip("-"))
-    if directory and started.directory is not None and started.volumes is None:
-        started.directory = os.path.join(os.path.expanduser(directory), started.directory)
+    return _in_directory(started, expand((keys.get("WorkingDirectory") or [""])[-1].lstrip("-")))
+
+
+def _in_directory(started: Started, directory: str) -> Started:
+    """A command that is started in a directory."""
+    there = os.path.expanduser(directory)
+    if started.volumes is not None:
+        return replace(started, volumes=volumes_from(there, started.volumes))
+    if started.directory is not None:
+        return replace(started, directory=os.path.join(there, started.directory))
     return started
 
 
@@ -181,11 +190,9 @@ def _container(keys: Keys, expand: Callable[[str], str]) -> Started:
     entrypoint = _words((keys.get("Entrypoint") or [""])[-1], {}, expand)
     words = run_by(image, entrypoint, command)
     environment = _environment(keys, expand)
-    started = in_image(image, words, environment)
     mounted = [*keys.get("Volume", []), *keys.get("Mount", [])]
-    started.volumes = [each for line in mounted for each in volume(expand(line))]
-    started.directory = "/"
-    return started
+    volumes = [each for line in mounted for each in volume(expand(line))]
+    return in_image(image, words, environment, volumes, (keys.get("WorkingDir") or ["/"])[-1])
 
 
 def read_launchd(text: str, file: Path | None = None) -> ImportedFile:
@@ -206,7 +213,7 @@ def read_launchd(text: str, file: Path | None = None) -> ImportedFile:
     if isinstance(variables, dict):
         started.variables = {**{str(key): str(value) for key, value in variables.items()}, **started.variables}
     directory = table.get("WorkingDirectory")
-    if isinstance(directory, str) and started.directory is not None:
-        started.directory = os.path.join(os.path.expanduser(directory), started.directory)
+    if isinstance(directory, str):
+        started = _in_directory(started, directory)
     own = [key for key in table if key not in ("ProgramArguments", "EnvironmentVariables", "WorkingDirectory")]
     return ImportedFile((imported(started, comments=text),), tuple(LeftOut(OF_LAUNCHD, str(key)) for key in own))

@@ -151,6 +151,40 @@ def test_a_container_of_podman() -> None:
     assert left_out(found)[STARTED_BY] == ["ghcr.io/ggml-org/llama.cpp:server"]
 
 
+IMAGE = "llama.cpp:server"
+RUN_IN = "docker run -v /srv:/models --entrypoint sh"
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "model"),
+    [
+        ("llama-server", f"cd /opt\ndocker run -v ./m:/models {IMAGE} -m /models/a.gguf", "/opt/m/a.gguf"),
+        ("llama-server", f"cd /opt\n{RUN_IN} -w /models {IMAGE} -c 'llama-server -m a.gguf'", "/srv/a.gguf"),
+        ("llama-server", f"cd /opt\n{RUN_IN} {IMAGE} -c 'cd models && llama-server -m a.gguf'", "/srv/a.gguf"),
+        ("batch", f"cd /d C:\\l\ndocker run -v .\\m:/models {IMAGE} -m /models/a.gguf", "C:\\l\\m/a.gguf"),
+        ("systemd", f"[Service]\nWorkingDirectory=/opt\nExecStart=docker run -v ./m:/models {IMAGE} -m /models/a.gguf\n",
+         "/opt/m/a.gguf"),
+        ("systemd", f"[Container]\nImage={IMAGE}\nVolume=/srv:/models\nWorkingDir=/models\nExec=-m a.gguf\n", "/srv/a.gguf"),
+        ("compose", f"services:\n  a:\n    image: {IMAGE}\n    volumes: ['/srv:/models']\n    entrypoint: [sh, -c]\n"
+         "    command: ['cd /models && llama-server -m a.gguf']\n", "/srv/a.gguf"),
+    ],
+)  # fmt: skip
+def test_where_relative_paths_of_a_container_start(form: str, text: str, model: str) -> None:
+    (profile,) = FORMATS[form].read(text, None).profiles
+    assert profile.settings == {"model": model}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"cd $NOWHERE\ndocker run -v ./m:/models {IMAGE} -m /models/a.gguf",
+     f"{RUN_IN} {IMAGE} -c 'cd $NOWHERE && llama-server -m a.gguf'"],
+)  # fmt: skip
+def test_a_containers_directory_that_only_a_run_can_tell(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOWHERE", raising=False)
+    with pytest.raises(SpectuiError, match="only a run can tell: write the"):
+        FORMATS["llama-server"].read(text, None)
+
+
 def test_a_property_list_of_launchd() -> None:
     assert detect(PLIST, "-") == detect("", "a.plist") == "launchd"
     found = FORMATS["launchd"].read(PLIST, None)
