@@ -101,9 +101,9 @@ def detect(text: str, file_name: str) -> str:
         return "llama-server"
     if _POWERSHELL.search(text):
         return "powershell"
-    is_shell = re.search(r"\\[ \t]*$|\$\w", text, re.MULTILINE)
-    if re.search(r"^llama-server\b.*[ \t]\\$", text, re.MULTILINE):
+    if re.search(r"\bllama-server\b.*[ \t]\\$", text, re.MULTILINE):
         return "llama-server"
+    is_shell = re.search(r"\\[ \t]*$|\$\w", text, re.MULTILINE)
     if _BATCH.search(text) or has_windows_paths(text) or (".exe" in text and not is_shell):
         return "batch"
     return "llama-server"

@@ -369,7 +369,8 @@ def test_any_text_is_profiles_or_one_sentence(form: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "name", "form"),
     [(GUIDE, "-", "llama-swap"), (INI, "-", "preset"), (SCRIPT, "-", "llama-server"), ("", "a.yml", "llama-swap"),
-     ("", "a.INI", "preset"), ("llama-server -m 'models:'", "serve.sh", "llama-server")],
+     ("", "a.INI", "preset"), ("llama-server -m 'models:'", "serve.sh", "llama-server"),
+     ("./llama-server -m /a --alias '%x%' \\\n -c 5", "-", "llama-server")],
 )  # fmt: skip
 def test_the_format_is_recognised(text: str, name: str, form: str) -> None:
     assert detect(text, name) == form
