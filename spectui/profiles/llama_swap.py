@@ -132,7 +132,7 @@ def _profile(name: str, model: Any, shared: Any) -> ImportedProfile:
 
 
 def _typed(value: Any) -> Any:
-    """A value of the file, all of which are texts, as JSON has it."""
+    """A value of the file as JSON has it: the file has numbers, true, false and null as texts."""
     if isinstance(value, dict):
         return {key: _typed(each) for key, each in value.items()}
     if isinstance(value, list):

@@ -47,8 +47,8 @@ _REDIRECT = re.compile(r'"[^"]*"|((?:(?<=\s)[012])?>{1,2}\s*(?:&\d|"[^"]*"|[^\s"
 
 @dataclass
 class _Batch:
-    """`jumps`: what was set, and the directory, where `goto` or `call` leaves for a label further down. `gone`: it has left for
-    one, or ended, so that nothing runs up to the next label that something leads to."""
+    """`jumps`: for each label, the variables and the directory at each `goto` and `call` that leads there. `gone`: the file has
+    jumped or ended, so nothing runs before the next label that a jump leads to."""
 
     file: Path | None
     values: dict[str, str] = field(default_factory=dict)

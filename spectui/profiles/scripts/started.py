@@ -85,7 +85,7 @@ _WRAPPERS = {
 _CMDLET = re.compile(
     r"(get|stop|test|wait|remove|copy|move|new|set|out|write|select|register|unregister)-\w+$", re.IGNORECASE
 )
-"""The same, of PowerShell."""
+"""Commands of PowerShell that may name llama-server and not start it."""
 
 
 class ScriptError(UsageError):

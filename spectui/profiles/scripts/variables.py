@@ -20,9 +20,9 @@ _SIGNS = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def variables(text: str, expand: Callable[[str, dict[str, str]], str] = lambda value, _: value) -> dict[str, str]:
-    """The variables of a text: a comment begins with `#` behind a blank, and quotes keep it from that.
+    """The variables of a text. A `#` behind a blank begins a comment, except in quotes.
 
-    `expand` writes variables out, except in single quotes, from those above.
+    `expand` gets each value that is not in single quotes, and the variables above it; it writes these out in it.
     """
     found: dict[str, str] = {}
     for name, single, double, bare in _LINE.findall(text):

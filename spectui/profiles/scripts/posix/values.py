@@ -32,7 +32,6 @@ _CHANGED = re.compile(
 )
 WHITE = " \t\n"
 
-
 _MARK = "\ufdd0"
 """Stands for `EDGE` in a source: the grammar ends a text at that."""
 
@@ -112,6 +111,7 @@ def changed(expression: str) -> list[str]:
 
 
 def computed(node: ast.expr) -> int:
+    """The value of an arithmetic expression. Raises ValueError or ArithmeticError where it has none."""
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):

@@ -178,8 +178,8 @@ class Ways(Words):
             self._either([lambda: self._goes_on(body)])
 
     def _either(self, ways: Sequence[Callable[[], object]], known: bool = False) -> None:
-        """Follow each way from here; if not `known`, perhaps none. A way that ends the script counts for nothing, and so
-        does one that leaves a loop, if only a run can tell whether it is gone."""
+        """Follow each way from here; if not `known`, perhaps none. A way that ends the script counts for nothing. A way that
+        leaves a loop counts only if it is sure to be taken."""
         before, ends = self.scope, []
         for way in ways:
             self.scope = before.copy()
