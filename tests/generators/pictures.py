@@ -135,7 +135,7 @@ async def shown(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: not engine.events)
     chat = pilot.app.screen_stack[0]
     assert isinstance(chat, ChatScreen)
-    chat.show_figures()  # not when its timer happens to come round
+    chat.view.show_figures()  # not when its timer happens to come round
     await pilot.pause()
 
 
@@ -224,19 +224,22 @@ async def draw(file: Path, scene: Scene, size: tuple[int, int] = (120, 40), them
         file.write_text(app.export_screenshot(title="spectui chat", simplify=True), "utf-8")
 
 
+SCENES: tuple[Scene, ...] = (chat, rejected, inspect, details, turn, compare, models)
+"""Each has a picture of its name in docs/."""
+
+
 def main() -> None:
     """Draw the README's, or with a directory all."""
-    scenes: tuple[Scene, ...] = (chat, rejected, inspect, details, turn, compare, models)
     if not sys.argv[1:]:
         DOCS.mkdir(exist_ok=True)
-        for scene in scenes:
+        for scene in SCENES:
             asyncio.run(draw(DOCS / f"{scene.__name__}.svg", scene))
         return
     directory = Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
     for theme in sorted(path.stem for path in THEMES.glob("*.toml")):
         for columns, rows in SIZES:
-            for scene in scenes:
+            for scene in SCENES:
                 file = directory / f"{scene.__name__}-{theme}-{columns}x{rows}.svg"
                 asyncio.run(draw(file, scene, (columns, rows), theme))
 

@@ -21,6 +21,7 @@ from spectui.ui.measuring.screen import MeasureScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import CPU, GPU, FakeEngine
+from tests.generators import pictures
 from tests.measure.bench.runs import DRAFT, TARGET, a_run
 from tests.ui.dialogs.catalogues import HEADERS, Known, listed
 from tests.ui.pilot_helpers import THEMES, answer, ask, hold_cursor, load, wait_until, write_reply
@@ -145,3 +146,11 @@ def test_each_picture_on_disk_has_a_test() -> None:
     directory = Path(__file__).with_name("__snapshots__") / "test_pictures"
     names = {f"test_picture[{width}x{height}-{scene.__name__}].txt" for width, height in SIZES for scene in SCENES}
     assert {picture.name for picture in directory.iterdir()} == names
+
+
+@pytest.mark.parametrize("scene", pictures.SCENES, ids=lambda scene: scene.__name__)
+async def test_the_pictures_in_the_docs_are_those_of_this_window(tmp_path: Path, scene: Scene) -> None:
+    """Where one is not: `make pictures` draws them anew."""
+    name = f"{scene.__name__}.svg"
+    await pictures.draw(tmp_path / name, scene)
+    assert (tmp_path / name).read_text("utf-8") == (pictures.DOCS / name).read_text("utf-8")
