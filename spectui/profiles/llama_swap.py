@@ -137,7 +137,9 @@ def _typed(value: Any) -> Any:
         return {key: _typed(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_typed(each) for each in value]
-    return json.loads(value) if re.fullmatch(r"true|false|null|-?\d+(\.\d+)?", str(value)) else value
+    return (
+        json.loads(value) if re.fullmatch(r"true|false|null|-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?", str(value)) else value
+    )
 
 
 def _uncommented(command: str) -> str:

@@ -38,12 +38,12 @@ def test_variables_of_other_versions_are_named_as_what_they_are() -> None:
 def test_parameters_that_llama_swap_sets_and_types_as_other_versions_named_them() -> None:
     text = (
         "models:\n  a:\n    cmd: llama-server -m /a --spec-type mtp,ngram-mod\n    filters:\n      setParams:\n"
-        "        top_k: 5\n        chat_template_kwargs: {enable_thinking: false, effort: low, n: 3}\n"
+        "        top_k: 5\n        chat_template_kwargs: {enable_thinking: false, effort: low, n: 3, x: '007', y: 1e-3}\n"
     )
     (found,) = llama_swap.read(text).profiles
     assert found.settings == {
         "model": "/a", "drafter": "auto", "top_k": 5,
-        "chat_template_kwargs": '{"enable_thinking": false, "effort": "low", "n": 3}',
+        "chat_template_kwargs": '{"enable_thinking": false, "effort": "low", "n": 3, "x": "007", "y": 0.001}',
     }  # fmt: skip
     assert not found.left_out
 
