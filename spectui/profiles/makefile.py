@@ -1,7 +1,7 @@
 """A Makefile: the command of llama.cpp in its recipes, with make's variables written out.
 
-What `make` would choose stays open: every rule's recipe is read, and one of them has to start a program of llama.cpp. What a
-function or a variable of make itself would give is unknown.
+What `make` would choose stays open: every rule's recipe is read, and one of them has to start a program of llama.cpp. A shell
+of its own runs each line of a recipe. What a function or a variable of make itself would give is unknown.
 """
 
 from __future__ import annotations
@@ -39,12 +39,17 @@ def _script(text: str, file: Path | None) -> Script:
     variables = dict(os.environ)
     found: list[Script] = []
     for recipe in _recipes(text, variables):
-        lines = "\n".join(re.sub(r"^[@+-]+", "", line) for line in recipe)
-        try:
-            found.append(shell.read(_expanded(lines, variables), file))
-        except ScriptError:
-            if "llama" in _expanded(lines, variables):
-                raise
+        script = Script([], [])
+        for lines in ["\n".join(recipe)] if re.search(r"^\.ONESHELL:", text, re.MULTILINE) else recipe:
+            command = _expanded(re.sub(r"(?m)^[@+-]+", "", lines), variables)
+            try:
+                one = shell.read(command, file)
+            except ScriptError:
+                if "llama" in command:
+                    raise
+                continue
+            script = Script([*script.started, *one.started], [*script.others, *one.others])
+        found.append(script)
     several = any(script.started for script in found)
     others = [line for script in found if script.started or not several for line in script.others]
     return Script([each for script in found for each in script.started], others)
@@ -78,6 +83,11 @@ def _recipes(text: str, variables: dict[str, str]) -> list[list[str]]:
             elif sign != "?=" or name not in variables:
                 variables[name] = _expanded(value, variables, shell=False) if ":" in sign else value
         elif re.match(r"[^#\s][^=]*:", line):
+            if found := _SET.fullmatch(line.partition(":")[2].strip()):
+                variables[found[1]] = (
+                    f"$(value {found[1]})"  # one rule's own, and only make can tell which one is followed
+                )
+                continue
             recipes.append([])
             _, separator, command = line.partition(";")
             recipes[-1] += [command.strip()] if separator else []

@@ -45,6 +45,16 @@ def test_a_makefile(monkeypatch: pytest.MonkeyPatch) -> None:
     ]  # fmt: skip
 
 
+def test_each_line_of_a_recipe_has_a_shell_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("C", raising=False)
+    recipe = "a:\n\tcd /m\n\tC=5; export C\n\tllama-server -m a.gguf -c $${C:-6}\n"
+    (profile,) = FORMATS["make"].read(recipe, None).profiles
+    assert profile.settings == {"model": str(tmp_path / "a.gguf"), "ctx_size": 6}
+    (profile,) = FORMATS["make"].read(f".ONESHELL:\n{recipe}", None).profiles
+    assert profile.settings == {"model": "/m/a.gguf", "ctx_size": 5}
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -57,6 +67,7 @@ def test_a_makefile(monkeypatch: pytest.MonkeyPatch) -> None:
             "M = /a\nifdef BIG\nM = /b\nendif\na:\n\tllama-server -m $(M)\n",
             "-m is $(value M), which only a run can tell",
         ),
+        ("M = /a\na: M = /b\na:\n\tllama-server -m $(M)\n", "-m is $(value M), which only a run can tell"),
         ("a:\n\tcc -o a a.c\n", "There is no llama-server command: it starts 'cc'"),
     ],
 )
