@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,8 +28,8 @@ def read(text: str, file: Path | None = None) -> ImportedFile:
 
 
 def read_variables(text: str, file: Path | None = None) -> ImportedFile:
-    """The profile of the LLAMA_ARG_ variables of a file. Raises UsageError if it has none."""
-    found = {name: value for name, value in variables(text).items() if name.startswith("LLAMA_ARG_")}
+    """The profile of the LLAMA_ARG_ variables of a file. Raises UsageError if it has none, or is cut off."""
+    found = {name: value for name, value in variables(text, os.environ).items() if name.startswith("LLAMA_ARG_")}
     if not found:
         raise UsageError("It has no variable LLAMA_ARG_..., which llama-server reads: give the file that starts it.")
     return ImportedFile((imported(Started([], variables=found), comments=text),))

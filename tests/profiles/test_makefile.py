@@ -114,6 +114,16 @@ def test_a_section_that_cannot_be_is_no_reason_to_lose_the_others() -> None:
             "llama-server --models-preset /m/p.ini -ngl 9\n",
             "its models in a preset file: import /m/p.ini instead.",
         ),
+        (
+            "a.env",
+            "LLAMA_ARG_MODEL='/m/a.gguf\nLLAMA_ARG_CTX_SIZE=5\n",
+            "A line is cut off, or quotes or brackets are not",
+        ),
+        (
+            "a.env",
+            "LLAMA_ARG_MODEL=$SPECTUI_NOWHERE/a.gguf\n",
+            "which only a run can tell: write the file's path there.",
+        ),
         ("a.env", "CTX=5\n", "It has no variable LLAMA_ARG_..., which llama-server reads"),
         ("justfile", "serve:\n    llama-server -m {{model}}\n", "-m is {{model}}, which only a run can tell"),
     ],
@@ -129,7 +139,7 @@ def test_no_empty_profile_is_written(tmp_path: Path, name: str, text: str, sente
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a.env", "# mine\nLLAMA_ARG_MODEL='/m/a b.gguf' # it\nLLAMA_ARG_CTX_SIZE=5\nOTHER=x\n"),
+        ("a.env", 'D=/m\nLLAMA_ARG_MODEL="$D/a b.gguf" # it\nLLAMA_ARG_CTX_SIZE=5\nOTHER=x\n'),
         (
             "README.md",
             "# Serve (it's simple\n\n```bash\nllama-server -m '/m/a b.gguf' \\\n  -c 5\n```\n\nDone: see (b\n",

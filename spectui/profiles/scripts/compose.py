@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,10 @@ from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, im
 from spectui.profiles.llama_swap import parsed
 from spectui.profiles.scripts.containers import run_by, volume
 from spectui.profiles.scripts.shell import in_image
-from spectui.profiles.scripts.started import Started, unknown, volumes_from, words_of
-from spectui.profiles.scripts.variables import in_file
+from spectui.profiles.scripts.started import Started, volumes_from, words_of
+from spectui.profiles.scripts.variables import expanded, in_file
 
 OF_COMPOSE = "These keys of the service are for docker's own use"
-_VARIABLE = re.compile(r"\$\$|\$\{(\w+)(?:(:?[-+?])((?:[^{}]|\{[^{}]*\})*))?\}|\$(\w+)")
 _READ = ("extends", "image", "command", "entrypoint", "environment", "volumes", "working_dir", "build", "env_file")
 
 
@@ -31,7 +29,7 @@ def read(text: str, file: Path | None = None) -> ImportedFile:
     if not isinstance(services, dict) or not services:
         raise UsageError("There are no services in it: docker compose has them under services:.")
     directory = file.parent if file is not None else Path.cwd()
-    variables = {**_variables(directory / ".env", os.environ), **os.environ}
+    variables = {**in_file(directory / ".env", os.environ), **os.environ}
     found: dict[str, Started] = {}
     refused: dict[str, str] = {}
     for name, service in services.items():
@@ -73,7 +71,7 @@ def _started(name: str, service: Any, directory: Path, variables: Mapping[str, s
     image = str(service.get("image") or f"{name} (built here)")
     environment: dict[str, str] = {}
     for each in _texts(service.get("env_file")):
-        environment |= _variables(directory / each, variables)
+        environment |= in_file(directory / each, variables)
     environment |= _environment(service.get("environment"))
     words = run_by(image, _words(service.get("entrypoint")), _words(service.get("command")))
     volumes = volumes_from(str(directory), _volumes(service.get("volumes")))
@@ -112,27 +110,10 @@ def _volumes(value: Any) -> list[tuple[str, str]]:
     return found
 
 
-def _variables(file: Path, known: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a file such as .env; none if there is no such file."""
-    return in_file(file, lambda value, above: str(_expanded(value, {**above, **known})))
-
-
 def _expanded(value: Any, variables: Mapping[str, str]) -> Any:
     """A value of the file with its variables replaced, all through."""
     if isinstance(value, dict):
         return {key: _expanded(each, variables) for key, each in value.items()}
     if isinstance(value, list):
         return [_expanded(each, variables) for each in value]
-    return _VARIABLE.sub(lambda found: _value(found, variables), value) if isinstance(value, str) else value
-
-
-def _value(found: re.Match[str], variables: Mapping[str, str]) -> str:
-    name, sign, other = found[1] or found[4], found[2] or "", found[3] or ""
-    if name is None:
-        return "$"
-    missing = not variables.get(name) if sign.startswith(":") else name not in variables
-    if sign.endswith("-") and missing:
-        return _VARIABLE.sub(lambda inner: _value(inner, variables), other)
-    if sign.endswith("+"):
-        return "" if missing else other
-    return unknown(found[0]) if missing else variables[name]
+    return expanded(value, variables) if isinstance(value, str) else value
