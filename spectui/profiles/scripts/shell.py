@@ -232,6 +232,9 @@ class _Reader(Variables):
         words = [*self.words(nodes), *more]
         if not words:
             return
+        # Variables before a command that this shell itself follows are there as long as it runs.
+        here = words[0] in ("eval", "source", ".") or words[0] in {**self.scope.functions, **self.scope.aliases}
+        hidden = self.scope.hide(variables) if here else {}
         match words:
             case ["export" | "declare" | "readonly" | "local" | "typeset", *_]:
                 self.declare(nodes)
@@ -274,6 +277,7 @@ class _Reader(Variables):
                 self._call(name_, [each for each in given if each != unknown("$@")])
             case _:
                 self._start(words, node, variables)
+        self.scope.restore(hidden)
 
     def _start(self, words: list[str], node: Node, variables: dict[str, str] | None = None) -> None:
         if words[0].startswith("-") and self._flags_may_follow:
@@ -382,10 +386,7 @@ class _Reader(Variables):
         outer, self.scope.arguments = self.scope.arguments, arguments
         hidden, self.scope.local = self.scope.local, {}
         self._run_function(name)
-        for each, value in self.scope.local.items():
-            self.scope.unset(each)
-            if value is not None:
-                self.scope.set(each, value)
+        self.scope.restore(self.scope.local)
         self.scope.arguments, self.scope.local = outer, hidden
         self._returned()
 

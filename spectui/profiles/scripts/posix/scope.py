@@ -19,9 +19,10 @@ class Scope:
     """What a script has set so far. A list is an array; an element with a name is a value of its own, `ARRAY[NAME]`.
 
     `directory`: as in `Started`. `left`: the directory before it. `pushed`: those of `pushd`. `sourced`: the file that is read
-    into the script now. `local`: what a function's own variables hide. `functions`: each with the source that it is in.
-    `zsh`: words of variables stay whole, an array is all its elements, and the first of them is 1. `ended`: `exit` or `return`
-    was met. `leaving`: `break` or `continue`, until `loops` of them have seen it.
+    into the script now. `computed`: variables that change what they are set to, as those of `declare -i`. `local`: what a
+    function's own variables hide. `functions`: each with the source that it is in. `zsh`: words of variables stay whole, an
+    array is all its elements, and the first of them is 1. `ended`: `exit` or `return` was met. `leaving`: `break` or
+    `continue`, until `loops` of them have seen it.
     """
 
     file: Path | None = None
@@ -32,6 +33,7 @@ class Scope:
     local: dict[str, str | list[str] | None] = field(default_factory=dict)
     values: dict[str, str | list[str]] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
+    computed: set[str] = field(default_factory=set)
     functions: dict[str, tuple[bytes, Node]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     arguments: list[str] = field(default_factory=list)
@@ -50,6 +52,7 @@ class Scope:
             values=values,
             local={**self.local},
             exported={*self.exported},
+            computed={*self.computed},
             functions={**self.functions},
             aliases={**self.aliases},
             arguments=[*self.arguments],
@@ -97,6 +100,8 @@ class Scope:
                 value = old + value
         if len(value) > LONGEST or sum(map(len, value)) > LONGEST:
             raise ScriptError("Its variables grow without end.")
+        if name in self.computed and (add or not first(value).isdecimal()):
+            value = unknown(f"${name}")
         if isinstance(value, list) and not add:
             self.unset(name)
         self.values[name] = value
@@ -135,6 +140,20 @@ class Scope:
         if command == "pushd":
             self.pushed.append(self.directory)
         self.left, self.directory = self.directory, there
+
+    def hide(self, more: Mapping[str, str]) -> dict[str, str | list[str] | None]:
+        """Set exported variables for a while. Returns what they hide, for `restore`."""
+        hidden = {name: self.values.get(name) for name in more}
+        self.values |= more
+        self.exported |= {*more}
+        return hidden
+
+    def restore(self, hidden: Mapping[str, str | list[str] | None]) -> None:
+        """Give variables the values that they had; None if they had none."""
+        for name, value in hidden.items():
+            self.unset(name)
+            if value is not None:
+                self.set(name, value)
 
     def own(self, name: str) -> None:
         """Make a variable a function's own."""

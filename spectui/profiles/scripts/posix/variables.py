@@ -70,3 +70,4 @@ class Variables(Ways):
             value = first(self.scope.lookup(name) or "")
             if changes and (named is not None or equals) and not value.isdecimal():
                 self.forget([name, *([value] if value.isidentifier() else [])])
+            self.scope.computed |= {name} if changes else set()
