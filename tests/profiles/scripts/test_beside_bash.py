@@ -80,6 +80,7 @@ def bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f"if ! {RUN} -c 5; then echo no; fi",
         f"f() {{ {RUN} -c $C -a \"$D\"; }}\nC=5\nC=6 D='x y' f\nE=$C$D",
         f"f() {{ :; }}\nC=5\nC=6 D=7 f\n{RUN} -c $C${{D:-}}",
+        f"C=5\nexport C=6 D=$C\nf() {{ local C=7 E=$C; {RUN} -c $D -a $E; }}\nf",
         f"C=5\nC=6 eval '{RUN} -c $C'",
         f"C=5; printf -v D %s C\n{RUN} -c $C",
         f"N=D C=5\nexport \"C=6\" $N=7; X=1 export E=8; \\export F=9\n{RUN} -c $C -a $D$E$F",

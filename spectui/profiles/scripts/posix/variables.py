@@ -17,18 +17,23 @@ if TYPE_CHECKING:
 class Variables(Ways):
     """Follows what sets variables."""
 
-    def assign(self, node: Node) -> None:
+    def assign(self, node: Node, text: str | None = None) -> None:
+        """Follow an assignment. `text`: its value, where that was read before."""
         name_node, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         name = self.text(name_node) if name_node is not None else ""
         add = any(child.type == "+=" for child in node.children)
         if name_node is not None and name_node.type == "subscript":
             parts = [name_node.children[0], name_node.children[2]]
-            text = self.value(value) if value is not None else ""
+            text = self._assigned(node) if text is None else text
             self.scope.set_element(self.text(parts[0]), self.word(parts[1]), text, add)
         elif value is not None and value.type == "array":
             self._assign_array(name, [child for child in value.children if child.is_named], add)
         else:
-            self.scope.set(name, self.value(value) if value is not None else "", add)
+            self.scope.set(name, self._assigned(node) if text is None else text, add)
+
+    def _assigned(self, node: Node) -> str:
+        value = node.child_by_field_name("value")
+        return self.value(value) if value is not None and value.type != "array" else ""
 
     def _assign_array(self, name: str, elements: list[Node], add: bool) -> None:
         elements = [each for each in elements if each.type != "comment"]
@@ -54,7 +59,8 @@ class Variables(Ways):
         words = self.words(nodes)
         flags = [word for word in words if word.startswith("-")]
         changes = any(re.match(r"-\w*[inlu]", flag) for flag in flags)  # -i computes, -n is another name
-        for child in nodes[1:]:
+        given = [self._assigned(child) if child.type == "variable_assignment" else None for child in nodes[1:]]
+        for child, assigned in zip(nodes[1:], given, strict=True):
             named = child.child_by_field_name("name") if child.type == "variable_assignment" else None
             name, equals, text = self.word(child).partition("=") if named is None else (self.text(named), "", "")
             if name.startswith(("-", EDGE)):
@@ -62,7 +68,7 @@ class Variables(Ways):
             if words[0] in ("local", "declare", "typeset") and "-g" not in flags:
                 self.scope.own(name)
             if named is not None:
-                self.assign(child)
+                self.assign(child, assigned)
             elif equals:
                 self.scope.set(name, text)
             if words[0] == "export" or "-x" in flags:
