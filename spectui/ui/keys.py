@@ -13,7 +13,7 @@ from textual.keys import format_key as sign_of
 
 from spectui.chat.commands import Command
 
-NAMES = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn"}
+NAMES = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "underscore": "_"}
 
 
 def binding(command: Command, action: str = "") -> Binding:

@@ -54,7 +54,8 @@ from tests.ui.textual_patches.test_driver import events_of
 @pytest.mark.parametrize(
     ("key", "expected"),
     [("ctrl+l", "Ctrl+L"), ("f5", "F5"), ("escape", "Esc"), ("left_square_bracket", "["), ("alt+pageup", "Alt+PgUp"),
-     ("r", "R"), ("enter", "Enter"), ("left", "Left"), ("shift+enter", "Shift+Enter"), ("question_mark", "?")],
+     ("r", "R"), ("enter", "Enter"), ("left", "Left"), ("shift+enter", "Shift+Enter"), ("question_mark", "?"),
+     ("ctrl+underscore", "Ctrl+_")],
 )  # fmt: skip
 def test_a_key_is_written_as_people_write_it(key: str, expected: str) -> None:
     assert format_key(key) == expected

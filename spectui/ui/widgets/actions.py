@@ -8,6 +8,8 @@ from textual import events
 from textual.content import Content
 from textual.widget import Widget
 
+from spectui.ui.figures import MUTED
+
 
 class ActionLine(Widget):
     """`save alt+s   reset all alt+0`: a click on a word runs the screen's action of that name."""
@@ -23,10 +25,11 @@ class ActionLine(Widget):
         """What can be clicked."""
 
     def render(self) -> Content:
-        """The words, each with its present key."""
+        """The words, each with its present key. One without a key can do nothing now, and is dim."""
         pieces: list[tuple[str, str]] = []
         for word, action in self.actions:
-            pieces += [(word, "$primary"), (f" {self._key(action)}  ", "$foreground 60%")]
+            key = self._key(action)
+            pieces += [(word, "$primary" if key else MUTED), (f" {key}  ", MUTED)]
         return Content.assemble(*pieces)
 
     async def on_click(self, event: events.Click) -> None:
