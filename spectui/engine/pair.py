@@ -168,7 +168,7 @@ class Pair:
         if not again:
             self.remarks["target"] = "; ".join(filter(None, found_out))
             self._measured = measured_as, found, drafting
-        foresees = getattr(self.draft_context, "foresees", None)
+        foresees = self.draft_context.foresees if self.draft_context is not None else None
         costs = cost_model(found, drafting, models.slow_down_together(setup), foresees)
         costs = self.attention.learn_anew(costs)
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None

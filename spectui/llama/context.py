@@ -51,6 +51,9 @@ class EvaluationError(SpectuiError):
 class Context:
     """The KV cache of one conversation. One thread at a time may call it: the engine's, or that which drafts ahead."""
 
+    foresees: int | None = None
+    """Most tokens that it drafts in a round; None for any number."""
+
     def __init__(
         self,
         model: Model,

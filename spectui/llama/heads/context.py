@@ -49,8 +49,7 @@ class Heads(Context):
         self._batch.embd = self._states.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
         extension.llama_set_embeddings_nextn(self.handle, True, True)
         number = llama.llama_model_n_layer_nextn(model.handle)
-        self.foresees: int | None = number if number > 1 else None
-        """Most tokens of a draft; None for any number."""
+        self.foresees = number if number > 1 else None
         target.on_hidden = self._read_along
 
     def evaluate(self, tokens: Sequence[int], rows: int) -> Rows:
