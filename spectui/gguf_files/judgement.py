@@ -256,10 +256,9 @@ def layers_read(file: Metadata) -> tuple[int, ...]:
 
 def borrows(file: Metadata) -> bool:
     """Whether a head that reads its target's layers uses the target's embeddings or output matrix, because it has none."""
-    own = {
-        "token_embd.weight",
-        *(["output.weight"] if file.architecture == EAGLE3 else ()),
-    }  # DFlash's may be its embeddings
+    own = {"token_embd.weight"}  # which may be DFlash's output matrix too
+    if file.architecture == EAGLE3:
+        own.add("output.weight")
     return file.architecture in READ_LAYERS and not own <= set(file.tensors.apart)
 
 
