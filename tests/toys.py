@@ -29,6 +29,7 @@ class ToyModel:
     """Logits that depend on the last two tokens and the position; `noise` makes it disagree with the toy of that seed."""
 
     asynchronous = False
+    foresees: int | None = None
 
     def __init__(
         self, seed: int = 0, n_vocab: int = 12, n_ctx: int = 96, noise: float = 0.0, ends: bool = True

@@ -31,9 +31,9 @@ class Rounds(NamedTuple):
     @classmethod
     def of(cls, costs: CostModel, context: int, longest: int) -> Rounds:
         """Behind so many tokens, with drafts of 0 to `longest` tokens."""
-        plain, lengths, most = costs.verify(1, context), range(longest + 1), costs.foresees and costs.foresees + 1
-        passes = (costs.verify(length + 1, context) / plain for length in lengths)
-        return cls(tuple(passes), tuple(costs.drafting(length) / plain for length in lengths[:most]))
+        plain, most = costs.verify(1, context), longest if costs.foresees is None else min(costs.foresees, longest)
+        passes = (costs.verify(length + 1, context) / plain for length in range(longest + 1))
+        return cls(tuple(passes), tuple(costs.drafting(length) / plain for length in range(most + 1)))
 
     def speed_up(self, acceptance: float, length: int) -> float:
         """Expected against plain decoding, if all drafts have this length."""

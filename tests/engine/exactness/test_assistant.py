@@ -15,7 +15,8 @@ from spectui.engine.loading.plan import make_plan
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
-from tests.engine.exactness.test_heads import KNOBS, OFF, SPECULATIVE, accepted_by_llama_cpp
+from tests.engine.exactness.peer import accepts_as_llama_cpp, needs_llama_cpp
+from tests.engine.exactness.test_heads import KNOBS, OFF
 from tests.helpers.smollm2 import ask, opened
 from tests.llama.heads.assistant import write_assistant, write_target
 from tests.llama.heads.headed import write_headed
@@ -98,12 +99,7 @@ def test_it_is_no_target(setup: Setup, tmp_path: Path) -> None:
     session.close()
 
 
-@pytest.mark.skipif(not SPECULATIVE.exists(), reason=f"llama.cpp's programs are not built ({SPECULATIVE})")
+@needs_llama_cpp
 def test_llama_cpp_accepts_as_many_of_it(setup: Setup, tmp_path: Path) -> None:
-    draft = str(Path(setup.model or "").with_name("target-assistant.gguf"))
-    text, accepted = accepted_by_llama_cpp(tmp_path, "-m", setup.model or "", "-md", draft)
-    session, _ = opened(replace(setup, no_template="on"))
-    found = ask(session, replace(KNOBS, temperature=0.0, predict=200), "hello there")
-    session.close()
-    assert found.text[:100] in text
-    assert found.statistics.acceptance == pytest.approx(accepted, abs=0.02)
+    draft = Path(setup.model or "").with_name("target-assistant.gguf")
+    accepts_as_llama_cpp(tmp_path, replace(setup, draft=str(draft)))

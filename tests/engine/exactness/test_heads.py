@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from spectui.engine.session import Session
 from spectui.errors import DraftError, SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
-from tests.helpers.llama_server import PROGRAM
+from tests.engine.exactness.peer import accepts_as_llama_cpp, needs_llama_cpp
 from tests.helpers.smollm2 import ask, opened
 from tests.llama.heads import dflash, eagle
 from tests.llama.heads.assistant import write_assistant, write_target
@@ -24,9 +23,7 @@ from tests.llama.heads.headed import write_headed, write_hybrid
 
 Opened = tuple[Session, list[Event]]
 KNOBS = Knobs(temperature=0.8, seed=5, predict=60, policy="fixed", drafter="mtp", draft_max=3, p_min=0.0)
-SPECULATIVE = PROGRAM.with_name("llama-speculative-simple")
 OFF = replace(KNOBS, drafter="off")
-
 
 PAIRS: dict[str, Callable[[Path], tuple[Path, ...]]] = {
     "one head": lambda folder: (write_headed(folder / "t.gguf"),),
@@ -97,7 +94,7 @@ def test_no_draft_has_more_tokens_than_there_are_chained_heads(pair: Opened) -> 
     ask(session, replace(KNOBS, draft_max=8), "hello")
     most = max(len(event.round.drafted) for event in rounds(events)[before:])
     assert session.draft_context is not None
-    assert most == (getattr(session.draft_context, "foresees", None) or 8)
+    assert most == (session.draft_context.foresees or 8)
 
 
 def test_they_catch_up_when_they_are_switched_on_again(pair: Opened) -> None:
@@ -289,32 +286,8 @@ def test_a_hybrid_with_heads_writes_its_own_text(tmp_path: Path) -> None:
         session.close()
 
 
-def accepted_by_llama_cpp(folder: Path, *models: str, kind: str = "mtp", most: int = 3) -> tuple[str, float]:
-    """What llama-speculative-simple writes behind "hello there", and the share of the drafted tokens that it accepts."""
-    prompt = folder / "prompt.txt"
-    prompt.write_text("hello there")
-    flags = ["-n", "200", "--temp", "0", "-c", "512", "-t", "1", "--spec-type", f"draft-{kind}"]
-    flags += ["--spec-draft-n-max", str(most), "--spec-draft-p-min", "0"]
-    said = None
-    for _ in range(20):  # it may end before its log is written
-        done = subprocess.run(
-            [SPECULATIVE, *models, "-f", prompt, *flags], capture_output=True, text=True, timeout=60, check=True
-        )
-        if said := re.search(r"accept +=\s+([\d.]+)%", done.stderr):
-            break
-    assert said is not None
-    return done.stdout, float(said[1]) / 100
-
-
-@pytest.mark.skipif(not SPECULATIVE.exists(), reason=f"llama.cpp's programs are not built ({SPECULATIVE})")
+@needs_llama_cpp
 @pytest.mark.parametrize("heads", [1, 3])
 def test_llama_cpp_accepts_as_many(tmp_path: Path, heads: int) -> None:
     path = write_headed(tmp_path / "headed.gguf", heads=heads, echo=0.2)
-    text, accepted = accepted_by_llama_cpp(tmp_path, "-m", str(path))
-    session, _ = opened(Setup(model=str(path), ctx_size=512, threads=1, no_profile="on", no_template="on"))
-    try:
-        found = ask(session, replace(KNOBS, temperature=0.0, predict=200), "hello there")
-    finally:
-        session.close()
-    assert found.text[:100] in text
-    assert found.statistics.acceptance == pytest.approx(accepted, abs=0.02)
+    accepts_as_llama_cpp(tmp_path, Setup(model=str(path), ctx_size=512, threads=1, no_profile="on"))

@@ -7,6 +7,7 @@ import pytest
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.drafters.suffix import Cursor
+from spectui.speculation.drafters.text import DraftedText
 from spectui.speculation.policies.strategy import Strategy
 from tests.toys import SameCosts, ToyModel, never
 
@@ -91,3 +92,14 @@ def test_a_repetition_is_looked_at_again_only_where_the_model_goes_on_as_it_does
     prompt = [20, 5, 30, 6, 40, 7, 1, 2, 3]
     sources(prompt, {3: 20, 20: 30, 30: 40, 40: 50}, 4)
     assert len(looks) == 2, "at the beginning, and behind 20, which stood before; behind 30 and 40 no more is in common"
+
+
+def test_a_head_foresees_no_further_behind_a_repetition() -> None:
+    """It foresees from the text's last token on, whoever has drafted what follows."""
+    model = Script({})
+    model.foresees = 3
+    drafter = ModelDrafter(model, 100)
+    drafted = [
+        len(list(drafter.propose(DraftedText(PASSAGE, repeated), Knobs()))) for repeated in ((), (1,), (1, 2, 3))
+    ]
+    assert drafted == [3, 2, 0]

@@ -1,0 +1,168 @@
+"""A target whose draft is a head that reads rows of its layers (EAGLE-3, DFlash): the text is the target's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from spectui.engine.events import Loaded, Notice, RoundDone
+from spectui.engine.session import Session
+from spectui.errors import DraftError, SpectuiError
+from spectui.knobs import Setup
+from tests.engine.exactness.peer import accepts_as_llama_cpp, needs_llama_cpp
+from tests.engine.exactness.test_heads import KNOBS, OFF
+from tests.helpers.smollm2 import ask, opened
+from tests.llama.heads import dflash, eagle
+from tests.llama.heads.dflash import BLOCK, TOKENS
+from tests.llama.heads.headed import write_hybrid
+
+
+class Kind(NamedTuple):
+    """`name`: what people call it. `source`: what its tokens are called. `of_hybrid`: what its file has to fit the hybrid."""
+
+    name: str
+    source: str
+    write_target: Callable[..., Path]
+    write: Callable[..., Path]
+    of_hybrid: dict[str, object]
+
+
+EAGLE3 = Kind("EAGLE-3", "eagle3", eagle.write_target, eagle.write_eagle, {"target_width": 32})
+DFLASH = Kind(
+    "DFlash", "dflash", dflash.write_target, dflash.write_dflash, {"width": 32, "block": 9, "sections": True}
+)  # its positions have four numbers, as the hybrid's have
+
+of_each = pytest.mark.parametrize("kind", [EAGLE3, DFLASH], ids=lambda kind: kind.name)
+
+
+def set_up(target: Path, head: Path | None) -> Setup:
+    return Setup(model=str(target), draft=str(head) if head else None, ctx_size=512, threads=1, no_profile="on")
+
+
+@of_each
+def test_it_drafts_unasked_beside_its_target(kind: Kind, tmp_path: Path) -> None:
+    target = kind.write_target(tmp_path / "target.gguf")
+    file = f"{kind.source}-target.gguf"
+    kind.write(tmp_path / file)
+    session, events = opened(set_up(target, None))
+    try:
+        assert [event.message for event in events if isinstance(event, Notice) and "beside" in event.message] == [
+            f"{file}, which lies beside the target, drafts: it has its heads ({kind.name})."
+        ]
+        assert (ask(session, KNOBS, "hello").statistics.acceptance or 0) > 0.5
+    finally:
+        session.close()
+
+
+def test_a_head_foresees_no_further_than_its_block(tmp_path: Path) -> None:
+    """And the policy expects no more of it."""
+    target, head = dflash.write_target(tmp_path / "target.gguf"), dflash.write_dflash(tmp_path / "head.gguf")
+    session, events = opened(set_up(target, head))
+    try:
+        ask(session, replace(KNOBS, draft_max=8), "hello")
+    finally:
+        session.close()
+    assert [event.costs and event.costs.foresees for event in events if isinstance(event, Loaded)] == [BLOCK - 1]
+    assert max(len(event.round.drafted) for event in events if isinstance(event, RoundDone)) == BLOCK - 1
+
+
+@of_each
+def test_a_hybrid_target_gives_what_goes_into_its_layers_and_comes_out_of_the_last(kind: Kind, tmp_path: Path) -> None:
+    hybrid = write_hybrid(tmp_path / "hybrid.gguf", heads=0)
+    head = kind.write(tmp_path / "head.gguf", layers=(0, 2, 3), **kind.of_hybrid)
+    session, events = opened(set_up(hybrid, head))
+    try:
+        expected = ask(session, OFF, "hello")
+        for most in (3, 8):  # with the states that are kept, and by checkpoint
+            assert ask(session, replace(KNOBS, draft_max=most), "hello").text == expected.text
+        assert max(len(event.round.drafted) for event in events if isinstance(event, RoundDone)) == 8
+    finally:
+        session.close()
+
+
+OF_BOTH = [
+    ({"layers": (1, 2, 4)}, "is that of another model (it reads the layers 1, 2, 4, and those of this one are 0 to 3)"),
+    ({"layers": (-1, 2, 3)}, "(it reads the layers -1, 2, 3, and those of this one are 0 to 3)"),
+    ({"mapped": (5, TOKENS)}, "foresees tokens that its vocabulary of 261 does not have"),
+    ({"mapped": (5, -1)}, "foresees tokens that its vocabulary of 261 does not have"),
+    ({"tokens": 250}, "does not have an embedding of each of its 261 tokens"),
+]
+"""What a file of either kind has, and what is said of it."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "says"),
+    [
+        *((kind, *each) for kind in (EAGLE3, DFLASH) for each in OF_BOTH),
+        (EAGLE3, {"target_width": 320}, "is that of another model (it reads rows of 320 numbers instead of 288)"),
+        (EAGLE3, {"layers": (1, 2)}, "reads 2 layers of its target, where such a head reads three"),
+        (EAGLE3, {"own": False}, "is that of another model (it uses the target's embeddings, as 272 numbers of 261 tokens)"),
+        (DFLASH, {"width": 320}, "is that of another model (it reads rows of 320 numbers instead of 288)"),
+        (DFLASH, {"layers": ()}, "reads no layer of its target: choose another file"),
+        (DFLASH, {"own": False, "more": 8}, "it uses the target's embeddings, as 288 numbers of 269 tokens"),
+        (DFLASH, {"mapped": (5, 6), "own": False}, "says of other tokens which they are than it foresees"),
+        (DFLASH, {"block": 0}, "foresees blocks of 0 tokens"),
+        (DFLASH, {"block": 1}, "foresees blocks of 1 tokens"),
+        (DFLASH, {"mask": None}, "foresees at a token that its vocabulary of 261 does not have"),
+        (DFLASH, {"mask": TOKENS}, "foresees at a token that its vocabulary of 261 does not have"),
+        (DFLASH, {"value_size": 32}, "attends with keys of 64 numbers to values of 32"),
+        (DFLASH, {"extra": ["markov_w1"]}, "is a draft head (DSpark) that chooses among the tokens that it foresees by a part"),
+        (DFLASH, {"extra": ["selector_hidden"]}, "is a draft head (DFlash 2) that chooses among the tokens that it foresees"),
+    ],
+)  # fmt: skip
+def test_heads_that_would_end_the_process_are_refused(
+    tmp_path: Path, kind: Kind, head: dict[str, object], says: str
+) -> None:
+    refused(kind.write_target(tmp_path / "target.gguf"), kind.write(tmp_path / "head.gguf", **head), says)
+
+
+@of_each
+def test_a_target_that_does_not_give_its_layers_rows_is_refused_with_it(kind: Kind, tmp_path: Path) -> None:
+    target = kind.write_target(tmp_path / "target.gguf", architecture="exaone")
+    says = "this llama.cpp does not give it the rows of a exaone's layers; use a small model"
+    refused(target, kind.write(tmp_path / "head.gguf"), says)
+
+
+def refused(target: Path, head: Path, says: str) -> None:
+    session = Session(lambda _: None)
+    try:
+        with pytest.raises(DraftError, match=re.escape(says)):
+            session.load(set_up(target, head))
+    finally:
+        session.close()
+
+
+@of_each
+def test_it_is_no_target(kind: Kind, tmp_path: Path) -> None:
+    session = Session(lambda _: None)
+    says = f"is the draft head ({kind.name}) of one target, no model of its own"
+    with pytest.raises(SpectuiError, match=re.escape(says)):
+        session.load(set_up(kind.write(tmp_path / "head.gguf"), None))
+    session.close()
+
+
+@of_each
+def test_where_the_functions_for_it_have_moved_the_sentence_says_so(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectui.llama.heads.rows.set_layer", None)
+    session = Session(lambda _: None)
+    with pytest.raises(DraftError, match=r"does not have llama.cpp's functions for heads .* where they were; install"):
+        session.load(set_up(kind.write_target(tmp_path / "target.gguf"), kind.write(tmp_path / "head.gguf")))
+    session.close()
+
+
+@needs_llama_cpp
+@pytest.mark.parametrize(
+    ("kind", "settings", "most"),
+    [(EAGLE3, {"echo": echo}, 3) for echo in (0.2, 0.3)]
+    + [(DFLASH, {"near": near, "own": own}, BLOCK - 1) for near in (1, 2) for own in (True, False)],
+)
+def test_llama_cpp_accepts_as_many(tmp_path: Path, kind: Kind, settings: dict[str, object], most: int) -> None:
+    target, head = kind.write_target(tmp_path / "target.gguf"), kind.write(tmp_path / "head.gguf", **settings)
+    accepts_as_llama_cpp(tmp_path, set_up(target, head), kind.source, most)
