@@ -51,8 +51,7 @@ class EvaluationError(SpectuiError):
 class Context:
     """The KV cache of one conversation. One thread at a time may call it: the engine's, or that which drafts ahead."""
 
-    foresees: int | None = None
-    """Most tokens that it drafts in a round; None for any number."""
+    foresees: int | None = None  # most tokens that it drafts in a round; None for any number
 
     def __init__(
         self,
@@ -73,15 +72,13 @@ class Context:
         hidden: Sequence[int] | None = None,
         heads_of: Context | None = None,
     ) -> None:
-        """Room for `n_ctx` tokens (0: what the model was trained with), and for the logits of `rows` rows.
+        """Room for `n_ctx` tokens (0: what it was trained with), and for the logits of `rows` rows: more would end the process.
 
-        `swa_full`: keep all cells of layers that look back over a sliding window only. `equal_rows`: make no row depend on the
-        drafts before it: on a CPU, have attention round a single row as it rounds several rows (see `reference_path`), and
-        keep the cells of a sliding window in order (see `ring`).
-        llama.cpp ends the process when more rows are asked for. `keeps`: have the device keep so many of the likeliest tokens
-        of each row at first (see `submit`); 0: never. `hidden`: keep hidden rows for heads, of these layers (see
-        `heads.rows`). `heads_of`: it is a context of heads, beside that target (see `heads.context`). Raises
-        SpectuiError if llama.cpp refuses it.
+        `swa_full`: keep all cells of layers with a sliding window. `equal_rows`: make no row depend on the drafts before it: on
+        a CPU, have attention round a single row as it rounds several rows (see `reference_path`), and keep the cells of a
+        sliding window in order (see `ring`). `keeps`: have the device keep so many of the likeliest tokens of each row at first
+        (see `submit`); 0: never. `hidden`: keep hidden rows for heads, of these layers (see `heads.rows`). `heads_of`: it is a
+        context of heads, beside that target (see `heads.context`). Raises SpectuiError if llama.cpp refuses it.
         """
         self.handle: Any = None  # llama_context *
         self.model = model
