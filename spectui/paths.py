@@ -67,9 +67,14 @@ def shipped(name: str) -> Path:
     return installed if installed.exists() else PACKAGE.parent / name
 
 
+def expanded(path: str | Path) -> Path:
+    """The path with the home directory in place of ~. A home that is not known stays ~, where `Path.expanduser` would raise."""
+    return Path(os.path.expanduser(path))
+
+
 def absolute(path: str | Path) -> Path:
     """The path from the root on, with the home directory in it; as it is where the working directory was removed."""
-    found = Path(os.path.expanduser(path))
+    found = expanded(path)
     try:
         return found.absolute()
     except FileNotFoundError:
@@ -93,7 +98,7 @@ def program(module: str, *arguments: str) -> list[str]:
 def _directory(kind: Kind) -> Path:
     override = os.environ.get(f"SPECTUI_{kind.upper()}_DIR")
     if override:
-        return Path(os.path.expanduser(override))
+        return expanded(override)
     # Imported here because `--help` and `--version` need no directory.
     import platformdirs
 

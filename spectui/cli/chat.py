@@ -28,6 +28,7 @@ from spectui.cli.terminal import is_terminal, must_draw
 from spectui.cli.tracing import trace_option, tracing
 from spectui.config import unknown_variables
 from spectui.errors import SpectuiError, UsageError
+from spectui.paths import expanded
 from spectui.profiles.file import ProfileFile
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def command(
         with suppress(StoreError):  # the journal will say so
             last = conversation_at_start(None, history, notices)
             offer = last if last is not None and last.unfinished else None
-    configured = [Path(os.path.expanduser(part.strip())) for part in settings.ui.models_dir.split(",") if part.strip()]
+    configured = [expanded(part.strip()) for part in settings.ui.models_dir.split(",") if part.strip()]
     notices.extend(filter(None, map(why_no_models, configured)))
     if not plain:  # before there is an engine, which would load its libraries at the same time
         from spectui.engine.loading.plan import plan_in_words

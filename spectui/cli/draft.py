@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from time import perf_counter
@@ -11,6 +10,7 @@ import click
 
 from spectui.cli.options import INTERRUPTED, Command, Group, NewFile
 from spectui.errors import ExistsError, SpectuiError
+from spectui.paths import expanded
 
 BITS = {
     "F32": 32.0, "F16": 16.0, "BF16": 16.0, "Q8_0": 8.5, "Q6_K": 6.6, "Q5_K": 5.5, "Q5_0": 5.5, "Q4_K": 4.5, "Q4_1": 5.0,
@@ -53,7 +53,7 @@ def make(ctx: click.Context, target: str, kind: str, output: Path | None, replac
     from spectui.measure.progress import ProgressLine
 
     source = check_file(target, "target")
-    file = Path(os.path.expanduser(output or source.with_name(f"{source.stem}.draft-{kind}.gguf")))
+    file = expanded(output or source.with_name(f"{source.stem}.draft-{kind}.gguf"))
     _check(source, file, kind, replace)
     line, begun = ProgressLine(), perf_counter()
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from spectui.cli.measure.common import prepare_stdout
 from spectui.cli.options import Command, Group
 from spectui.cli.terminal import confirm, yes_option
 from spectui.errors import ExistsError, UsageError
+from spectui.paths import expanded
 from spectui.text import one_line
 
 
@@ -84,7 +84,7 @@ def export(name: str, kind: str | None, output: Path | None, replace: bool) -> N
             return
         file = output.name if output else export.file_name(conversation.title, form or ".md")
         saved = export.save(
-            conversation, Path(os.path.expanduser(output)).parent if output else export.working_directory(), file,
+            conversation, expanded(output).parent if output else export.working_directory(), file,
             form=form, replace=replace, progress=lambda share: line(share, file),
         )  # fmt: skip
     except ExistsError as error:

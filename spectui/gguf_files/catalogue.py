@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from spectui.atomic import write_atomic
 from spectui.gguf_files import ollama
-from spectui.paths import absolute
+from spectui.paths import absolute, expanded
 from spectui.text import safe
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ Headers = dict[str, "tuple[int, int, GgufHeader]"]
 
 def model_directories(environ: Mapping[str, str] = os.environ) -> list[Path]:
     """llama.cpp's cache, LM Studio's models, the Hugging Face hub's cache and Ollama's models, whether or not they exist."""
-    home = Path(os.path.expanduser("~"))
+    home = expanded("~")
     cache = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
     own = {
         "darwin": home / "Library" / "Caches",

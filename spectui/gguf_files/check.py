@@ -17,6 +17,7 @@ from spectui.gguf_files.judgement import EAGLE3, READ_LAYERS, are_heads, judge, 
 from spectui.gguf_files.metadata import Damaged, Matrices, Metadata, Tensors, Value
 from spectui.gguf_files.parts import files_of
 from spectui.gguf_files.vocabulary import PADDING
+from spectui.paths import expanded
 
 _COMPARED = 32
 """Pieces of two files that are compared, from their beginnings to their ends..."""
@@ -34,7 +35,7 @@ def check_file(path: str, role: str, *, textless: bool = False) -> Path:
 
     `textless`: as in `judge`. Raises ModelFileError with a sentence.
     """
-    file = Path(os.path.expanduser(path))  # which leaves a home that is not known as it is
+    file = expanded(path)  # which leaves a home that is not known as it is
     name = repr(str(file))
     try:
         if file.is_dir():
@@ -55,14 +56,14 @@ def check_file(path: str, role: str, *, textless: bool = False) -> Path:
 def layers_read(path: str) -> tuple[int, ...]:
     """The target's layers whose rows a head in this file reads (EAGLE-3, DFlash); () of another file."""
     with suppress(Damaged, OSError):
-        return judgement.layers_read(_metadata(Path(os.path.expanduser(path))))
+        return judgement.layers_read(_metadata(expanded(path)))
     return ()
 
 
 def kind_of_heads(path: str) -> str:
     """What people call the heads in this file."""
     with suppress(Damaged, OSError):
-        return READ_LAYERS.get(_metadata(Path(os.path.expanduser(path))).architecture, "MTP")
+        return READ_LAYERS.get(_metadata(expanded(path)).architecture, "MTP")
     return "MTP"
 
 
@@ -85,7 +86,7 @@ def same_vocabulary(target: str, draft: str) -> Metadata | None:
 
     One may have up to PADDING more tokens at the end. None too if a file cannot be read.
     """
-    files = [Path(os.path.expanduser(path)) for path in (target, draft)]
+    files = [expanded(path) for path in (target, draft)]
     try:
         ours, theirs = (_metadata(file) for file in files)
         size = min(each.end - each.start for each in (ours, theirs))
@@ -100,7 +101,7 @@ def same_vocabulary(target: str, draft: str) -> Metadata | None:
 
 def same_model(one: str, other: str) -> bool:
     """Whether both paths lead to one file, or to copies of one: their sizes and some of their parts are compared."""
-    files = [Path(os.path.expanduser(path)) for path in (one, other)]
+    files = [expanded(path) for path in (one, other)]
     try:
         if os.path.samefile(*files):
             return True
@@ -114,7 +115,7 @@ def same_model(one: str, other: str) -> bool:
 def vocabulary_of(path: str) -> Metadata | None:
     """A file's metadata, if it has tokens with texts; None too if it cannot be read."""
     try:
-        found = _metadata(Path(os.path.expanduser(path)))
+        found = _metadata(expanded(path))
     except (Damaged, OSError):
         return None
     return found if found.n_tokens else None
@@ -147,21 +148,21 @@ def heads_in(path: str) -> tuple[int, bool]:
 def assists(heads: str, target: str) -> bool | None:
     """Whether these heads can attend to this target's own cells, if they have to; None if they need not, or cannot be read."""
     with suppress(Damaged, OSError):
-        return judgement.assists(*(_metadata(Path(os.path.expanduser(each))) for each in (target, heads)))
+        return judgement.assists(*(_metadata(expanded(each)) for each in (target, heads)))
     return None
 
 
 def borrows(heads: str) -> bool:
     """Whether a head in this file uses its target's embeddings or output matrix; False if it cannot be read."""
     with suppress(Damaged, OSError):
-        return judgement.borrows(_metadata(Path(os.path.expanduser(heads))))
+        return judgement.borrows(_metadata(expanded(heads)))
     return False
 
 
 def values_of(path: str) -> Mapping[str, Value]:
     """The keys of a file that have one value; {} if it cannot be read."""
     with suppress(Damaged, OSError):
-        return _metadata(Path(os.path.expanduser(path))).values
+        return _metadata(expanded(path)).values
     return {}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from spectui.gguf_files.check import heads_in
 from spectui.gguf_files.header import GgufHeader, read_header
 from spectui.gguf_files.judgement import READ_LAYERS, TARGETS
 from spectui.gguf_files.vocabulary import digest_difference
+from spectui.paths import expanded
 from spectui.pin import LAYER_ROWS
 
 
@@ -91,7 +91,7 @@ def heads_beside(target: str) -> str | None:
     """
     headers = _beside(target)
     try:
-        found = smaller_drafts(read_header(Path(os.path.expanduser(target))), headers) if headers else []
+        found = smaller_drafts(read_header(expanded(target)), headers) if headers else []
     except OSError:
         return None
     return next((each.path for each in found if each.only_heads), None)
@@ -104,7 +104,7 @@ def damaged_beside(target: str) -> list[GgufHeader]:
 
 
 def _beside(target: str) -> list[GgufHeader]:
-    file = Path(os.path.expanduser(target))
+    file = expanded(target)
     headers: list[GgufHeader] = []
     with suppress(OSError):
         for each in sorted(each for each in file.parent.glob("*.gguf") if lies_beside(file, each)):

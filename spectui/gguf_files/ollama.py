@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from spectui.paths import expanded
 from spectui.text import safe
 
 _MODEL = "application/vnd.ollama.image.model"
@@ -24,9 +25,9 @@ _LARGEST = 1 << 20
 
 def directories(environ: Mapping[str, str]) -> list[Path]:
     """Where Ollama keeps its models: a person's own, and those of its service; whether or not they exist."""
-    own = [Path(os.path.expanduser(environ["OLLAMA_MODELS"]))] if environ.get("OLLAMA_MODELS") else []
+    own = [expanded(environ["OLLAMA_MODELS"])] if environ.get("OLLAMA_MODELS") else []
     usual = "~/.ollama/models", "/usr/share/ollama/.ollama/models", "/var/lib/ollama"
-    return [*own, *(Path(os.path.expanduser(each)) for each in usual)]
+    return [*own, *(expanded(each) for each in usual)]
 
 
 def store_at(directory: Path, inside: Collection[str]) -> Path | None:

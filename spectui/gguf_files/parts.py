@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from spectui.paths import expanded
+
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 
 
@@ -40,6 +42,6 @@ def model_name(file: Path) -> str:
 
 def files_of(path: str) -> list[Path]:
     """The file, or all parts of a split model whose first part this is."""
-    first = Path(os.path.expanduser(path))
+    first = expanded(path)
     part = part_of(first)
     return [first] if part is None else [Part(number, part.parts).of(first) for number in range(1, part.parts + 1)]

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from spectui.errors import SpectuiError
+from spectui.paths import expanded
 from spectui.text import printable
 from spectui.text_file import read_text
 
@@ -99,7 +100,7 @@ def _attached(name: str) -> str:
 def _file(name: str) -> Path | None:
     """The regular file of this name; None if there is none, or its state is unknown."""
     try:
-        path = Path(os.path.expanduser(name))
+        path = expanded(name)
         return path if path.is_file() else None
     except (OSError, ValueError):  # a name too long, a NUL
         return None

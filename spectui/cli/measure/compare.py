@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from spectui.cli.measure.runs import columns, make_runs, results_file, results_o
 from spectui.cli.models.hub import hub_options
 from spectui.cli.models.server import own_setup
 from spectui.cli.options import ENGINE, INTERRUPTED, SERVER, Command, configuration, setting_options
+from spectui.paths import expanded
 
 if TYPE_CHECKING:
     from spectui.measure.bench.results import Run
@@ -82,7 +82,7 @@ def command(
     prepare_stdout()
     setup = own_setup(settings, hub_target, hub_draft)
     check_file(setup.model or "", "target")  # before the second in which other processes are watched
-    named = [str(Path(os.path.expanduser(draft))) for draft in drafts]
+    named = [str(expanded(draft)) for draft in drafts]
     if setup.draft is not None and (values["draft"] is not None or hub_draft is not None):
         named.append(setup.draft)  # one of a profile is no part of this command
     named = list(dict.fromkeys(named))

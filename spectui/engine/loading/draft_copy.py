@@ -18,6 +18,7 @@ from spectui import paths
 from spectui.errors import SpectuiError
 from spectui.gguf_files.check import ModelFileError
 from spectui.gguf_files.parts import part_of
+from spectui.paths import expanded
 
 if TYPE_CHECKING:  # what deletes copies needs no llama.cpp
     from spectui.llama.model import Model
@@ -45,7 +46,7 @@ _MOST_COPIES = 4
 
 def copy_of(draft: str) -> Path:
     """The path of the copy of this file, whether or not it exists. Raises OSError if there is no such draft."""
-    file = Path(os.path.expanduser(draft))
+    file = expanded(draft)
     status = file.stat()
     key = hashlib.sha256(
         f"{file.resolve()} {status.st_size} {status.st_mtime_ns}".encode(errors="surrogateescape")

@@ -3,7 +3,6 @@ not comparable."""
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from spectui.knobs import Knobs, Setup, specs, title
 from spectui.llama.build import cpu_name, fingerprint
 from spectui.llama.cpu.cores import allowed_cpus
 from spectui.measure.bench.settings import SWEPT
+from spectui.paths import expanded
 
 _ELSEWHERE = ("model", "draft", "system", "seed", "predict", "server", "server_model", "server_key_file", *SWEPT)
 """Settings that a run has in fields of their own, or in its prompt. Runs of several servers stand in one table."""
@@ -60,7 +60,7 @@ def conditions(setup: Setup, knobs: Knobs) -> Conditions:
     """Those of runs of this pair. A draft that is made when the models are loaded has no size before."""
     values = {key: getattr(setup if hasattr(setup, key) else knobs, key) for key in _DEFAULTS}
     names = (SERVERS, None) if setup.server else (setup.model, setup.draft)
-    target, draft = (Path(os.path.expanduser(name)) if name else None for name in names)
+    target, draft = (expanded(name) if name else None for name in names)
     return Conditions(
         target=target.name if target else "",
         draft=draft.name if draft else "",
