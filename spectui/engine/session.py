@@ -102,7 +102,7 @@ class Session:
     def _load(self, setup: Setup) -> Setup:
         """Load the pair, with the heads in a file beside the target if it names no draft. Returns what is loaded."""
         from spectui.engine.loading.models import with_heads_beside
-        from spectui.gguf_files.check import heads_in, kind_of_heads
+        from spectui.gguf_files.check import heads_in, name_of_heads
         from spectui.gguf_files.compatibility import damaged_beside
 
         assert self.pair is not None
@@ -123,7 +123,7 @@ class Session:
         if beside != setup:
             self._say_once(
                 f"{Path(beside.draft or '').name}, which lies beside the target, drafts: it has its heads "
-                f"({kind_of_heads(beside.draft or '')})."
+                f"({name_of_heads(beside.draft or '')})."
             )
         return beside
 

@@ -61,10 +61,16 @@ def layers_read(path: str) -> tuple[int, ...]:
 
 
 def kind_of_heads(path: str) -> str:
-    """What people call the heads in this file."""
+    """What llama.cpp calls the heads in this file, behind draft-: mtp, eagle3 or dflash."""
     with suppress(Damaged, OSError):
-        return READ_LAYERS.get(_metadata(expanded(path)).architecture, "MTP")
-    return "MTP"
+        architecture = _metadata(expanded(path)).architecture
+        return architecture if architecture in READ_LAYERS else "mtp"
+    return "mtp"
+
+
+def name_of_heads(path: str) -> str:
+    """What people call them."""
+    return READ_LAYERS.get(kind_of_heads(path), "MTP")
 
 
 def _wrong_ids(file: Path) -> str:

@@ -73,5 +73,5 @@ def _exported(settings: Configuration, name: str) -> Exported:
         setup = dataclasses.replace(setup, draft=heads)
         origins = {**settings.origins, "draft": "beside the target"}
         settings = settings._replace(setup=setup, origins=origins)
-    kind = "" if heads is None else f"draft-{kind_of_heads(heads).replace('-', '').lower()}"
+    kind = "" if heads is None else f"draft-{kind_of_heads(heads)}"
     return exported(settings, name, kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectui.gguf_files.check import kind_of_heads, layers_read, vocabulary_of
+from spectui.gguf_files.check import layers_read, name_of_heads, vocabulary_of
 from spectui.gguf_files.judgement import borrows
 from spectui.llama.model import Model
 from spectui.pin import LAST_ROWS, LAYER_ROWS
@@ -14,7 +14,7 @@ def misfit(path: str, target: Model) -> str:
     llama.cpp asserts what is asked here, when the target's context is told to keep rows, or when the head computes.
     """
     architecture, layers = target.metadata("general.architecture") or "", target.layers - 1
-    head = f"The head ({kind_of_heads(path)}) in {path!r}"
+    head = f"The head ({name_of_heads(path)}) in {path!r}"
     if architecture not in LAYER_ROWS.split():
         return (
             f"{head} cannot draft: this llama.cpp does not give it the rows of a {architecture}'s layers; use a small model "
