@@ -175,7 +175,11 @@ def on_abort(listener: Callable[[str], None]) -> None:
     It is called in the thread that fails. Nothing prevents the end.
     """
     global _tell_lost
-    _tell_lost = listener
+
+    def tell_lost(what: str, _: str) -> None:
+        listener(what)
+
+    _tell_lost = tell_lost
 
     def report(message: bytes) -> None:
         # It begins with the file and the line.
@@ -219,7 +223,7 @@ def _file_lost(_: int) -> None:
         what = f"The {kind} {' or '.join(map(safe, lost))} was cut off or its disk failed while it was in use"
     else:
         what, advice = "A file in use was cut off, or a disk or the memory failed", "start spectui again"
-    _tell_lost(f"{what} (bus error): {advice}")
+    _tell_lost(f"{what} (bus error)", advice)
     os._exit(1)
 
 
@@ -244,15 +248,15 @@ def _size(path: str) -> int:
     return 0
 
 
-def _say_lost(what: str) -> None:
+def _say_lost(what: str, advice: str) -> None:
     """On the terminal and, where standard error goes to a log, there too."""
     screen = sys.stderr.fileno() if sys.stderr is not None else 2
     for file in {2, screen}:
         with suppress(OSError):
-            os.write(file, f"\nspectui: {what}.\n".encode(errors="surrogateescape"))
+            os.write(file, f"\nspectui: {what}: {advice}.\n".encode(errors="surrogateescape"))
 
 
-_tell_lost: Callable[[str], None] = _say_lost
+_tell_lost: Callable[[str, str], None] = _say_lost
 
 _NUMA = ("off", "distribute", "isolate", "numactl")  # ggml_numa_strategy (ggml.h)
 

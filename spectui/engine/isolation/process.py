@@ -277,7 +277,7 @@ class EngineProcess(Emitter):
         if "GGML_ASSERT" in reason:  # trying again ends it again
             return f"{reason}: {way_out(self._setup)}."
         if "bus error" in reason:
-            return f"{reason}."
+            return f"{reason}: try again."
         return f"{reason}: try again, {'or leave out --rpc' if self._servers else 'or with -ngl 0 -ngld 0 on the CPU'}."
 
     def _fail(self, reason: str, pending: Sequence[str]) -> None:
