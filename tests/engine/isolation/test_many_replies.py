@@ -18,6 +18,7 @@ from tests.helpers.rpc_server import Server, needs_server
 from tests.helpers.smollm2 import setup as smollm2
 
 REPLIES = 8
+Held = tuple[int, int]
 
 
 def asked(numbers: Random) -> Iterator[tuple[Knobs, str]]:
@@ -38,7 +39,7 @@ def asked(numbers: Random) -> Iterator[tuple[Knobs, str]]:
         yield knobs, " ".join(numbers.choices(("one", "two", "a", "river", "def"), k=numbers.choice((1, 9, 60))))
 
 
-def replies(engine: ChatEngine, servers: tuple[Server, ...] = ()) -> tuple[list[str], list[tuple[int, int]]]:
+def replies(engine: ChatEngine, servers: tuple[Server, ...] = ()) -> tuple[list[str], list[Held]]:
     """The texts, and what each of the servers holds then: resident bytes and handles."""
     events, turned = events_of(engine), Random(7)
 
@@ -59,6 +60,14 @@ def replies(engine: ChatEngine, servers: tuple[Server, ...] = ()) -> tuple[list[
     return texts, [(each.memory_info().rss, each.num_fds()) for each in processes]
 
 
+def grown(before: list[Held], now: list[Held]) -> bool:
+    """Whether a server holds more than before. A busy one closes a connection some time after its client has."""
+    return any(
+        bytes_now > bytes * 1.05 or handles_now >= handles + REPLIES
+        for (bytes, handles), (bytes_now, handles_now) in zip(before, now, strict=True)
+    )
+
+
 @needs_server
 @pytest.mark.parametrize("draft", ["RPC0", "RPC1"])
 def test_the_texts_are_the_cpus_and_nothing_grows(server: Server, engine: ChatEngine, draft: str):
@@ -68,17 +77,21 @@ def test_the_texts_are_the_cpus_and_nothing_grows(server: Server, engine: ChatEn
         rpc = f"{server.address},{other.address}"
         engine.load(replace(pair, rpc=rpc, device="RPC0", device_draft=draft, async_draft="on"))
         events_of(engine).wait(Loaded)
-        there, before = replies(engine, (server, other))
-        again, after = replies(engine, (server, other))
+        there, held = replies(engine, (server, other))
+        for _ in range(4):
+            before = held
+            again, held = replies(engine, (server, other))
+            assert again == there
+            # Once a server may take memory that it keeps and uses again; what leaks grows every time.
+            if not grown(before, held):
+                break
+        else:
+            raise AssertionError(f"the servers hold more after each of five repetitions, at last {before} -> {held}")
     finally:
         other.kill()
     events_of(engine).clear()
     engine.load(pair)
     events_of(engine).wait(Loaded)
     here, _ = replies(engine)
-    assert there == again == here
+    assert there == here
     assert len(set(here)) > REPLIES / 2
-    for (bytes, handles), (bytes_now, handles_now) in zip(before, after, strict=True):
-        assert bytes_now <= bytes * 1.05
-        # A busy server closes a connection some time after its client has.
-        assert handles_now < handles + REPLIES, "a reply leaves none open"
