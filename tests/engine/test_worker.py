@@ -21,7 +21,6 @@ from spectui.engine.events import (
     LoadFailed,
     Loading,
     Message,
-    Notice,
     RoundDone,
     Unloaded,
 )
@@ -265,7 +264,7 @@ def test_models_that_cannot_be_freed_are_told_and_the_thread_continues(worker: W
         broken.setattr(Session, "close", lambda _: {}["nothing"])
         worker.unload()
         events.wait(Unloaded)
-        assert events.wait(Notice).message.startswith("Something in spectui broke (KeyError: 'nothing'); ")
+        events.wait_for_notice("Something in spectui broke (KeyError: 'nothing'); ")
     worker.load(alone())
     worker.generate(QUESTION)
     assert events.wait(Finished).reason is StopReason.LIMIT

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from spectui.engine.events import Event
+from spectui.engine.events import Event, Notice
 
 Wanted = TypeVar("Wanted")
 
@@ -35,6 +35,14 @@ class Events(deque[Event]):
             came = self._arrived.wait_for(lambda: len(self.of(kind)) >= count, PATIENCE)
             assert came, f"no {kind.__name__}: {[type(event).__name__ for event in self]}"
             return self.of(kind)[count - 1]
+
+    def wait_for_notice(self, beginning: str) -> None:
+        """Fails if no notice comes that begins like this. Some machines have notices of their own."""
+        with self._arrived:
+            came = self._arrived.wait_for(
+                lambda: any(each.message.startswith(beginning) for each in self.of(Notice)), PATIENCE
+            )
+            assert came, f"only {[each.message for each in self.of(Notice)]}"
 
     def of(self, kind: type[Wanted]) -> list[Wanted]:
         """The events of this kind until now."""

@@ -18,7 +18,6 @@ from spectui.engine.events import (
     Finished,
     Loaded,
     LoadFailed,
-    Notice,
     RoundDone,
     Unloaded,
 )
@@ -159,7 +158,7 @@ def test_an_old_process_that_does_not_die_is_waited_for_no_longer_than_bounded(
         immortal.setattr(subprocess.Popen, "kill", lambda process: None)
         isolated.load(replace(setup, op_offload_min_batch=64))  # which needs another process
         assert events.wait(Failed).message == REPLACED
-        assert events.wait(Notice).message == LINGERS
+        events.wait_for_notice(LINGERS)
         events.wait(Loaded, 2)
         assert psutil.pid_exists(old.pid)
     os.kill(old.pid, signal.SIGKILL)
@@ -212,7 +211,7 @@ def test_a_process_that_does_not_stop_is_ended_by_stopping_once_more(setup: Setu
     process.generate(QUESTION)
     events.wait(RoundDone, 3)
     process.stop()
-    assert events.wait(Notice).message == HANGS
+    events.wait_for_notice(HANGS)
     process.stop()
     assert "The engine did not stop, so its process was ended" in events.wait(Failed).message
     process.close(PATIENCE)

@@ -26,6 +26,7 @@ from spectui.engine.events import (
     RoundDone,
 )
 from spectui.engine.isolation.engine import ChatEngine
+from spectui.engine.isolation.process import HANGS
 from spectui.engine.loading.models import NOT_AHEAD
 from spectui.engine.loading.simulation import ALL
 from spectui.engine.session import Session
@@ -287,7 +288,7 @@ def test_a_server_that_says_no_more_than_hello(
         engine.load(replace(setup, rpc=address))
         assert waits.wait(PATIENCE)
         engine.stop()
-        events.wait(Notice)
+        events.wait_for_notice(HANGS)
         engine.stop()
         failed = events.wait(LoadFailed)
     assert failed == LoadFailed("The engine did not stop, so its process was ended.", without_servers=True)
