@@ -16,9 +16,7 @@ from spectui.gguf_files.metadata import Matrices, architecture_of
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable, identity
 from spectui.knobs import Setup
 from spectui.llama.cpu import plugin
-from spectui.llama.cpu.kernels import features_of
 from spectui.llama.devices.context_memory import bytes_of_cells
-from spectui.llama.library import system_info
 from spectui.llama.model import LoadCancelled
 from spectui.llama.selftest import SelfTest
 
@@ -70,8 +68,6 @@ def available(setup: Setup, tested: SelfTest) -> Kernels:
         return Kernels(why="--no-repack keeps the weights as they are in the file")
     if not tested.own:
         return Kernels(why=CRASH)
-    if setup.kernels == "auto" and tested.extra_buffers and "AMX_INT8" in features_of(system_info()):
-        return Kernels(why="llama.cpp uses this CPU's AMX")
     try:
         return Kernels(plugin.load().set)
     except Unusable as error:

@@ -51,7 +51,6 @@ def wanted(**changes: object) -> Setup:
             SelfTest(True, True, own=False),
             "they crash on this machine, or their library is damaged: install spectui again",
         ),
-        ({"kernels": "auto"}, WORKS, "llama.cpp uses this CPU's AMX"),
         ({}, WORKS, "they were not built"),
     ],
 )
@@ -61,16 +60,8 @@ def test_where_they_are_not_available(
     def load() -> None:
         raise Unusable("they were not built")
 
-    monkeypatch.setattr(choice, "system_info", lambda: "CPU : AVX2 = 1 | AMX_INT8 = 1 | REPACK = 1")
     monkeypatch.setattr(plugin, "load", load)
     assert available(replace(Setup(kernels="spectui"), **changes), verdict) == Kernels(why=why)
-
-
-def test_amx_that_crashes_is_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "system_info", lambda: "CPU : AVX2 = 1 | AMX_INT8 = 1 | REPACK = 1")
-    monkeypatch.setattr(plugin, "load", lambda: SimpleNamespace(set="avx2"))
-    assert available(Setup(), SelfTest(False, True)) == OWN
-    assert available(Setup(kernels="spectui"), WORKS) == OWN
 
 
 @built
