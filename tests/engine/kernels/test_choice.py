@@ -172,7 +172,7 @@ def test_a_pair_is_loaded_with_them_and_again_when_the_setting_changes() -> None
     assert loaded.target.kernels_in_words == "llama.cpp, because --kernels llama.cpp"
     assert [each.name for each in loaded.devices] == ["CPU"]
     assert {use.device for use in loaded.target.memory} == {"CPU"}
-    assert not [event.message for event in events if isinstance(event, Notice) and "kernels" in event.message]
+    assert not [event.message for event in events if isinstance(event, Notice) and "spectui's kernels" in event.message]
     assert sum(isinstance(event, Loaded) for event in events) == 3
     session.close()
 
