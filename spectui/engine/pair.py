@@ -40,6 +40,8 @@ from spectui.speculation.drafters.model import DraftModel, ModelDrafter
 from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.policies.strategy import Strategy
 
+FAST_KERNELS_CRASH = "llama.cpp's fast CPU kernels crash on this machine, so they are off: see spectui doctor."
+
 CHATML_IS_USED = (
     "The model has no chat template (a base model?): ChatML is used; --no-template continues texts as they are."
 )
@@ -97,6 +99,8 @@ class Pair:
         placed = self._automatic.place(without_crashes(setup, tested), self._memory())
         own, setup = available(replace(placed, no_repack=setup.no_repack), tested), placed
         self._setup = setup
+        if not tested.extra_buffers and not own.set and not self._loaded:
+            self._emit(Notice(FAST_KERNELS_CRASH))
         self._kernels.begin(setup, own)
         self._make_room(setup)
         self._load_target(setup)
@@ -203,10 +207,6 @@ class Pair:
         tested = selftest.run()
         if not tested.ok:
             raise SpectuiError(tested.advice)
-        if not tested.extra_buffers and not self._loaded:
-            self._emit(
-                Notice("llama.cpp's fast CPU kernels crash on this machine, so they are off: see spectui doctor.")
-            )
         return tested
 
     def _make_room(self, setup: Setup) -> None:

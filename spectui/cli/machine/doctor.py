@@ -69,7 +69,7 @@ def command(ctx: click.Context) -> None:
     found = list(
         findings(
             features_of(system_info), backends, flags, gpus, verdict.extra_buffers, rebuild_command, devices,
-            os.environ, library.first_error(),
+            os.environ, library.first_error(), bool(own.set),
         )
     )  # fmt: skip
     for line in advice(found, known=bool(flags)):

@@ -44,6 +44,9 @@ _LACKING: Sequence[tuple[tuple[str, ...], tuple[str, ...], str, str]] = (
 """Each row: names of the feature in the build, names of its flag on the CPU (one of each is enough), what a person calls it,
 and what is lost without it. The dearest loss comes first."""
 
+_MULTIPLY = ("AMX", "AVX-512", "VNNI")
+"""Those without which spectui's kernels are as fast."""
+
 
 _BACKENDS = {"NVIDIA": ("CUDA", "VULKAN"), "AMD": ("VULKAN", "HIP"), "Intel": ("VULKAN", "SYCL")}
 """Maker of a GPU -> the backends that use it. The first is the easiest to build."""
@@ -71,14 +74,16 @@ def findings(
     devices: Sequence[Device] = (),
     environment: Container[str] = (),
     error: str = "",
+    own: bool = False,
 ) -> Iterator[Finding]:
     """What is lost, the dearest first.
 
     `features`: of llama.cpp's CPU code, as llama_print_system_info lists them. `backends`: ggml's. `flags`: the CPU's, as Linux
     names them; none if they are unknown. `gpus`: those of the machine. `fast_kernels`: they passed the self-test.
     `rebuild(*backends)`: the command that adds backends to the build. `devices`: ggml's. `environment`: the
-    variables that are set. `error`: what llama.cpp logged while it looked for devices.
+    variables that are set. `error`: what llama.cpp logged while it looked for devices. `own`: spectui's kernels can be used.
     """
+    where = ", where spectui's kernels are not used" if own else ""
     yield from _unused_gpus(backends, gpus, rebuild, devices, environment, error)
     for needed, known, name, cost in _LACKING[:2]:
         if set(known) & set(flags) and not set(needed) & set(features):
@@ -86,15 +91,16 @@ def findings(
     if not fast_kernels:
         yield Finding(
             "The fast CPU kernels of this llama.cpp crash (compilers such as GCC 12 break AMX), so they are off",
-            "up to half the speed is lost", rebuild(),
+            f"up to half the speed is lost{where}", rebuild(),
         )  # fmt: skip
     if "REPACK" not in features:
         yield Finding(
             "This llama.cpp is built without repacked weights",
-            "Q4_0 and Q4_K weights are multiplied more slowly, drafts' copies above all", rebuild(),
+            f"Q4_0 and Q4_K weights are multiplied more slowly, drafts' copies above all{where}", rebuild(),
         )  # fmt: skip
     for needed, known, name, cost in _LACKING[2:]:
         if set(known) & set(flags) and not set(needed) & set(features):
+            cost += where if name in _MULTIPLY else ""
             yield Finding(f"This llama.cpp is built without {name}, which the CPU has", cost, rebuild())
     if "OPENMP" not in features and "ACCELERATE" not in features:
         yield Finding("This llama.cpp is built without OpenMP", "its threads wait longer for each other", rebuild())

@@ -50,9 +50,17 @@ def rebuild(*backends: str) -> str:
 
 
 def found(
-    features=X86, backends=("CPU",), flags=FLAGS, gpus=(), fast_kernels=True, devices=(), environment=(), error=""
+    features=X86,
+    backends=("CPU",),
+    flags=FLAGS,
+    gpus=(),
+    fast_kernels=True,
+    devices=(),
+    environment=(),
+    error="",
+    own=False,
 ) -> list[Finding]:
-    return list(findings(features, backends, flags, gpus, fast_kernels, rebuild, devices, environment, error))
+    return list(findings(features, backends, flags, gpus, fast_kernels, rebuild, devices, environment, error, own))
 
 
 def without(*names: str) -> set[str]:
@@ -142,6 +150,12 @@ def test_on_arm():
     assert found(features=built, flags=flags) == []
     lost = [each.what for each in found(features=["NEON", "ARM_FMA", "OPENMP", "REPACK"], flags=flags)]
     assert [("matrix" in each, "dot product" in each) for each in lost] == [(True, False), (False, True)]
+
+
+def test_with_spectuis_kernels_less_is_lost():
+    lost = found(features=without("AMX_INT8", "AVX512", "FMA"), fast_kernels=False, own=True)
+    assert [each.cost.endswith(", where spectui's kernels are not used") for each in lost] == [True, True, True, False]
+    assert not [each for each in found(features=["OPENMP"], fast_kernels=False) if "spectui" in each.cost]
 
 
 def test_the_dearest_is_first():

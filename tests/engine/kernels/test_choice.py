@@ -18,12 +18,14 @@ from spectui.engine.kernels.choice import KernelChoice, available, for_model, pa
 from spectui.engine.kernels.trial import Trial
 from spectui.engine.loading import keys, placement
 from spectui.engine.loading.plan import make_plan
+from spectui.engine.pair import FAST_KERNELS_CRASH
 from spectui.engine.session import Session
 from spectui.gguf_files.check import matrices_of
 from spectui.gguf_files.tiny import write_tiny_model
 from spectui.kernels.build import LIBRARY
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable
 from spectui.knobs import Knobs, Setup
+from spectui.llama import selftest
 from spectui.llama.cpu import plugin
 from spectui.llama.devices.records import Device
 from spectui.llama.interrupt import Interrupt
@@ -175,6 +177,20 @@ def test_a_pair_is_loaded_with_them_and_again_when_the_setting_changes() -> None
     assert not [event.message for event in events if isinstance(event, Notice) and "spectui's kernels" in event.message]
     assert sum(isinstance(event, Loaded) for event in events) == 3
     session.close()
+
+
+@built
+@pytest.mark.parametrize(("kernels", "said"), [("spectui", []), ("llama.cpp", [FAST_KERNELS_CRASH])])
+def test_fast_kernels_that_crash_are_told_where_spectuis_are_not_used(
+    kernels: str, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crash = replace(selftest.run(), extra_buffers=False)
+    monkeypatch.setattr("spectui.engine.pair.selftest.run", lambda: crash)
+    events: list[object] = []
+    session = Session(events.append)
+    session.load(replace(wanted(ctx_size=256), kernels=kernels))
+    session.close()
+    assert [each.message for each in events if isinstance(each, Notice) and "kernels" in each.message] == said
 
 
 def test_a_pair_is_loaded_with_llama_cpp_s_where_the_library_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
