@@ -49,7 +49,7 @@ class Model:
         main_gpu: int = 0,
         tensor_split: Sequence[float] = (),
         overrides: Sequence[tuple[str, str]] = (),
-        extra_buffers: bool = True,
+        extra_buffers: bool = False,
         kernels: Kernels = LLAMA_CPP,
         same_vocabulary: Metadata | None = None,
         progress: Callable[[float], bool] = lambda _: True,
@@ -59,11 +59,11 @@ class Model:
         """Load the file. `progress` is called with 0..1 and returns False to stop the loading.
 
         `overrides`: (regular expression for tensors' names, name of the buffers that they go into).
-        `on_devices`: the GPUs to use, [] for none, None for llama.cpp's choice. `extra_buffers`=False avoids kernels that
-        end the process on some builds (see `selftest`). `kernels`: what multiplies the weights. `same_vocabulary`: the metadata
-        of a draft whose tokens are the target's; then their texts are not loaded, which for 150,000 saves half a second and
-        30 MB. `simulated`: allocate nothing, to ask what a context would need; it cannot compute. `heads`: with the layers that
-        foresee tokens, where llama.cpp can draft with them. Raises ModelFileError, LoadCancelled, Unusable.
+        `on_devices`: the GPUs to use, [] for none, None for llama.cpp's choice. `extra_buffers`: with llama.cpp's fast kernels,
+        which end the process on some builds (see `selftest`). `kernels`: what multiplies the weights. `same_vocabulary`: the
+        metadata of a draft whose tokens are the target's; their texts are not loaded then, which for 150,000 saves half a
+        second and 30 MB. `simulated`: allocate nothing, to ask what a context would need; it cannot compute. `heads`: with the
+        layers that foresee tokens, where llama.cpp can draft with them. Raises ModelFileError, LoadCancelled, Unusable.
         """
         self.simulated = simulated
         self.kernels = kernels

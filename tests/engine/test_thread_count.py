@@ -16,6 +16,7 @@ from spectui.engine.pair import Pair
 from spectui.engine.session import Session
 from spectui.engine.thread_count import CpuSeconds, ThreadCount, read_cpu_seconds
 from spectui.knobs import Knobs, Setup
+from spectui.llama import selftest
 from spectui.llama.context import Context
 from spectui.llama.cpu import reference_path
 from spectui.llama.interrupt import Interrupt
@@ -89,7 +90,7 @@ def test_logits_do_not_depend_on_the_number_of_threads_where_the_kernels_can_be_
 ):
     """Also behind 256 tokens, where ggml divides the cells of a single row among the threads, and of a prompt that is read."""
     monkeypatch.setattr(reference_path, "available", lambda: kernels)
-    model = Model(smollm2.setup().model or "")
+    model = Model(smollm2.setup().model or "", extra_buffers=selftest.run().extra_buffers)
     context = Context(model, Interrupt(), n_ctx=512, rows=8, ubatch=128, equal_rows=True)
     tokens = [int(token) for token in np.random.default_rng(0).integers(100, 20000, 264)]
     found: dict[int, list[NDArray[np.float32]]] = {1: [], 2: []}

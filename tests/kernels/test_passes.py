@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from spectui.kernels.plugin import Kernels
+from spectui.llama import selftest
 from spectui.llama.context import Context
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
@@ -76,7 +77,7 @@ def tokens(start: int, count: int) -> list[int]:
 def context(path: Path, kernels: str, length: int = LENGTH + ROWS, cells: str = "f16", threads: int = 2,
             role: str = "target") -> Iterator[Context]:  # fmt: skip
     """`kernels`: an instruction set, or "" for llama.cpp's."""
-    model = Model(str(path), role, on_devices=[], kernels=Kernels(kernels))
+    model = Model(str(path), role, on_devices=[], kernels=Kernels(kernels), extra_buffers=selftest.run().extra_buffers)
     found = Context(
         model, Interrupt(), n_ctx=length + 1, rows=ROWS, flash_attn="on", type_k=cells, type_v=cells, threads=threads
     )

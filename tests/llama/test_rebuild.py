@@ -79,7 +79,7 @@ def test_libraries_from_elsewhere_would_stay(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_what_a_command_needs_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch):
-    have(monkeypatch, "c++", "vulkaninfo")
+    have(monkeypatch, "c++", "vulkaninfo", gcc="13")
     assert needed_first(rebuild_command("CUDA")) == (
         "First install NVIDIA's CUDA toolkit, or add it to the PATH: nvcc is not there."
     )

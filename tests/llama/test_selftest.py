@@ -49,6 +49,12 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 @pytest.fixture(autouse=True)
+def without_amx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There the advice depends on the compiler, which `subprocess.run` would be asked for."""
+    monkeypatch.setattr(library, "cpu_name", lambda: "a CPU")
+
+
+@pytest.fixture(autouse=True)
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """spectui's kernels are not built, unless a test says otherwise."""
     monkeypatch.setattr(selftest, "identity", lambda: "")

@@ -14,6 +14,7 @@ from spectui.engine.costs.files import TargetCosts
 from spectui.engine.costs.measuring import target_costs
 from spectui.engine.loading import placement
 from spectui.knobs import Setup
+from spectui.llama import selftest
 from spectui.llama.context import Context
 from spectui.llama.cpu import reference_path
 from spectui.llama.interrupt import Interrupt
@@ -121,7 +122,7 @@ def test_sizes_that_there_was_no_time_for_count_as_unequal(monkeypatch: pytest.M
 
 @pytest.fixture(scope="module")
 def smol() -> Iterator[Model]:
-    model = Model(smollm2.setup().model or "")
+    model = Model(smollm2.setup().model or "", extra_buffers=selftest.run().extra_buffers)
     yield model
     model.close()
 

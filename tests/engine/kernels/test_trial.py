@@ -15,6 +15,7 @@ from spectui.engine.kernels import trial
 from spectui.engine.kernels.trial import ROWS, Trial
 from spectui.kernels.build import LIBRARY
 from spectui.kernels.plugin import Kernels
+from spectui.llama import selftest
 from spectui.llama.cpu import plugin
 
 Q8_0, Q4_K = 8, 12
@@ -34,17 +35,17 @@ def kept() -> list[Path]:
 
 @pytest.mark.skipif(not LIBRARY.exists(), reason="the kernels are not built")
 def test_passes_of_both_are_timed_once_for_each_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    own, done = Kernels(plugin.load().set), list[float]()
-    found = {kind: trial.trial(kind, own, ("key",), 1, True, done.append) for kind in (Q8_0, Q4_K)}
+    own, done, fast = Kernels(plugin.load().set), list[float](), selftest.run().extra_buffers
+    found = {kind: trial.trial(kind, own, ("key",), 1, fast, done.append) for kind in (Q8_0, Q4_K)}
     for each in found.values():
         assert len(each.llama_cpp) == len(each.own) == len(ROWS)
         assert all(0 < seconds < 1 for seconds in (*each.llama_cpp, *each.own))
     assert done[0] == 0.0 and done[-1] == 1.0
     monkeypatch.setattr(trial, "timed_pass", None)
-    assert {kind: trial.trial(kind, own, ("key",), 1, True, done.append) for kind in found} == found
+    assert {kind: trial.trial(kind, own, ("key",), 1, fast, done.append) for kind in found} == found
     assert len(kept()) == 2
     with pytest.raises(TypeError):  # others are measured by themselves
-        trial.trial(Q8_0, own, ("key",), 2, True, print)
+        trial.trial(Q8_0, own, ("key",), 2, fast, print)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,6 @@ def test_passes_that_differ_are_repeated_until_the_bound(monkeypatch: pytest.Mon
     monkeypatch.setattr(trial, "timed_pass", lambda *_: (0.1 * 1.2 ** next(clock), None))
     monkeypatch.setattr(trial, "perf_counter", lambda: next(clock) * 0.01)
     monkeypatch.setattr(trial, "_ALIKE", 1.2)
-    trial.trial(Q8_0, Kernels(plugin.load().set), (), 1, True, print)
+    trial.trial(Q8_0, Kernels(plugin.load().set), (), 1, selftest.run().extra_buffers, print)
     assert json.loads(kept()[0].read_text())[2] is False
     assert next(clock) * 0.01 > 3.0

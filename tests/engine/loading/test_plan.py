@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from spectui.engine.kernels.choice import without_crashes
 from spectui.engine.loading import models, placement, simulation
 from spectui.engine.loading.plan import MemoryPlan, make_plan, shortage
 from spectui.engine.loading.shares import shares as split
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
+from spectui.llama import selftest
 from spectui.llama.devices import memory_use
 from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.llama.interrupt import Interrupt
@@ -29,6 +31,7 @@ CPU = Device("CPU", "a CPU", "cpu", 32 * GIB, 32 * GIB)
 
 def test_the_plan_is_what_llama_cpp_logs_after_loading():
     asked = replace(whole(), requantise_draft="off", cache_type_k="q8_0", cache_type_v="q8_0")
+    asked = without_crashes(asked, selftest.run())
     made = make_plan(asked)
     target = models.target_model(asked)
     context = models.target_context(asked, target, Interrupt(), placement.target_flash(asked, long=False))

@@ -73,6 +73,7 @@ def test_a_placement_that_would_end_the_process_frees_nothing(
     monkeypatch.setattr(automatic.placement, "target_on_cpu", lambda setup: setup.split_mode != "tensor")
     assert session.pair is not None
     target = session.pair.target
+    events.clear()
     loaded = session.load(replace(whole_alone(), split_mode="tensor"))
     assert loaded.setup == whole_alone() and session.pair.target is target
     (notice,) = (event.message for event in events if isinstance(event, Notice))
