@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from spectui.ui.themes import ORIGIN_DEFAULTS
-from tests.helpers.terminal import Terminal, demo_flags
+from tests.helpers.terminal import Terminal
 
 CHAT = (
-    "chat", *demo_flags(),
+    "chat", "--demo",
     "-t", "1", "--temp", "0", "-c", "1024", "--drafter", "model", "--policy", "fixed", "--draft-max", "16",
     "--p-min", "0.4",
 )  # fmt: skip

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from tests.helpers.terminal import Terminal, demo_flags
+from tests.helpers.terminal import Terminal
 
 CHAT = (
-    "chat", *demo_flags(), "-t", "1", "--temp", "0", "-c", "512", "--drafter", "model", "--policy", "fixed", "--draft-max", "8",
+    "chat", "--demo", "-t", "1", "--temp", "0", "-c", "512", "--drafter", "model", "--policy", "fixed", "--draft-max", "8",
     "--p-min", "0.4", "-n", "16", "--no-history",
 )  # fmt: skip
 ALT_M = "\x1bm"
