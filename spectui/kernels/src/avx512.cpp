@@ -10,6 +10,7 @@ struct Avx512 {
     using F = __m512;
     static constexpr int LANES = 16, GROUP = 8;
     static constexpr bool WIDE = true;
+    static constexpr size_t AHEAD = 8192; // on an Emerald Rapids Xeon 10 to 24 % less for one column of Q4_K than with 2048
     static constexpr int steps(int) { return 8; }
 
     static INLINE I zero() { return _mm512_setzero_si512(); }
