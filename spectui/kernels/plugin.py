@@ -16,7 +16,7 @@ from typing import NamedTuple
 from spectui.errors import SpectuiError
 from spectui.kernels.build import LIBRARY
 
-ABI = 1
+ABI = 2
 """Of the library's own functions: spectui_kernels_abi()."""
 
 API_VERSION = 2
@@ -44,6 +44,8 @@ class Kernels(NamedTuple):
     set: str = ""
     why: str = ""
     """Why they are not spectui's, in a clause."""
+    signs: bool = False
+    """Whether they look for the likeliest tokens by the signs of the output matrix first, for a draft: src/signs.h."""
 
     @property
     def name(self) -> str:
@@ -74,7 +76,12 @@ class Plugin:
             sets = library_.spectui_kernels_sets().decode().split()
             library_.spectui_kernels_bytes.restype = ctypes.c_size_t
             library_.spectui_kernels_bytes.argtypes = [ctypes.c_int, *[ctypes.c_int64] * 3]
-            library_.spectui_kernels_attend.restype = library_.spectui_kernels_use.restype = None
+            for switch in (
+                library_.spectui_kernels_use,
+                library_.spectui_kernels_attend,
+                library_.spectui_kernels_signs,
+            ):
+                switch.restype = None
         except AttributeError:
             raise Unusable("their library is damaged, or old: install spectui again") from None
         if not sets:
@@ -91,9 +98,10 @@ class Plugin:
         if not load(os.fsencode(library)):
             raise Unusable("ggml does not load their library")
 
-    def use(self, on: bool) -> None:
-        """Whether models that are loaded from now on have these kernels."""
+    def use(self, on: bool, signs: bool = False) -> None:
+        """Whether models that are loaded from now on have these kernels, and `signs` as in `Kernels`."""
         self._library.spectui_kernels_use(int(on))
+        self._library.spectui_kernels_signs(int(signs))
 
     def attend(self, on: bool) -> None:
         """Whether they compute the attention of passes of fewer than 64 rows too, where flash attention is on."""

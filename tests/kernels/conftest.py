@@ -42,4 +42,5 @@ def kernels(request: pytest.FixtureRequest, library: ctypes.CDLL) -> Iterator[st
     yield request.param
     library.spectui_kernels_use(0)
     library.spectui_kernels_attend(0)
+    library.spectui_kernels_signs(0)
     assert library.spectui_kernels_bind(functions, b"") == 0

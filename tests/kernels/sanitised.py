@@ -59,7 +59,7 @@ def main(seeds: list[str]) -> None:
         link = [compiler, *FLAGS, *SANITISED]
         together(
             [*link, *(objects[name] for name in ("check", "avx2", *EMULATED)), "-o", check],
-            [*link, "-shared", *(objects[name] for name in ("plugin", "attention", "avx2")), "-o", library],
+            [*link, "-shared", *(objects[name] for name in objects if name not in ("check", *EMULATED)), "-o", library],
         )
         together(*([check, name, seed] for name in SETS for seed in seeds))
         runtime = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)

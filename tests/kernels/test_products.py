@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Callable, Sequence
 
@@ -11,7 +12,7 @@ from gguf.constants import GGML_QUANT_SIZES
 from numpy.typing import NDArray
 
 from spectui.kernels.build import SOURCES
-from tests.kernels.ggml import CPU, KERNELS, Graph, Kind, plain, quantised
+from tests.kernels.ggml import CPU, KERNELS, Graph, Kind, call, plain, quantised
 
 KINDS = [Kind[name] for name in re.findall(r"\{ TYPE_(\w+),", (SOURCES / "formats.h").read_text())]
 
@@ -157,6 +158,40 @@ def test_experts_are_ggml_s(kernels: str, kind: Kind):
         of = np.abs(plain(kind, w, experts, rows, k))[chosen[:, :slots]]
         sizes = np.einsum("tsrk,tsk->tsr", of, np.broadcast_to(np.abs(x), (tokens, slots, k)))
         assert error(kind, [each for (each,) in both], sizes) < 1, (k, rows, experts, slots, tokens)
+
+
+@pytest.mark.parametrize("kind", [Kind.Q4_0, Kind.Q5_1, Kind.Q4_K, Kind.IQ4_XS], ids=lambda kind: kind.name)
+def test_an_output_matrix_with_signs_is_read_where_their_products_are_largest(
+    kernels: str, library: ctypes.CDLL, kind: Kind
+):
+    random = np.random.default_rng(17)
+    k, rows = 256, 66_003
+    w = weights(random, kind, rows, k)
+    exact = plain(kind, w, rows, k)
+    x = exact[[7, rows - 1]] + exact[[rows // 2, 40_000]]  # two rows stand out
+
+    def outputs(
+        columns: NDArray[np.float32], name: bytes = b"output.weight", *, signs: bool = True
+    ) -> NDArray[np.float32]:
+        library.spectui_kernels_signs(signs)
+        with Graph(KERNELS) as graph:
+            matrix = graph.weights(kind, w, k, rows, parts=(100_000,))
+            call("ggml_set_name", ctypes.c_void_p, matrix, (ctypes.c_char_p, name))
+            (found,) = graph.compute(graph.op("mul_mat", matrix, graph.columns(columns)))
+        return found.reshape(-1, rows)
+
+    whole = outputs(x, signs=False)
+    assert np.array_equal(outputs(x), whole), "two columns"
+    assert np.array_equal(outputs(x[:1], b"blk.0.ffn_up.weight"), whole[:1])
+    for name in (b"output.weight", b"token_embd.weight"):
+        (found,) = outputs(x[:1], name)
+        read = found == whole[0]
+        assert rows / 16 <= read.sum() < rows / 15
+        assert set(np.argsort(-found)[:2]) == {7, rows // 2} and read[7] and read[rows // 2]
+        signs = np.where(exact > 0, 1, -1) * np.abs(exact).reshape(rows, -1, 32).mean(2).repeat(32, 1) @ x[0]
+        assert np.abs(found - signs)[~read].max() < 0.05 * signs.std()  # ggml's quantisation of the column
+    (found,) = outputs(np.full((1, k), np.nan, np.float32))
+    assert len(found) == rows
 
 
 @pytest.mark.parametrize("kind", [Kind.Q8_0, Kind.Q5_K], ids=lambda kind: kind.name)

@@ -96,6 +96,8 @@ def for_model(setup: Setup, role: str, path: str, own: Kernels, freed: int = 0,
         return Kernels(why="they have none for the types of the model's weights")
     if _short(setup, role, path, sum(taken.bytes(*each[:4]) for each in matrices), freed):
         return Kernels(why="there is too little memory for a second copy of the weights")
+    # A draft cannot change the text, so it may take the likeliest tokens for others now and then.
+    own = own._replace(signs=role == "draft" and setup.requantise_draft == "auto")
     return own if setup.kernels == "spectui" else _measured(setup, matrices, own, measuring)
 
 

@@ -1,6 +1,7 @@
 // The weight formats of GGUF files that the kernels take, and how a block of each is read.
 //
 // A block becomes plain numbers first (`Values`); layout.h writes these into tiles, so that a format is told here alone.
+// SIGNS is no type of files: signs.h makes it of the others.
 // Two families:
 //   small blocks, 32 weights with a scale d:       w = d (q - offset)  or  w = d q + m
 //   super-blocks, 256 weights in runs of 16 or 32: w = d s (q - offset)  or  w = d s q - dmin m, with small integers s and m a run
@@ -29,10 +30,14 @@ struct Format {
     bool mins;            // has m
     bool codebook;        // a code is an index into CODEBOOK
     constexpr int bits() const { return low + high; }
+    // A code of one bit is 0 or 2, so that less the offset it is -1 or 1.
+    constexpr int left() const { return bits() == 1; }
 };
 
 // w + 128 of the 4-bit codebook of IQ4_NL and IQ4_XS.
 constexpr uint8_t CODEBOOK[16] = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241 };
+
+constexpr int SIGNS = 1 << 16;
 
 constexpr Format FORMATS[] = {
     // type       block bytes run low high offset mins   codebook
@@ -42,6 +47,7 @@ constexpr Format FORMATS[] = {
     { TYPE_Q5_0,   32,  22,   0,  4,  1,   16, false, false },
     { TYPE_Q5_1,   32,  24,   0,  4,  1,    0, true,  false },
     { TYPE_IQ4_NL, 32,  18,   0,  4,  0,  128, false, true },
+    { SIGNS,       32,   6,   0,  1,  0,    1, false, false },
     { TYPE_Q2_K,  256,  84,  16,  2,  0,    0, true,  false },
     { TYPE_Q3_K,  256, 110,  16,  2,  1,    4, false, false },
     { TYPE_Q4_K,  256, 144,  32,  4,  0,    0, true,  false },
@@ -113,6 +119,10 @@ inline void read_block(int type, const uint8_t * p, Values & v) {
     case TYPE_Q5_1:
         v.d = half_at(p); v.dmin = half_at(p + 2);
         read_nibbles_32(p + 8, v.q); read_fifth_bits_32(p + 4, v.q);
+        break;
+    case SIGNS:
+        v.d = half_at(p);
+        for (int i = 0; i < 32; i++) v.q[i] = (p[2 + i/8] >> i % 8 & 1) << 1;
         break;
     case TYPE_Q2_K:
         for (int i = 0; i < 16; i++) { v.scale[i] = p[i] & 15; v.min[i] = p[i] >> 4; }

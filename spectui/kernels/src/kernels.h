@@ -37,7 +37,7 @@ template <class V, int W, int J> INLINE typename V::I codes(const uint8_t * w) {
     constexpr Format f = FORMATS[W];
     constexpr int each = 8/f.low, row = V::LANES*4;
     typename V::I q = V::load(w + J/each*row);
-    if constexpr (f.low < 8) q = V::bits(V::template shift<-f.low*(J % each)>(q), (1 << f.low) - 1);
+    if constexpr (f.low < 8) q = V::bits(V::template shift<f.left() - f.low*(J % each)>(q), ((1 << f.low) - 1) << f.left());
     if constexpr (f.high > 0) {
         constexpr int of_high = 8/(f.high ? f.high : 1);
         const typename V::I h = V::load(w + (f.low + J/of_high)*row);
@@ -230,7 +230,7 @@ void multiply(int format, int64_t k, int64_t rows, const uint8_t * packed, int n
 }
 
 template <class V> constexpr KernelSet kernel_set(const char * name, bool (*supported)()) {
-    return { name, supported, V::GROUP, tensor_bytes<V>, tiles<V>, pack<V>, columns<V>, quantise<V>, multiply<V> };
+    return { name, supported, V::LANES, V::GROUP, tensor_bytes<V>, tiles<V>, pack<V>, columns<V>, quantise<V>, multiply<V> };
 }
 
 } // namespace

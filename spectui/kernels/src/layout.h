@@ -43,7 +43,7 @@ template <int R, int W> inline void pack_words(const uint8_t * q, uint32_t * wor
     memcpy(operand, q, 32);
     for (int v = 0; v < f.low + f.high; v++) {
         const bool second = v >= f.low;
-        const int bits = second ? f.high : f.low, each = 8/bits, first = (second ? v - f.low : v)*each, shift = second ? f.low : 0;
+        const int bits = second ? f.high : f.low, each = 8/bits, first = (second ? v - f.low : v)*each, shift = second ? f.low : f.left();
         const uint32_t mask = 0x01010101u*((1u << bits) - 1);
         uint32_t word = 0;
         for (int i = 0; i < each; i++) word |= (operand[first + i] >> shift & mask) << bits*i;

@@ -6,6 +6,7 @@
 struct KernelSet {
     const char * name;
     bool    (*supported)();                    // does this CPU have it?
+    int     lanes;                             // rows of a tile
     int     group;                             // columns that are computed at once
     size_t  (*tensor_bytes)(int format, int64_t k, int64_t rows);
     int64_t (*tiles)(int64_t rows);

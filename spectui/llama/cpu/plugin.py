@@ -32,7 +32,7 @@ def load(only: str = "") -> Plugin:
 def use_for_next_model(kernels: Kernels) -> None:
     """Let the model that is loaded next have these kernels. Raises Unusable."""
     if kernels.set:
-        load().use(True)
+        load().use(True, kernels.signs)
     elif _loaded:
         _loaded[0].use(False)
 

@@ -75,12 +75,19 @@ def test_layers_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert for_model(wanted(), "target", path, OWN) == OWN
     assert for_model(replace(wanted(), device=""), "target", path, OWN) == why
     assert for_model(wanted(), "draft", path, OWN) == why
-    assert for_model(wanted(device_draft="none"), "draft", path, OWN) == OWN
+    assert for_model(wanted(device_draft="none"), "draft", path, OWN)[:2] == OWN[:2]
     loaded: list[int] = []
     monkeypatch.setattr(plugin, "load", lambda: loaded.append(1) or SimpleNamespace(set="avx2"))
     alone = replace(wanted(), device="", draft=None)
     assert available(alone, WORKS) == why and not loaded  # ggml does not get to know them
     assert available(replace(alone, draft="d", device_draft="none"), WORKS) == available(wanted(), WORKS) == OWN
+
+
+@built
+def test_signs_are_for_drafts_alone():
+    path = wanted().model or ""
+    assert [for_model(wanted(), role, path, OWN).signs for role in ("target", "draft")] == [False, True]
+    assert not for_model(wanted(requantise_draft="off"), "draft", path, OWN).signs
 
 
 @built

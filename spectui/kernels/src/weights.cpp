@@ -1,0 +1,108 @@
+// The weights' buffer: tensors whose type is in formats.h are repacked as they are loaded.
+#include "plugin.h"
+#include "signs.h"
+#include <map>
+#include <stdlib.h>
+#include <thread>
+#include <vector>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace {
+
+struct Parts { std::vector<uint8_t> data; size_t came = 0; };
+
+struct Memory {
+    uint8_t * base;
+    std::map<const void *, Parts> parts;   // of tensors that come in parts, until they are whole
+};
+
+size_t file_bytes(const ggml_tensor * t, int f) { return (size_t) t->ne[0]/FORMATS[f].block*FORMATS[f].bytes*t->ne[1]*matrices(t); }
+
+void pack_tensor(ggml_tensor * t, int f, const uint8_t * data) {
+    const int64_t tiles = kernels->tiles(t->ne[1]), all = tiles*matrices(t);
+    const size_t of_file = file_bytes(t, f)/matrices(t), packed = matrix_bytes(t, f);
+    auto work = [&](int64_t first, int64_t last) {
+        while (first < last) {
+            const int64_t m = first/tiles, end = last < (m + 1)*tiles ? last : (m + 1)*tiles;
+            kernels->pack(f, t->ne[0], t->ne[1], data + m*of_file, (uint8_t *) t->data + m*packed, first - m*tiles, end - m*tiles);
+            if (t->extra) pack_signs(f, t->ne[0], t->ne[1], data, (uint8_t *) t->extra, first, end);
+            first = end;
+        }
+    };
+    // Plain threads: a second team of OpenMP threads would slow the decoding thread's down.
+    const int64_t cores = std::thread::hardware_concurrency(), useful = all/64, n = useful < cores ? useful : cores;
+    std::vector<std::thread> others;
+    for (int64_t i = 1; i < n; i++) others.emplace_back(work, all*i/n, all*(i + 1)/n);
+    work(0, n > 1 ? all/n : all);
+    for (std::thread & each : others) each.join();
+}
+
+void set_tensor(ggml_buffer * buffer, ggml_tensor * t, const void * data, size_t offset, size_t size) {
+    const int f = format_of_weights(t);
+    if (f < 0) { memcpy((uint8_t *) t->data + offset, data, size); return; }
+    const size_t whole = file_bytes(t, f);
+    if (offset == 0 && size == whole) { pack_tensor(t, f, (const uint8_t *) data); return; }
+    Memory & memory = *(Memory *) buffer->context;
+    Parts & parts = memory.parts[t->data];
+    parts.data.resize(whole);
+    memcpy(&parts.data[offset], data, size);
+    if ((parts.came += size) < whole) return;
+    pack_tensor(t, f, parts.data.data());
+    memory.parts.erase(t->data);
+}
+
+// The signs lie behind the weights.
+int init_tensor(ggml_buffer *, ggml_tensor * t) {
+    const int f = format_of_weights(t);
+    t->extra = f >= 0 && has_signs(t) ? (uint8_t *) t->data + matrix_bytes(t, f) : nullptr;
+    return STATUS_SUCCESS;
+}
+
+// Nothing in llama.cpp reads weights back but saving a model, which spectui does not.
+void get_tensor(ggml_buffer *, const ggml_tensor *, void *, size_t, size_t) {
+    ggml.ggml_abort(__FILE__, __LINE__, "spectui's kernels do not give weights back");
+}
+
+void * base(ggml_buffer * b) { return ((Memory *) b->context)->base; }
+void clear(ggml_buffer * b, uint8_t value) { memset(base(b), value, b->size); }
+void set_bytes(ggml_buffer *, ggml_tensor * t, uint8_t value, size_t offset, size_t size) { memset((uint8_t *) t->data + offset, value, size); }
+
+constexpr size_t PAGE = 2u << 20;   // of the large kind: with small ones a pass takes 3 to 4 % longer
+
+void release(ggml_buffer * b) {
+    Memory * memory = (Memory *) b->context;
+    free(memory->base);
+    delete memory;
+}
+
+ggml_buffer * allocate(ggml_buffer_type * type, size_t size) {
+    const size_t rounded = (size + PAGE)/PAGE*PAGE;
+    void * p = nullptr;
+    if (posix_memalign(&p, PAGE, rounded)) return nullptr;
+#if defined(__linux__)
+    madvise(p, rounded, MADV_HUGEPAGE);
+#endif
+    ggml_buffer_functions functions = {};
+    functions.free_buffer = release;
+    functions.get_base = base;
+    functions.init_tensor = init_tensor;
+    functions.memset_tensor = set_bytes;
+    functions.set_tensor = set_tensor;
+    functions.get_tensor = get_tensor;
+    functions.clear = clear;
+    return ggml.ggml_backend_buffer_init(type, functions, new Memory { (uint8_t *) p, {} }, size);
+}
+
+const char * name_of_type(ggml_buffer_type *) { return "SPECTUI"; }
+size_t alignment(ggml_buffer_type *) { return 64; }
+size_t needed(ggml_buffer_type *, const ggml_tensor * t) {
+    const int f = format_of_weights(t);
+    if (f < 0) return (size_t) t->nb[3]*t->ne[3];
+    return matrix_bytes(t, f)*matrices(t) + (has_signs(t) ? matrix_bytes(t, SIGNS_FORMAT) : 0);
+}
+
+} // namespace
+
+ggml_buffer_type weights_type = { name_of_type, allocate, alignment, nullptr, needed, nullptr, &weights_device, nullptr };
