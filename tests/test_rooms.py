@@ -87,3 +87,8 @@ def test_modules_import_each_other_in_no_circle():
     assert {each for each in circles if len(each) > 1} == {
         frozenset({"spectui.gguf_files.metadata", "spectui.gguf_files.vocabulary"}),
     }
+
+
+def test_no_file_is_longer_than_400_lines():
+    sources = [path for kind in ("py", "cpp", "h") for path in PACKAGE.rglob(f"*.{kind}")]
+    assert {path.name: n for path in sources if (n := len(path.read_text().splitlines())) > 400} == {}

@@ -54,7 +54,8 @@ async def wait_until(pilot: Pilot[None], predicate: Callable[[], object]) -> Non
     """Let the application run until the predicate holds."""
     deadline = monotonic() + 60
     while not predicate():
-        assert monotonic() < deadline, f"still not so: {predicate}"
+        window = pilot.app.screen
+        assert monotonic() < deadline, f"still not so: {predicate}; {window}, {window.classes}, {window.size}"
         await pilot.pause(0.01)
 
 

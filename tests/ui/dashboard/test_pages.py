@@ -290,8 +290,10 @@ async def test_a_wide_window_shows_the_figures_and_another_page(make_app: Make, 
         await pilot.resize_terminal(199, 44)
         await wait_until(pilot, lambda: seen() == {"pages", "machine", "devices"})
         await pilot.press("alt+1")
+        await wait_until(pilot, lambda: panel.page == "now")
         await pilot.resize_terminal(200, 44)
-        await wait_until(pilot, lambda: panel.page == "rounds" and seen() == {*figures, "rounds"})
+        await wait_until(pilot, lambda: panel.page == "rounds")
+        await wait_until(pilot, lambda: seen() == {*figures, "rounds"})
         await pilot.press("f10")
         await wait_until(pilot, lambda: panel.page == "details")
 
