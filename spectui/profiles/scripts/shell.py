@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
 from spectui.profiles.scripts.posix.scope import Scope
-from spectui.profiles.scripts.posix.values import changed, decoded, encoded, parsed
+from spectui.profiles.scripts.posix.values import changed, decoded, encoded, joined, parsed
 from spectui.profiles.scripts.posix.variables import Variables
 from spectui.profiles.scripts.started import (
     EDGE,
@@ -88,6 +88,7 @@ def _refuse_other_languages(text: str) -> None:
 
 class _Reader(Variables):
     def __init__(self, text: str, scope: Scope, outer: _Reader | None = None) -> None:
+        text = joined(text)
         # A comment between the flags of a command; what a page of documentation has around it.
         text = re.sub(r"`#[^`\n]*`|(?m:^[ \t]*(?:\$[ \t]+|```\w*[ \t]*$))", lambda found: " " * len(found[0]), text)
         # The grammar does not know the base of a variable; without it, a number that begins with 0 is not computed.

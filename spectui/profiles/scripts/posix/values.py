@@ -32,6 +32,15 @@ _CHANGED = re.compile(
 )
 WHITE = " \t\n"
 
+_LINES = re.compile(
+    r"""(?P<kept>\\[^\n] | \$'(?:\\.|[^'\\])*' | '[^']*' | (?<![^\s;&|()`])\#[^\n]*
+        | <<-?[ \t]*(?:\\(?P<word>\w+)|(?P<quote>['"])(?P<quoted>\w+)(?P=quote))[^\n]*\n
+          (?:[^\n]*\n)*?\t*(?(word)(?P=word)|(?P=quoted))$)
+      | (?P<text>"(?:\\.|[^"\\])*") | (?<=\S)\\\n(?=\S)""",
+    re.DOTALL | re.MULTILINE | re.VERBOSE,
+)
+"""What keeps its backslashes, a text in which they may end a line, and an end of a line within a word."""
+
 _MARK = "\ufdd0"
 """Stands for `EDGE` in a source: the grammar ends a text at that."""
 
@@ -42,6 +51,17 @@ def parsed(source: bytes) -> Node:
     from tree_sitter import Language, Parser
 
     return Parser(Language(tree_sitter_bash.language())).parse(source).root_node
+
+
+def joined(text: str) -> str:
+    """A script whose words are not cut by the ends of lines that a backslash continues: the grammar would end a word there."""
+
+    def part(found: re.Match[str]) -> str:
+        if found["text"]:
+            return re.sub(r"\\(.)", lambda sign: "" if sign[1] == "\n" else sign[0], found["text"], flags=re.DOTALL)
+        return found["kept"] or ""
+
+    return _LINES.sub(part, text)
 
 
 def encoded(text: str) -> bytes:
