@@ -18,6 +18,7 @@ from textual.css.model import RuleSet
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.screen import Screen
+from textual.timer import Timer, TimerCallback
 from textual.worker import WorkerFailed, get_current_worker
 
 from spectui.text import safe
@@ -69,6 +70,15 @@ class TerminalApp(App[None]):
         drops_frame = getattr(self._driver, "drops_frame", None)
         if drops_frame is None or not drops_frame():
             super()._display(screen, renderable)
+
+    def set_timer(
+        self, delay: float, callback: TimerCallback | None = None, *, name: str | None = None, pause: bool = False
+    ) -> Timer:
+        """Call a function once after so many seconds. Textual never calls it if the process waits for a core for longer than
+        that just where the timer begins; the window would then follow its terminal's size no more."""
+        timer = super().set_timer(delay, callback, name=name, pause=pause)
+        timer._skip = False
+        return timer
 
     def copy_to_clipboard(self, text: str, what: str = "") -> None:
         """Copy a text for pasting, here and elsewhere. Says what is known of that, if `what` names the text or it failed."""

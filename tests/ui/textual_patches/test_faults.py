@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import signal
 import subprocess
 import sys
 import threading
+from itertools import count
 
 import pytest
-from textual import events
+from textual import _time, events
 from textual._xterm_parser import XTermParser
 from textual.app import App, ComposeResult
 from textual.css.stylesheet import Stylesheet
@@ -18,6 +20,7 @@ from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 from textual.screen import ModalScreen
 from textual.widgets import Footer, OptionList, TextArea
 
+from spectui.ui.textual_patches.app import TerminalApp
 from tests.ui.pilot_helpers import burst, wait_until
 
 
@@ -27,6 +30,26 @@ def keys(text: str) -> list[str]:
 
 def test_a_paste_presses_keys() -> None:
     assert keys("\x1b[200~a\x1b[Ab\x1b[201~")
+
+
+@pytest.mark.parametrize(("kind", "called"), [(App, False), (TerminalApp, True)])
+async def test_a_timer_is_lost_where_the_process_waits_just_then(
+    kind: type[App[None]], called: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, looks, calls = _time.get_time, count(), list[int]()
+
+    def late() -> float:
+        task = asyncio.current_task()
+        return clock() + (task is not None and task.get_name() == "late" and next(looks) > 0)
+
+    monkeypatch.setattr(_time, "get_time", late)
+    app = kind()
+    async with app.run_test() as pilot:
+        app.set_timer(0.001, lambda: calls.append(1), name="late")
+        (task,) = (each for each in asyncio.all_tasks() if each.get_name() == "late")
+        await wait_until(pilot, task.done)
+        await pilot.pause()
+        assert bool(calls) is called
 
 
 def test_alt_with_a_digit_is_a_sign() -> None:

@@ -30,6 +30,7 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
     "textual._xterm_parser.BRACKETED_PASTE_START": (),
     "textual._parser.Parser": ("_awaiting", "_gen", "_timeout_time", "_tokens"),
     "textual._xterm_parser.XTermParser": ("_sequence_to_key_events",),
+    "textual.timer.Timer": ("_skip",),
     "textual.app.App": (
         "_clipboard",
         "_dispatch_action",
