@@ -33,13 +33,14 @@ _CHANGED = re.compile(
 WHITE = " \t\n"
 
 _LINES = re.compile(
-    r"""(?P<kept>\\[^\n] | \$'(?:\\.|[^'\\])*' | '[^']*' | (?<![^\s;&|()`])\#[^\n]*
-        | <<-?[ \t]*(?:\\(?P<word>\w+)|(?P<quote>['"])(?P<quoted>\w+)(?P=quote))[^\n]*\n
-          (?:[^\n]*\n)*?\t*(?(word)(?P=word)|(?P=quoted))$)
-      | (?P<text>"(?:\\.|[^"\\])*") | (?<=\S)\\\n(?=\S)""",
-    re.DOTALL | re.MULTILINE | re.VERBOSE,
+    r"""(?P<kept>\\[^\n]|\$'(?:\\.|[^'\\])*'|'[^']*'|(?<![^\s;&|()`])\#[^\n]*)|(?P<text>"(?:\\.|[^"\\])*")
+        |(?<=\S)\\\n(?=(?P<next>\S[^\n]*))""",
+    re.DOTALL | re.VERBOSE,
 )
 """What keeps its backslashes, a text in which they may end a line, and an end of a line within a word."""
+
+_LITERAL = re.compile(r"""<<-?[ \t]*["'\\](\w+)""")
+"""The end of a here-document whose backslashes end no line."""
 
 _MARK = "\ufdd0"
 """Stands for `EDGE` in a source: the grammar ends a text at that."""
@@ -56,10 +57,12 @@ def parsed(source: bytes) -> Node:
 def joined(text: str) -> str:
     """A script whose words are not cut by the ends of lines that a backslash continues: the grammar would end a word there."""
 
+    ends = {*_LITERAL.findall(text)}
+
     def part(found: re.Match[str]) -> str:
         if found["text"]:
             return re.sub(r"\\(.)", lambda sign: "" if sign[1] == "\n" else sign[0], found["text"], flags=re.DOTALL)
-        return found["kept"] or ""
+        return found["kept"] or (found[0] if found["next"] in ends else "")
 
     return _LINES.sub(part, text)
 
