@@ -291,7 +291,8 @@ class Setup:
         section="devices",
     )  # fmt: skip
     requantise_draft: str = setting(
-        "auto", "on a CPU, draft with a copy of the draft in Q4_0 where that is faster, made once (spectui forget deletes it)",
+        "auto", "on a CPU, draft with a copy of the draft in Q4_0 where that is faster, made once (spectui forget deletes it),"
+        " and look for its likeliest tokens by the signs of a large output matrix",
         "--requantise-draft", "--requantize-draft", choices=("auto", "off"), section="speculation",
     )  # fmt: skip
     async_draft: str = setting(

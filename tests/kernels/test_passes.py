@@ -22,8 +22,10 @@ LENGTH = 3000
 VOCABULARY, WIDTH, INNER = 64, 256, 512
 
 
-def write_model(path: Path, kind: Kind, *, heads: int = 4, shared: int = 2, experts: int = 0) -> Path:
-    """Two layers whose matrices are of this type; the path. `shared`: heads of K and V. `experts`: of a layer, two a token."""
+def write_model(path: Path, kind: Kind, *, heads: int = 4, shared: int = 2, experts: int = 0,
+                vocabulary: int = VOCABULARY, tied: bool = False) -> Path:  # fmt: skip
+    """Two layers whose matrices are of this type; the path. `shared`: heads of K and V. `experts`: of a layer, two a token.
+    `tied`: the token embedding is the output matrix."""
     random = np.random.default_rng(int(kind))
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(4096)
@@ -35,7 +37,7 @@ def write_model(path: Path, kind: Kind, *, heads: int = 4, shared: int = 2, expe
     writer.add_key_length(WIDTH // heads)
     writer.add_value_length(WIDTH // heads)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_vocab_size(VOCABULARY)
+    writer.add_vocab_size(vocabulary)
     writer.add_tokenizer_model("no_vocab")
     if experts:
         writer.add_expert_count(experts)
@@ -49,8 +51,9 @@ def write_model(path: Path, kind: Kind, *, heads: int = 4, shared: int = 2, expe
     def floats(name: str, values: np.ndarray) -> None:
         writer.add_tensor(f"{name}.weight", values.astype(np.float32))
 
-    matrix("token_embd", VOCABULARY, WIDTH)
-    matrix("output", VOCABULARY, WIDTH)
+    matrix("token_embd", vocabulary, WIDTH)
+    if not tied:
+        matrix("output", vocabulary, WIDTH)
     floats("output_norm", np.ones(WIDTH))
     of_shared = WIDTH // heads * shared
     for layer in (f"blk.{number}" for number in range(2)):
@@ -75,9 +78,10 @@ def tokens(start: int, count: int) -> list[int]:
 
 @contextmanager
 def context(path: Path, kernels: str, length: int = LENGTH + ROWS, cells: str = "f16", threads: int = 2,
-            role: str = "target") -> Iterator[Context]:  # fmt: skip
+            role: str = "target", signs: bool = False) -> Iterator[Context]:  # fmt: skip
     """`kernels`: an instruction set, or "" for llama.cpp's."""
-    model = Model(str(path), role, on_devices=[], kernels=Kernels(kernels), extra_buffers=selftest.run().extra_buffers)
+    chosen = Kernels(kernels, signs=signs)
+    model = Model(str(path), role, on_devices=[], kernels=chosen, extra_buffers=selftest.run().extra_buffers)
     found = Context(
         model, Interrupt(), n_ctx=length + 1, rows=ROWS, flash_attn="on", type_k=cells, type_v=cells, threads=threads
     )
@@ -118,6 +122,20 @@ def test_a_row_has_the_same_bits_in_passes_of_all_sizes(kernels: str, tried: tup
                 found = used.evaluate(tokens(position, n), n)
                 assert np.array_equal(found[:17], right[:n]), (position, n)
             used.truncate(position)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_draft_has_signs_and_a_model_loaded_beside_it_has_none(kernels: str, tmp_path: Path, tied: bool):
+    path = write_model(tmp_path / "model.gguf", Kind.Q4_0, vocabulary=1 << 16, tied=tied)
+    with (
+        context(path, kernels, 100, role="draft", signs=True) as draft,
+        context(path, kernels, 100) as target,
+    ):
+        right, found = (used.evaluate(tokens(0, 9), 1)[0].copy() for used in (target, draft))
+        assert 1 / 16 <= np.mean(found == right) < 1 / 15
+        assert found.argmax() == right.argmax()
+        right, found = (used.evaluate(tokens(9, 3), 3).copy() for used in (target, draft))
+        assert np.array_equal(found, right), "several rows"
 
 
 def test_the_number_of_threads_changes_no_bit(kernels: str, tried: tuple[Path, str]):

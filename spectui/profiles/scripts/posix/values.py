@@ -56,7 +56,6 @@ def parsed(source: bytes) -> Node:
 
 def joined(text: str) -> str:
     """A script whose words are not cut by the ends of lines that a backslash continues: the grammar would end a word there."""
-
     ends = {*_LITERAL.findall(text)}
 
     def part(found: re.Match[str]) -> str:
