@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spectui.engine.attention import Attention
+from spectui.engine.costs import files as cost_files
 from spectui.engine.costs.files import DraftCosts, Key, TargetCosts, cost_model
 from spectui.engine.costs.measuring import draft_costs, target_costs
 from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice, ThreadsInUse
@@ -66,7 +67,7 @@ class Pair:
         self._translated = False  # True: the draft has another vocabulary
         self._setup = Setup()  # with its automatic choices made
         self._automatic = AutomaticPlacement(emit)
-        self._measured: tuple[object, TargetCosts, DraftCosts] | None = None
+        self._measured: tuple[tuple[Key, Key], TargetCosts, DraftCosts] | None = None
         self._kernels = KernelChoice(lambda text: emit(Notice(text)), self._measuring_kernels)
         self.remarks: dict[str, str] = {}
         """"target" and "draft" -> what loading found, in words."""
@@ -180,6 +181,14 @@ class Pair:
         self.strategy = Strategy(self.drafter, costs, past)
         if strict:
             self.strategy.longest = found.strict_up_to - 1
+
+    def measure_again(self) -> None:
+        """Measure the costs of passes anew, in place of those that are stored. Nothing may be in the contexts."""
+        assert self._measured is not None
+        keys_of_both, *_ = self._measured
+        for what, key in zip(("target-costs", "draft-costs"), keys_of_both, strict=True):
+            cost_files.path(what, key).unlink(missing_ok=True)
+        self._make_strategy(self._setup, again=False)
 
     def _measure(self, setup: Setup, target_key: Key, draft_key: Key) -> tuple[TargetCosts, DraftCosts]:
         """What passes take: as it is stored under these keys, or as it is measured now. Raises LoadCancelled."""

@@ -1,224 +1,155 @@
-"""What passes cost by their size, where the cost steps, and what follows for draft-max."""
+"""What the passes of a pair cost, and what heads cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from spectui.engine.costs import measuring as room
-from spectui.engine.loading import models
+from spectui.engine.costs import measuring
+from spectui.engine.costs.measuring import draft_costs
 from spectui.engine.session import Session
-from spectui.knobs import Knobs
+from spectui.knobs import Setup
 from spectui.llama.context import Context
-from spectui.llama.interrupt import Interrupt
-from spectui.measure import costs
-from spectui.measure.costs import SIZES, Measurement, Passes, Role, advise, measure, steps
-from spectui.speculation.choice import tokens_to_keep
+from spectui.llama.devices.records import MemoryUse, ModelInfo
+from spectui.measure.costs import json_object, load, text_lines
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.top_k import TopK
+from spectui.speculation.policies.plan import expected_tokens
+from tests.helpers.smollm2 import opened
+from tests.llama.heads.dflash import write_dflash, write_target
+from tests.llama.heads.headed import write_headed
 from tests.measure.models import tiny_setup
-from tests.toys import ToyModel
+
+MODEL = SimpleNamespace(
+    description="made up", remark="", path="made-up.gguf", parameters=1, bytes=1, devices=("CPU",), kernels="spectui avx2",
+    kernels_why="", kernels_in_words="spectui avx2", at_once=1,
+)  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def interrupt() -> Interrupt:
-    return Interrupt()
+def lines(costs: CostModel, draft: object = MODEL, target: object = MODEL) -> list[str]:
+    loaded: Any = SimpleNamespace(target=target, draft=draft)
+    return list(text_lines(loaded, costs, 120))
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory, interrupt: Interrupt) -> Iterator[Session]:
-    session = Session(lambda event: None, interrupt)
-    session.load(tiny_setup(tmp_path_factory.mktemp("models")))
-    yield session
+def rows(text: list[str]) -> dict[str, list[str]]:
+    """Tokens of a pass -> the cells of its row."""
+    return {line.split()[0]: line.split()[1:] for line in text if line[:1].isdigit()}
+
+
+def test_each_length_has_its_costs_its_break_even_and_its_speeds() -> None:
+    """A pass over 5 costs 1.5 plain ones and four drafted tokens 0.8, so at full acceptance 5 tokens take 2.3 passes."""
+    text = lines(CostModel({1: 0.1, 2: 0.12, 5: 0.15, 17: 0.2}, first=0.02, next=0.02))
+    assert "100.0 ms a token without drafts, 10.0 tokens a second" in text[0]
+    assert "20.0 ms a token, 0.20 of a pass" in text[1]
+    table = rows(text)
+    assert list(table) == ["1", "2", "5"], "the sizes that were measured, up to 16"
+    milliseconds, verify, drafted, whole, needed, *speeds = table["5"]
+    assert (milliseconds, verify, drafted, whole) == ("150.0", "1.50", "4", "2.30")
+    assert speeds[-1] == f"{5 / 2.3:.2f}x"
+    assert expected_tokens(float(needed.rstrip("%")) / 100, 4) == pytest.approx(2.3, abs=0.05)
+    lowest = next(line for line in text if line.startswith("Drafts pay where more than "))
+    assert int(lowest.split()[5].rstrip("%")) <= int(needed.rstrip("%"))
+
+
+def test_the_costs_of_a_block_are_those_of_its_pass_and_longer_drafts_are_not_shown() -> None:
+    block = SimpleNamespace(**{**vars(MODEL), "at_once": 4})
+    text = lines(CostModel({1: 0.1, 5: 0.12, 9: 0.15}, first=0.03, next=1e-6, foresees=4), block)
+    assert "30.0 ms a draft of up to 4 tokens" in text[1]
+    assert rows(text)["5"][2] == "4" and set(rows(text)["9"][2:]) == {"–"}
+
+
+def test_costs_are_those_of_devices() -> None:
+    """The cells are where the layers are; the host keeps some weights, and buffers, in any case."""
+    card, host = MemoryUse("CUDA0", 9, 9, 9), MemoryUse("CPU", 9, 0, 9)
+    target = ModelInfo("t", "big", 1, 1, 1, 1, 1, memory=(card, host))
+    costs = CostModel({1: 0.1, 17: 0.2}, 0, 0, 0.01, 0.01)
+    text = lines(costs, target._replace(memory=(host,)), target)
+    assert text[0].startswith("target: big on CUDA0, ") and text[1].startswith("draft: big, ")
+    both = lines(costs, None, target._replace(memory=(card, host._replace(cells=9))))
+    assert both[0].startswith("target: big on CUDA0 and CPU, ")
+
+
+def test_a_pair_that_cannot_pay_is_told_so() -> None:
+    text = lines(CostModel({1: 0.1, 2: 0.2, 17: 1.7}, first=0.05, next=0.05))
+    assert rows(text)["2"][4] == "never" and any("cannot pay here" in line for line in text)
+
+
+def test_nothing_is_concluded_from_passes_over_one_token() -> None:
+    text = lines(CostModel({1: 0.1}, first=0.01, next=0.01))
+    assert any("it is not known what pays" in line for line in text) and not any("Drafts pay" in line for line in text)
+
+
+def test_the_object_has_every_size_that_was_measured(tmp_path: Path) -> None:
+    session, _ = opened(tiny_setup(tmp_path))
+    loaded = load(session, tiny_setup(tmp_path, no_profile="off"), again=False)
+    assert loaded.costs is not None
+    whole = json_object(loaded, loaded.costs, "make")
+    assert {each["tokens"] for each in whole["passes"]} >= {1, 2, 4} and whole["busy"] == "make"
+    assert whole["draft_cost"]["first_s"] == loaded.costs.first and whole["lengths"][0]["drafted"] == 1
     session.close()
 
 
-def calling(session: Session) -> Callable[..., Any]:
-    """Calls functions with the session, in this thread."""
-    return lambda function, *arguments: function(session, *arguments)
-
-
-def stairs(*risers: int, tread: float = 0.01, riser: float = 0.5) -> dict[int, float]:
-    """A cost that rises by `tread` with each token, and by `riser` more at each of these sizes."""
-    return {n: 1 + tread * (n - 1) + riser * sum(n >= step for step in risers) for n in SIZES}
-
-
-def test_a_step_is_where_the_cost_rises_much_more_than_on_average() -> None:
-    assert steps(stairs(5, 9, 17)) == [5, 9, 17]
-    assert steps({n: float(n) for n in SIZES}) == []
-
-
-def test_a_disturbed_pass_is_no_step() -> None:
-    costs = stairs(9)
-    costs[4] += 0.6
-    assert steps(costs) == [9]
-    costs[32] += 3  # nothing larger shows whether it was disturbed
-    assert 32 not in steps(costs)
-
-
-def test_a_rise_within_the_scatter_is_no_step() -> None:
-    costs = stairs(9)
-    assert steps(costs, {9: 0.6}) == []
-    assert steps(costs, {9: 0.4, 20: 2.0}) == [9]
-
-
-def test_kernels_that_take_rows_in_groups() -> None:
-    """Q8_0 with AVX-512, as llama-bench measured it: 8 rows cost less than 6, and 12 less than 9."""
-    times = (1.0, 1.11, 1.24, 1.36, 1.96, 2.11, 2.22, 1.95, 2.58, 2.37, 3.28, 2.80, 3.56, 3.60)
-    sizes = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 18)
-    assert steps(dict(zip(sizes, times, strict=True))) == [5, 9, 17]
-
-
-def test_the_ends_of_the_treads_are_advised() -> None:
-    costs = CostModel(stairs(5, 17, riser=1.0), first=0.02, next=0.02)
-    found = advise(costs)
-    assert found.best == (3, 15)
-    assert found.never == ((4, 13), (16, 31))
-    assert found.sentence == "draft-max 3 or 15; never 4 to 13, and no more than 15."
-    dear = advise(CostModel(stairs(5, 17, riser=1.0), first=0.3, next=0.3))
-    assert dear.sentence == "draft-max 3; no more."
-
-
-def test_a_disturbed_pass_changes_no_advice() -> None:
-    """A draft of one token can be sent in the pass over three, where that costs less than the one over two."""
-    disturbed = stairs(5, 17, riser=1.0)
-    disturbed[2] += 0.6
-    calm, found = (advise(CostModel(table, first=0.02, next=0.02)) for table in (stairs(5, 17, riser=1.0), disturbed))
-    assert found == calm
-
-
-def test_no_draft_is_advised_where_none_pays() -> None:
-    costs = CostModel({n: float(n) for n in SIZES}, first=0.5, next=0.5)
-    found = advise(costs)
-    assert found.best == () and found.sentence.startswith("No draft")
-
-
-def test_every_size_is_measured_at_every_context(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[str, int, int, int]] = []
-    submit = Context.submit
-
-    def spied(self: Context, tokens: list[int], rows: int, k: int | None) -> object:
-        role = "draft" if self is session.draft_context else "target"
-        seen.append((role, len(self.tokens), len(tokens), rows))
-        return submit(self, tokens, rows, k)
-
-    monkeypatch.setattr(Context, "submit", spied)
-    found = measure(calling(session), [128, 0, 10_000], repetitions=2)
-    assert [(cell.model, cell.context) for cell in found.cells] == [
-        ("target", 0), ("draft", 0), ("target", 128), ("draft", 128),
-    ]  # fmt: skip
-    for cell in found.cells:
-        assert {n: len(seconds) for n, seconds in cell.seconds.items()} == dict.fromkeys(SIZES, 2)
-    assert not found.stopped
-    for n in SIZES:
-        for context in (0, 128):
-            # The target computes logits for every token of a draft, the draft model for its next token.
-            assert seen.count(("target", context, n, n)) >= 2
-            assert seen.count(("draft", context, n, 1)) >= 2
-    sizes = [size for role, context, size, rows in seen if (role, context) == ("target", 128)]
-    assert any(b < a for a, b in pairwise(sizes[3:34])), "in another order than by size"
-    assert session.target_context is not None and session.target_context.tokens == []
-
-
-def test_passes_are_timed_as_rounds_make_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the device keeps the likeliest tokens, no whole rows are copied."""
-    monkeypatch.setattr(models, "tokens_to_keep_on", lambda model: tokens_to_keep(Knobs()))
-    sizes: list[int] = []
-    whole: list[int] = []
-    evaluate, submit = Context.evaluate, Context.submit
-
-    def spied_submit(self: Context, tokens: list[int], rows: int, k: int | None) -> Callable[[], object]:
-        def computed() -> object:
-            found = compute()
-            (sizes if isinstance(found, TopK) else whole).append(rows)
-            return found
-
-        compute = submit(self, tokens, rows, k)
-        return computed
-
-    def spied(self: Context, tokens: list[int], rows: int) -> object:
-        whole.append(rows)
-        return evaluate(self, tokens, rows)
-
-    session = Session(lambda event: None)
-    session.load(tiny_setup(tmp_path))
-    monkeypatch.setattr(Context, "evaluate", spied)
-    monkeypatch.setattr(Context, "submit", spied_submit)
-    measure(calling(session), [64], repetitions=1)
+def test_again_measures_what_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_directories: None
+) -> None:
+    monkeypatch.setattr(measuring, "_is_noisy", lambda seconds: False)
+    setup = tiny_setup(tmp_path, no_profile="off")
+    session, _ = opened(setup)
+    measured: list[Context] = []
+    measure = measuring._measure_target
+    monkeypatch.setattr(measuring, "_measure_target", lambda *given: (measured.append(given[0]), measure(*given))[1])
     session.close()
-    assert set(sizes) == set(SIZES) and not any(whole)
+    loaded = load(session, setup, again=False)
+    assert loaded.costs is not None and not measured
+    again = load(session, setup, again=True)
+    assert len(measured) == 1 and again.costs is not None and again.costs is not loaded.costs
+    session.close()
 
 
-class Compiling(ToyModel):
-    """A toy on a clock of its own, whose driver compiles kernels in its first pass of each size."""
-
-    asynchronous = True
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(1)
-        self.now = 0.0
-        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
-
-    def evaluate(self, tokens: Any, rows: int) -> Any:
-        self.now += 0.008 + 0.3 * (len(tokens) not in self.passes)
-        return super().evaluate(tokens, rows)
+@contextmanager
+def loaded_heads(path: Path, draft: Path | None = None) -> Iterator[Session]:
+    heads = None if draft is None else str(draft)
+    session, _ = opened(Setup(model=str(path), draft=heads, ctx_size=512, threads=1, no_profile="on"))
+    try:
+        yield session
+    finally:
+        session.close()
 
 
-@pytest.mark.parametrize("role", ["target", "draft"])
-def test_compiling_kernels_is_no_cost_of_a_pass(role: Role, monkeypatch: pytest.MonkeyPatch) -> None:
-    toy: Any = Compiling(monkeypatch)
-    found = costs.time_sizes(toy, list(range(1, 12)) * 4, role, 4, 0)
-    assert found == pytest.approx(dict.fromkeys(SIZES, 0.008))
+def count_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each pass of a context move the clock by a second."""
+    passes: list[int] = []
+    evaluate = Context.evaluate
+
+    def counted(context: Context, tokens: Sequence[int], rows: int) -> object:
+        passes.append(len(tokens))
+        return evaluate(context, tokens, rows)
+
+    monkeypatch.setattr(Context, "evaluate", counted)
+    monkeypatch.setattr(measuring, "perf_counter", lambda: float(len(passes)))
 
 
-class SettingUp(ToyModel):
-    """A toy on a clock of its own, whose first pass over several tokens sets things up."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(1)
-        self.now = 0.0
-        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
-
-    def evaluate(self, tokens: Any, rows: int) -> Any:
-        self.now += 0.008 + 0.3 * (len(tokens) > 1 and not any(size > 1 for size in self.passes))
-        return super().evaluate(tokens, rows)
+@pytest.mark.parametrize("heads", [1, 3])
+def test_all_heads_read_a_token_and_one_drafts_it(
+    heads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_directories: None
+) -> None:
+    with loaded_heads(write_headed(tmp_path / "headed.gguf", heads=heads)) as session:
+        assert session.draft_context is not None
+        count_passes(monkeypatch)
+        costs = draft_costs(session.draft_context, ("build", "heads"), lambda: False)
+        assert (costs.first, costs.next) == (heads, 1)
 
 
-def test_what_the_first_pass_sets_up_is_no_cost_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    toy: Any = SettingUp(monkeypatch)
-    found = costs.time_sizes(toy, list(range(1, 12)) * 4, "target", 0, 0)
-    assert found == pytest.approx(dict.fromkeys(SIZES, 0.008))
-
-
-def test_what_was_measured_is_kept_when_it_is_stopped(session: Session, interrupt: Interrupt) -> None:
-    def progress(done: float, what: str) -> None:
-        if what.startswith("the draft"):
-            interrupt.set()
-
-    found = measure(calling(session), [0], repetitions=3, progress=progress)
-    interrupt.clear()
-    assert found.stopped
-    target = found.of("target")
-    assert target is not None and all(len(target.seconds[n]) == 3 for n in SIZES)
-    assert found.of("draft") is None
-
-
-def test_the_time_is_bounded(session: Session) -> None:
-    found = measure(calling(session), [0, 64], repetitions=1000, seconds=0.0)
-    assert found.stopped
-    assert [set(cell.seconds) for cell in found.cells] == [{1}] * 4
-
-
-def test_the_costs_are_those_of_the_shortest_context() -> None:
-    target = Passes("target", 0, {1: [2.0, 1.0, 3.0], 2: [4.0, 4.0, 4.0]})
-    behind = Passes("target", 512, {1: [9.0]})
-    draft = Passes("draft", 0, {1: [0.1], 2: [0.3]})
-    costs = Measurement([target, draft, behind]).costs()
-    assert costs.verify(1, 0) == 2.0 and costs.verify(2, 0) == 4.0
-    assert costs.drafting(1) == pytest.approx(0.2) and costs.drafting(3) == pytest.approx(0.4)
-    assert target.spread(1) == pytest.approx(0.5)
-    assert behind.spread(1) is None
+def test_the_first_token_of_a_block_costs_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_directories: None
+) -> None:
+    """A pass over the block, and one that reads the other token where there are two."""
+    with loaded_heads(write_target(tmp_path / "target.gguf"), write_dflash(tmp_path / "head.gguf")) as session:
+        assert session.draft_context is not None
+        count_passes(monkeypatch)
+        costs = draft_costs(session.draft_context, ("build", "block"), lambda: False)
+        assert (costs.first, costs.next) == (1.5, 0)

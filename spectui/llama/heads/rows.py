@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -113,15 +112,3 @@ class HiddenRows:
             self.first = length
         self._number = max(0, kept)
         return length
-
-
-@contextmanager
-def none_kept(target: Any) -> Iterator[None]:
-    """This target (a `Context`) keeps no hidden rows meanwhile. It is to be empty before and behind it."""
-    hidden, target.hidden = target.hidden, None
-    hidden.keep(False)
-    try:
-        yield
-    finally:
-        hidden.keep(True)
-        target.hidden = hidden
