@@ -48,16 +48,19 @@ def _page(number: int, page: str, slash: str = "", plain: str = "", arguments: s
 
 PANEL = (
     Command("panel", "Panel", "Show or hide figures, sliders and devices", "f6", shown=True),
+    Command("page", "Page", "See the panel's next page", "f10,ctrl+t", shown=True),
+    _page(1, "now", "stats", "how fast it is, and whether drafting pays"),
+    *(_page(number, page) for number, page in enumerate(("rounds", "details", "machine"), 2)),
+    _page(5, "settings", "set", 'say or turn knobs, which act at once; "" for none', "[KNOB [VALUE]]"),
+)  # fmt: skip
+
+STEERING = (
     Command("devices", "Devices", "Choose devices for the models", "f7", "devices",
             "[target|draft DEVICE | split [draft] N,N]", "say or choose what the models run on", shown=True),
     Command("placement", "Placement", "Load the models with other flags: layers, context, cells, split", "alt+d", "placement",
             "[FLAGS]", "load the models with other flags, such as -ngl 20 -c 8192; alone: say them"),
     Command("drafter", "Drafter", "Who drafts: turn on by one", "f8"),
     Command("policy", "Policy", "How long drafts are: turn on by one", "f9"),
-    Command("page", "Page", "See the panel's next page", "f10,ctrl+t", shown=True),
-    _page(1, "now", "stats", "how fast it is, and whether drafting pays"),
-    *(_page(number, page) for number, page in enumerate(("rounds", "details", "machine"), 2)),
-    _page(5, "settings", "set", 'say or turn knobs, which act at once; "" for none', "[KNOB [VALUE]]"),
     Command("think", "Think", "Have the model think before its replies, or not", "alt+h", "think", "[on|off]"),
     Command("profile", "Next profile", "Turn the knobs to the next profile of the configuration", "alt+p", "profile", "[NAME]",
             "list profiles, or turn the knobs to one"),
@@ -68,10 +71,6 @@ PANEL = (
 CHAT = (
     Command("stop", "Stop", "Stop the reply, or the loading", "escape", shown=True),
     Command("interrupt", "Stop", "Stop the reply; where text is selected, copy it", "ctrl+c"),
-    Command("colours", "Tokens", "See replies as tokens in the colours of their origins, or as text", "f2", shown=True),
-    Command("rejected", "Rejected", "Show drafted tokens that were rejected", "f3", shown=True),
-    Command("inspect", "Inspect", "Put a cursor on the tokens: where each came from", "f4", "token", "[NUMBER]",
-            "where a token of the last reply came from; alone: the last", shown=True),
     Command("regenerate", "Regenerate", "Answer the last prompt once more", "ctrl+r", "regenerate", shown=True),
     Command("new-chat", "New", "Begin a new chat", "ctrl+n", "new", shown=True),
     Command("without-draft", "No draft", "Go on with the target alone", "ctrl+d", "nodraft", shown=True),
@@ -90,8 +89,6 @@ CHAT = (
     Command("delete", "Delete", "Delete a conversation of the list, on disk too", slash="delete", arguments="NUMBER yes"),
     Command("measure-reply", "Measure", "Measure this reply: decode the last prompt again without drafts", "f5", "measure",
             shown=True),
-    Command("export", "Export", "Write the conversation to a file: Markdown, or JSON with origins and figures", "alt+x",
-            "export", "[NAME]", "write this conversation to a file here: Markdown, or with .json origins and figures"),
 )  # fmt: skip
 
 MESSAGES = (
@@ -111,9 +108,15 @@ MESSAGES = (
 )  # fmt: skip
 
 READING = (
+    Command("colours", "Tokens", "See replies as tokens in the colours of their origins, or as text", "f2", shown=True),
+    Command("rejected", "Rejected", "Show drafted tokens that were rejected", "f3", shown=True),
+    Command("inspect", "Inspect", "Put a cursor on the tokens: where each came from", "f4", "token", "[NUMBER]",
+            "where a token of the last reply came from; alone: the last", shown=True),
     Command("thinking", "Thinking", "Unfold what the model thought, or fold it", "alt+t"),
     Command("copy-code", "Copy code", "Copy the last code block that can be seen", "alt+k", "code", "[NUMBER]",
             "the last reply's last code block, or another, alone"),
+    Command("export", "Export", "Write the conversation to a file: Markdown, or JSON with origins and figures", "alt+x",
+            "export", "[NAME]", "write this conversation to a file here: Markdown, or with .json origins and figures"),
     Command("page-up", "Page up", "Read back", "pageup"),
     Command("page-down", "Page down", "Read on", "pagedown"),
 )  # fmt: skip
@@ -135,7 +138,8 @@ WINDOW = (
 )  # fmt: skip
 
 GROUPS: Mapping[str, tuple[Command, ...]] = {
-    "chat": CHAT, "messages": MESSAGES, "panel": PANEL, "reading": READING, "prompt": PROMPT, "window": WINDOW,
+    "chat": CHAT, "messages": MESSAGES, "panel": PANEL, "steering": STEERING, "reading": READING, "prompt": PROMPT,
+    "window": WINDOW,
 }  # fmt: skip
 """By the title in the help."""
 

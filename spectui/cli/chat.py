@@ -25,7 +25,6 @@ from spectui.cli.options import (
     unused_flags,
 )
 from spectui.cli.terminal import is_terminal, must_draw
-from spectui.cli.tracing import trace_option, tracing
 from spectui.config import unknown_variables
 from spectui.errors import SpectuiError, UsageError
 from spectui.paths import expanded
@@ -44,7 +43,6 @@ _NOTHING = "There is no conversation to go on with: start spectui chat without -
 @rare_option("--demo", "with_demo", is_flag=True, help="with the demo pair, if no model is named")
 @rare_option("--conversation", metavar="ID", help="go on with this one: spectui history lists them")
 @click.option("--plain", is_flag=True, help="line by line, for screen readers and pipes")
-@trace_option
 @color_option
 @hub_options
 @setting_options(*ENGINE, "ui")
@@ -58,7 +56,6 @@ def command(
     with_demo: bool,
     conversation: str | None,
     plain: bool,
-    trace: Path | None,
     no_color: bool,
     hub_target: str | None,
     hub_draft: str | None,
@@ -120,7 +117,6 @@ def command(
     try:
         run.take_stderr()
         engine = server_engine(settings.knobs) if server is not None else _own_engine(settings.knobs, run.enter)
-        ending.enter_context(tracing(engine, trace))
         journal.notices.extend(notices)
         if plain:
             from spectui.cli.plain.chat import chat

@@ -60,15 +60,16 @@ def show(name: str) -> None:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["md", "json"]),
-    help="the text alone, or JSON with origins and figures (default: as -o ends, else md)",
+    type=click.Choice(["md", "json", "jsonl"]),
+    help="the text alone, JSON with origins and figures, or a line a round (default: as -o ends, else md)",
 )
+@click.option("--jsonl", "rounds", is_flag=True, help="the same as --format jsonl")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
     help="write to this file (-: standard output; default: here, under the conversation's title)",
 )  # fmt: skip
 @click.option("--replace", is_flag=True, help="replace a file that exists")
-def export(name: str, kind: str | None, output: Path | None, replace: bool) -> None:
+def export(name: str, kind: str | None, rounds: bool, output: Path | None, replace: bool) -> None:
     """Write a conversation to a file, and print the file's name."""
     from spectui.measure.progress import ProgressLine
     from spectui.store import export
@@ -76,7 +77,7 @@ def export(name: str, kind: str | None, output: Path | None, replace: bool) -> N
     from spectui.store.library import open_conversation
 
     conversation, line = open_conversation(database_file(), name), ProgressLine()
-    form = f".{kind}" if kind else ""
+    form = ".jsonl" if rounds else f".{kind}" if kind else ""
     try:
         if output is not None and str(output) == "-":
             prepare_stdout("the conversation")

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from spectui.store.export import finite, model_table, statistics_table
+from spectui.store.export import finite, model_table, round_table, statistics_table
 from spectui.thinking import split
 
 if TYPE_CHECKING:
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 SCHEMA = "spectui.run/1"
 
 
-def report(loaded: Loaded, rounds: Sequence[Round], finished: Finished, *, opened: bool = False) -> dict[str, Any]:
+def report(
+    loaded: Loaded, rounds: Sequence[Round], finished: Finished, *, opened: bool = False, with_rounds: bool = False
+) -> dict[str, Any]:
     """The object that `spectui run --json` prints. Unknown figures are None; every number is finite.
 
-    `opened`: the prompt had opened the model's thinking.
+    `opened`: the prompt had opened the model's thinking. `with_rounds`: it has the rounds too.
     """
     thought, answer = split(finished.text, opened=opened)
     whole: dict[str, Any] = finite(
@@ -35,6 +37,7 @@ def report(loaded: Loaded, rounds: Sequence[Round], finished: Finished, *, opene
             "stop_reason": finished.reason.value,
             "tokens": [token._asdict() for round in rounds for token in round.tokens],
             "stats": _statistics(finished),
+            **({"rounds": [round_table(round) for round in rounds]} if with_rounds else {}),
         }
     )
     return whole

@@ -20,7 +20,6 @@ from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.models.server import server_engine, server_setup
 from spectui.cli.options import ENGINE, INTERRUPTED, Command, color_option, configuration, setting_options
 from spectui.cli.report import report, summary
-from spectui.cli.tracing import trace_option, tracing
 from spectui.errors import SpectuiError, UsageError
 from spectui.text import of_argument, unescaped
 from spectui.text_file import read_text
@@ -47,7 +46,7 @@ DRAIN_S = 0.02
 )
 @json_option
 @click.option("--verify", "check", is_flag=True, help="decode plainly beside it, and compare text and speed")
-@trace_option
+@click.option("--rounds", "with_rounds", is_flag=True, help="with --json: every round too")
 @color_option
 @hub_options
 @setting_options(*ENGINE)
@@ -61,7 +60,7 @@ def command(
     check: bool,
     profile: str | None,
     config_path: Path | None,
-    trace: Path | None,
+    with_rounds: bool,
     no_color: bool,
     hub_target: str | None,
     hub_draft: str | None,
@@ -72,6 +71,8 @@ def command(
     The text goes to standard output and the figures to standard error.
     """
     settings = configuration(profile, config_path, values)
+    if with_rounds and not as_json:
+        raise UsageError("--rounds is a part of the object that --json prints: give both.")
     question = prompt_text(unescaped(prompt) if prompt and values["escape"] else prompt, prompt_file)
     prepare_stdout("the reply")
 
@@ -97,7 +98,7 @@ def command(
     verdict = None
     stopped: list[int] = []
     try:
-        with tracing(worker, trace), ExitStack() as ending:
+        with ExitStack() as ending:
             ending.callback(printer.end)
             ending.callback(worker.close)
             stopped = ending.enter_context(stopping(worker.stop))
@@ -126,7 +127,10 @@ def command(
         click.echo(f"spectui: The reply ends here, because {full}: {larger}", err=True)
     if as_json:
         click.echo(
-            json.dumps(report(loaded, printer.rounds, finished, opened=printer.opened_thinking), allow_nan=False)
+            json.dumps(
+                report(loaded, printer.rounds, finished, opened=printer.opened_thinking, with_rounds=with_rounds),
+                allow_nan=False,
+            )
         )
     else:
         click.echo(f"\n{summary(finished)}", err=True)

@@ -1,1 +1,1 @@
-"""Measures and tunes speculation: benchmarks and traces. Without a widget."""
+"""Measures and tunes speculation: benchmarks. Without a widget."""

@@ -1,6 +1,6 @@
 """The records that every other room reads: what was drafted, what was emitted, and what a round cost.
 
-The transcript's colours, the statistics, the inspector, the trace, the journal and the benchmarks all come from `Round`.
+The transcript's colours, the statistics, the inspector, the journal and the benchmarks all come from `Round`.
 No room keeps a second set of counters.
 """
 

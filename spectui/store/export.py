@@ -1,4 +1,4 @@
-"""Exporting a conversation: Markdown with the text alone, or JSON with origins and figures."""
+"""Exporting a conversation: Markdown with the text alone, JSON with origins and figures, or JSON Lines with every round."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from spectui.atomic import replacing
 from spectui.errors import ExistsError, SpectuiError
+from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
 from spectui.store.records import StoredConversation, StoredMessage
 from spectui.text import safe
@@ -78,6 +79,34 @@ def document(conversation: StoredConversation, progress: Callable[[float], None]
     return f"{_json(table).removesuffix('[]}')}[\n{messages}\n]}}\n"
 
 
+def round_lines(conversation: StoredConversation, progress: Callable[[float], None] = lambda share: None) -> str:
+    """A line for each round: a `round_table` with the number of its message in the conversation, from 0 on."""
+    lines = []
+    for number, message in enumerate(conversation.messages):
+        for round in message.reply.rounds if message.reply is not None else ():
+            lines.append(_json({"message": number, **round_table(round)}))
+        progress((number + 1) / len(conversation.messages))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def round_table(round: Round) -> dict[str, Any]:
+    """A round by name, for JSON: `likeliest` has a list of the target's likeliest tokens for each of `tokens`."""
+    likeliest = round.likeliest
+    return {
+        **{field.name: getattr(round, field.name) for field in dataclasses.fields(round)},
+        "knobs": dataclasses.asdict(round.knobs),
+        "drafted": [token._asdict() for token in round.drafted],
+        "tokens": [token._asdict() for token in round.tokens],
+        "reason": round.reason._asdict() if round.reason is not None else None,
+        "likeliest": [
+            [dict(zip(("id", "text", "p"), choice, strict=True)) for choice in likeliest.at(index)]
+            for index in range(len(round.tokens))
+        ]
+        if likeliest is not None
+        else None,
+    }
+
+
 def statistics_table(figures: Statistics) -> dict[str, Any]:
     """A reply's figures by name."""
     names = ("emitted", "rounds", "drafted", "accepted", "rejected", "ignored", "acceptance", "tokens_per_pass",
@@ -133,8 +162,15 @@ def working_directory() -> Path:
 def rendered(
     conversation: StoredConversation, form: str, progress: Callable[[float], None] = lambda share: None
 ) -> bytes:
-    """What a file with this suffix has: JSON for .json, else Markdown. `progress` is called with the share that is done."""
-    text = document(conversation, progress) if form.lower() == ".json" else markdown(conversation)
+    """What a file with this suffix has: JSON for .json, rounds for .jsonl, else Markdown. `progress` is called with the share
+    that is done."""
+    match form.lower():
+        case ".json":
+            text = document(conversation, progress)
+        case ".jsonl":
+            text = round_lines(conversation, progress)
+        case _:
+            text = markdown(conversation)
     return text.encode("utf-8", "replace")
 
 

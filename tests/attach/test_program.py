@@ -62,23 +62,11 @@ def test_neither_llama_cpp_nor_the_decoder_is_loaded():
         assert (done.stdout, done.stderr.splitlines()[-1]) == ("Abcd\n", "[]")
 
 
-def test_a_trace_of_a_server_is_written_and_read(tmp_path):
-    from spectui.traces.reader import Trace
-
-    file = tmp_path / "trace"
+def test_the_rounds_of_a_server_are_in_the_object():
     with serving(GOOD) as server:
-        assert spectui("run", "--server", server.url, "-p", "hello", "--trace", str(file)).returncode == 0
-        assert server.url not in file.read_text()
-    entries = list(Trace(file))
-    assert [type(each).__name__ for each in entries] == [
-        "Loaded",
-        "Asked",
-        "Prompt",
-        "RoundDone",
-        "RoundDone",
-        "RoundDone",
-        "Finished",
-    ]
+        done = spectui("run", "--server", server.url, "-p", "hello", "--json", "--rounds")
+    rounds = json.loads(done.stdout)["rounds"]
+    assert "".join(token["text"] for round in rounds for token in round["tokens"]) == "Abcd" and len(rounds) == 3
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ everywhere.
 
     python -m tests.benchmarks.replay --record q8 --models DIR
 
-makes the recordings, which are traces (16 drafted tokens at each position of twelve replies: a quarter of an hour for a 0.5B
+makes the recordings (16 drafted tokens at each position of twelve replies: a quarter of an hour for a 0.5B
 on two cores). Those of `q4` are of other prompts, half of them at temperature 0.8.
 
     python -m tests.benchmarks.replay --half held-out
@@ -33,10 +33,9 @@ from spectui.engine.events import Event, RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.choice import choose_draft
 from spectui.speculation.evaluator import Evaluator, feed
-from spectui.traces.format import Encoder
 from tests.benchmarks.prompts import OTHERS, PROMPTS, SHORT, WARM
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
-from tests.speculation.recordings import drafts_line, replies
+from tests.speculation.recordings import write_recording
 from tests.speculation.replaying import (
     ACCEPTANCES,
     HEADS,
@@ -71,7 +70,7 @@ _FIXED = [
 
 
 def record(pair: str, models: Path, predict: int, names: list[str], folder: Path) -> None:
-    """Write a trace of the reply to each of these prompts into the folder, with what was drafted at each position."""
+    """Write a recording of the reply to each of these prompts into the folder, with what was drafted at each position."""
     target, draft, flash_attn = PAIRS[pair]
     spectui = Spectui(
         Setup(
@@ -88,17 +87,14 @@ def record(pair: str, models: Path, predict: int, names: list[str], folder: Path
         knobs = replace(PLAIN, temperature=0.8, seed=1) if name in WARM else PLAIN
         with spectui.session.listening(events.append):
             spectui.run(knobs, {**PROMPTS, **SHORT, **OTHERS}[name])
-        (reply,) = replies(events)
-        model, text, begin = spectui.pair.draft_context, reply.tokens, len(reply.asked.tokens)
-        encoder = Encoder(knobs)
-        lines = [encoder.header()]
-        for event in events:
-            if isinstance(event, RoundDone) and model is not None:
-                position = event.round.position
-                lines.append(drafts_line(position, _chain(model, text[:position], knobs)))
-            lines.append(encoder.line(event) or b"")
-        (folder / f"{name}.jsonl").write_bytes(b"".join(lines))
-        print(f"{name}: {len(text) - begin} tokens", flush=True)
+        rounds = [event.round for event in events if isinstance(event, RoundDone)]
+        text, begin = [token.id for round in rounds for token in round.tokens], rounds[0].position
+        context, model = spectui.pair.context, spectui.pair.draft_context
+        assert context is not None
+        prompt = context.tokens[:begin]
+        chains = [_chain(model, [*prompt, *text[:at]], knobs) for at in range(len(text))] if model is not None else ()
+        write_recording(folder / f"{name}.jsonl", prompt, rounds, chains)
+        print(f"{name}: {len(text)} tokens", flush=True)
 
 
 def _chain(model: Evaluator, text: list[int], knobs: Knobs) -> list[tuple[int, float]]:

@@ -12,7 +12,6 @@ from spectui.chat.dropping import Dropped, prompt_messages
 from spectui.chat.history.message_list import listed_messages
 from spectui.chat.history.snapshot import snapshot
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.recorded import Send, recorded_step, take_over
 from spectui.chat.sentences import NOTHING_DROPPED, ROOM_LEFT, SETUP_CHANGED
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Finished, Message
@@ -190,40 +189,6 @@ def test_bringing_back_is_kept_on_disk_too(engine: FakeEngine, session: ChatSess
     stored = library.last(tmp_path / "c.db")
     assert stored is not None
     assert [each.reply.dropped for each in stored.messages if each.reply is not None] == [0, 0, 4, 0]
-
-
-def test_a_replay_drops_and_brings_back_what_was(engine: FakeEngine, session: ChatSession) -> None:
-    """A trace has the prompts as they were asked. Nothing of the conversation is lost by it."""
-
-    def replay(*contents: str) -> None:
-        roles = ["assistant", "user"] * len(contents)
-        talk = [Message(role, each) for role, each in zip(roles[-len(contents) :], contents, strict=True)]
-        step = recorded_step(session, (Message("system", "Be brief."), *talk), plainly=False)
-        assert isinstance(step, Send) and not step.missing
-        take_over(session, step)
-        session.send_waiting()
-        assert asked(engine) == ["Be brief.", *contents]
-
-    replay("one", "a", "two", "b", "three", "c", "four")
-    engine.fail("The conversation has 9 tokens.")
-    drained(session)
-    replay("three", "c", "four")
-    assert (session.oldest.dropped, len(session.finished)) == (4, 7)
-    reply(engine, "d")
-    drained(session)
-    replay("three", "c", "four", "d", "five")
-    engine.fail("The conversation has 9 tokens.")
-    drained(session)
-    replay("five")
-    assert session.oldest.dropped == 8
-    reply(engine, "e")
-    drained(session)
-    replay("one", "a", "two", "b", "three", "c", "four", "d", "five", "e", "six")
-    assert session.oldest.dropped == 0
-    reply(engine, "f")
-    drained(session)
-    replay("five")
-    assert len(session.finished) == 1, "another conversation, or this one from its beginning on"
 
 
 def test_a_stopped_reply_drops_nothing(engine: FakeEngine, session: ChatSession) -> None:

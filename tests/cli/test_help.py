@@ -115,6 +115,6 @@ def test_a_command_that_cannot_ask_a_server_has_no_flag_for_one(command: str) ->
 
 
 def test_what_is_no_text_is_not_written_to_standard_output() -> None:
-    for line in ("draft make -m x --type q4_0 -o -", "bench --results -", "run -p x --trace -"):
+    for line in ("draft make -m x --type q4_0 -o -", "bench --results -"):
         done = invoke(*line.split())
         assert (done.exit_code, "needs the name of a file" in done.stderr) == (2, True)

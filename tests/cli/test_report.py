@@ -98,3 +98,11 @@ def test_a_draft_that_goes_ahead_has_a_line() -> None:
     stats = report(LOADED, [], found)["stats"]
     assert (stats["guesses"], stats["right_guesses"], stats["saved_s"]) == (2, 1, 0.25)
     assert summary_line(found.statistics).endswith("50 % of its guesses ahead right, which saved 0.25 s")
+
+
+def test_the_rounds_are_in_the_object_where_they_are_asked_for() -> None:
+    found = json.loads(json.dumps(report(LOADED, [a_round()], finished(a_round()), with_rounds=True), allow_nan=False))
+    (round,) = found["rounds"]
+    assert [token["fate"] for token in round["drafted"]] == ["accepted", "rejected", "ignored"]
+    assert round["tokens"] == found["tokens"] and round["knobs"]["draft_max"] == Knobs().draft_max
+    assert (round["seconds"], round["likeliest"], round["reason"]) == (0.5, None, None)

@@ -17,7 +17,6 @@ from jinja2 import TemplateError
 
 from spectui import config
 from spectui.chat.text.attachments import AttachmentError, PasteFolds
-from spectui.engine.events import Finished, RoundDone
 from spectui.engine.replies import Replies
 from spectui.errors import UsageError
 from spectui.gguf_files import check as files
@@ -36,14 +35,10 @@ from spectui.store.prompts import PromptHistory
 from spectui.store.recovery.crash import take_crash
 from spectui.store.rounds.packing import PackedError, pack, unpack
 from spectui.text import TextStream, one_line, printable, safe
-from spectui.traces.format import Encoder, TraceError
-from spectui.traces.player import FASTEST, TracePlayer, first_setup
-from spectui.traces.reader import Trace
 from spectui.ui.themes import ThemeFiles
 from tests.llama.ggufs import write_model
 from tests.profiles.test_import import GUIDE, INI, SCRIPT, SWAP
 from tests.store.journal_helpers import exchange, some_rounds, written
-from tests.traces.events import KNOBS, chat
 
 DEAD = str(2**22 + 1)
 """No process has such a number."""
@@ -251,35 +246,6 @@ def attachment(data: bytes) -> None:
         folds.expanded(folds.fold(prompt))
 
 
-def trace(data: bytes) -> None:
-    """A trace: read and played."""
-    path = home() / "trace.jsonl"
-    path.write_bytes(data)
-    try:
-        entries = list(Trace(path))
-    except TraceError:
-        return
-    player = TracePlayer(entries, FASTEST)
-    player.load(first_setup(entries))
-    while not player.ended:
-        if player.asked is not None:
-            player.generate(player.asked.messages)
-        player.step()
-
-
-def _seed_trace() -> list[bytes]:
-    encoder = Encoder(KNOBS)
-    rounds = 0
-    seed = encoder.header()
-    for event in chat():
-        rounds += isinstance(event, RoundDone)
-        if not isinstance(event, RoundDone) or rounds < 4:
-            seed += encoder.line(event) or b""
-        if isinstance(event, Finished):
-            break
-    return [seed]
-
-
 def _seed_model() -> list[bytes]:
     return [write_model(home() / "seed.gguf", merges=("a b",), strings={"general.size_label": "1B"}).read_bytes()]
 
@@ -307,6 +273,5 @@ TARGETS = {
     "crash": Target(crash, _seed_crash),
     "prompts": Target(prompts, lambda: [b'"one"\n"two\\u00e9"\n']),
     "catalogue": Target(catalogue, _seed_catalogue),
-    "trace": Target(trace, _seed_trace),
     "attachment": Target(attachment, lambda: [b"see @/etc/hostname and @\"a b\" \\@", "[pasted 9 lines]ß".encode()]),
 }  # fmt: skip

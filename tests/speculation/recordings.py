@@ -1,73 +1,47 @@
-"""The replies of a trace, one by one, with their records."""
+"""Recordings: what a target wrote, and what its draft model would have drafted at each position of it.
+
+A recording is a file of JSON Lines: the "prompt" with its tokens, then a "round" for each pass of the target without drafts;
+before each, if there is a draft model, the "drafts" at its position. The files have further fields that nothing reads.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from spectui.engine.events import Asked, Event, Failed, Finished, Loaded, Prompt, RoundDone
-from spectui.speculation.records import Round, StopReason
+from spectui.speculation.records import Round
 from tests.speculation.simulation import Chain, Recording
 
 
-@dataclass
-class RecordedReply:
-    """A reply and the models that wrote it. `loaded` is None where the trace does not say."""
-
-    loaded: Loaded | None
-    asked: Asked
-    read: Prompt | None = None
-    rounds: list[Round] = field(default_factory=list)
-    finished: Finished | None = None
-
-    @property
-    def tokens(self) -> list[int]:
-        """Prompt and reply."""
-        return [*self.asked.tokens, *(token.id for each in self.rounds for token in each.tokens)]
-
-    def recording(self, chains: list[Chain] | None) -> Recording:
-        """For a simulation, with these drafts."""
-        sure = [p for each in self.rounds for p in each.sure]
-        ends = self.finished is not None and self.finished.reason in (StopReason.EOS, StopReason.STOP)
-        reused = self.read.reused if self.read is not None else 0
-        return Recording(self.tokens, len(self.asked.tokens), sure, chains, reused, ends)
+def read_recording(file: Path, *, ends: bool) -> Recording:
+    """The recording in a file, for a simulation. `ends`: the model ended the reply there."""
+    rows = [json.loads(line) for line in file.read_bytes().splitlines()]
+    (prompt,) = (row["tokens"] for row in rows if row["type"] == "prompt")
+    rounds = [row for row in rows if row["type"] == "round"]
+    drafts = {row["position"]: [(token, p) for token, p in row["tokens"]] for row in rows if row["type"] == "drafts"}
+    reply = [token[0] for row in rounds for token in row["tokens"]]
+    chains = [drafts[len(prompt) + index] for index in range(len(reply))] if drafts else None
+    return Recording([*prompt, *reply], len(prompt), [p for row in rounds for p in _sure(row)], chains, ends=ends)
 
 
-def replies(entries: Iterable[Event]) -> Iterator[RecordedReply]:
-    """The replies that have rounds, in order."""
-    loaded: Loaded | None = None
-    reply: RecordedReply | None = None
-    for entry in entries:
-        match entry:
-            case Loaded():
-                loaded = entry
-            case Asked():
-                if reply is not None and reply.rounds:
-                    yield reply
-                reply = RecordedReply(loaded, entry)
-            case Prompt() if reply is not None:
-                reply.read = entry
-            case RoundDone(round=done) if reply is not None:
-                reply.rounds.append(done)
-            case Finished() if reply is not None:
-                reply.finished = entry
-            case Failed():
-                pass  # the rounds until then count
-    if reply is not None and reply.rounds:
-        yield reply
+def write_recording(file: Path, prompt: Sequence[int], rounds: Sequence[Round], chains: Sequence[Chain]) -> None:
+    """Write a reply of rounds with one token each; `chains`: what was drafted before each of them, () without a draft model."""
+    rows: list[dict[str, Any]] = [{"type": "prompt", "tokens": [*prompt]}]
+    for index, round in enumerate(rounds):
+        if chains:
+            rows.append({"type": "drafts", "position": round.position, "tokens": chains[index]})
+        tokens = [
+            [token.id, token.text, token.origin, token.source, token.p_draft, p]
+            for token, p in zip(round.tokens, round.sure, strict=True)
+        ]
+        rows.append({"type": "round", "position": round.position, "tokens": tokens})
+    file.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
 
 
-def drafts_line(position: int, tokens: Chain) -> bytes:
-    """A line of a recorded trace: what the draft model drafts behind the first `position` tokens of the text, with its
-    confidence. The chat's own traces have none, and their reader leaves it out.
-    """
-    row = {"type": "drafts", "position": position, "tokens": tokens}
-    return json.dumps(row, separators=(",", ":")).encode() + b"\n"
-
-
-def drafts_in(file: Path) -> dict[int, Chain]:
-    """The drafts in a trace of one reply, by position."""
-    rows = [json.loads(line) for line in file.read_bytes().splitlines() if line.startswith(b'{"type":"drafts"')]
-    return {row["position"]: [(token, p) for token, p in row["tokens"]] for row in rows}
+def _sure(row: dict[str, Any]) -> list[float]:
+    """The target's probability of its likeliest token at each position, else of its own."""
+    if "likeliest" in row:
+        return [choices[0][2] for choices in row["likeliest"]]
+    return [token[5] or 0.0 for token in row["tokens"]]

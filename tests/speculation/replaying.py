@@ -1,6 +1,6 @@
 """Recorded texts on machines of known costs: the policy decides again as in the real program, and no noise blurs what it gains.
 
-A recording is a trace of what a target wrote, greedily, with what its draft model would have drafted at each position of
+A recording is what a target wrote, greedily, with what its draft model would have drafted at each position of
 that. A machine is a table of what passes cost. Reading the prompt takes no time here.
 """
 
@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 from spectui.knobs import Knobs
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.traces.reader import Trace
 from tests.benchmarks.prompts import OTHERS, PROMPTS, SHORT
-from tests.speculation.recordings import drafts_in, replies
+from tests.speculation.recordings import read_recording
 from tests.speculation.simulation import Machine, Recording, Simulator
 
 RECORDED = Path(__file__).with_name("recorded")
@@ -26,16 +25,8 @@ RECORDED = Path(__file__).with_name("recorded")
 
 def recorded(folder: Path, prompts: Iterable[str] = PROMPTS) -> dict[str, Recording]:
     """The recordings of a folder, by the names of their prompts. Of `SHORT` they have the token that ended the reply."""
-    found = {}
-    for file in (folder / f"{name}.jsonl" for name in prompts):
-        if not file.exists():
-            continue
-        (reply,) = replies(Trace(file))
-        positions = range(len(reply.asked.tokens), len(reply.tokens))
-        drafts = drafts_in(file)
-        chains = [drafts[position] for position in positions] if drafts else None
-        found[file.stem] = replace(reply.recording(chains), ends=file.stem in SHORT)
-    return found
+    files = (folder / f"{name}.jsonl" for name in prompts)
+    return {file.stem: read_recording(file, ends=file.stem in SHORT) for file in files if file.exists()}
 
 
 def every_second(pair: str, held_out: bool) -> list[Recording]:

@@ -10,7 +10,7 @@ import pytest
 
 from spectui.errors import ExistsError
 from spectui.speculation.statistics import Statistics
-from spectui.store.export import ExportError, document, file_name, markdown, save
+from spectui.store.export import ExportError, document, file_name, markdown, rendered, save
 from spectui.store.records import StoredConversation
 from tests.store.journal_helpers import last, some_rounds, written
 
@@ -19,6 +19,19 @@ from tests.store.journal_helpers import last, some_rounds, written
 def conversation(tmp_path: Path) -> StoredConversation:
     written(tmp_path / "conversations.db")
     return last(tmp_path / "conversations.db")
+
+
+def test_each_round_is_a_line(conversation: StoredConversation) -> None:
+    rows = [json.loads(line) for line in rendered(conversation, ".jsonl").splitlines()]
+    rounds = [(number, round) for number in (1, 3) for round in some_rounds(3 if number == 1 else 2)]
+    assert [(row["message"], row["index"]) for row in rows] == [(number, round.index) for number, round in rounds]
+    one, round = rows[2], some_rounds()[2]
+    assert [(token["text"], token["fate"]) for token in one["drafted"]] == [
+        (each.text, each.fate) for each in round.drafted
+    ]
+    assert round.likeliest is not None
+    assert [tuple(choice.values()) for choice in one["likeliest"][1]] == round.likeliest.at(1)
+    assert rows[0]["reason"]["kind"] == "unlikely" and one["knobs"]["seed"] == round.knobs.seed
 
 
 def test_markdown_has_the_messages(conversation: StoredConversation) -> None:

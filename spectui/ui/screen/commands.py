@@ -21,7 +21,7 @@ from spectui.ui.screen.view import ChatView
 from spectui.ui.screen.welcome import Choices, Welcome
 from spectui.ui.widgets.slider import Slider
 
-GROUPS = {title: commands.GROUPS[title] for title in ("panel", "chat", "messages", "reading")}
+GROUPS = {title: commands.GROUPS[title] for title in ("panel", "steering", "chat", "messages", "reading")}
 """By the title in the help."""
 
 BINDINGS: list[BindingType] = [binding(each) for group in GROUPS.values() for each in group if each.keys]

@@ -1,32 +1,27 @@
-"""The chat screen of a replay: it sends the recorded prompts by itself, and sends nothing to a model."""
+"""The chat screen of a replay: it sends the conversation's prompts by itself, and sends nothing to a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from time import monotonic
 from typing import Any, ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 
-from spectui.chat.recorded import Send, recorded_step, take_over
+from spectui.chat.commands import GROUPS as COMMAND_GROUPS
+from spectui.chat.player import ConversationPlayer, Turn
 from spectui.chat.session import ChatSession
-from spectui.engine.events import Asked
 from spectui.knobs import Knobs, Setup
 from spectui.text import one_line
-from spectui.traces.player import TracePlayer
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.screen.commands import GROUPS
 from spectui.ui.screen.controls import Controls
 
 NO_MODEL = "This is a replay: no model is loaded, so nothing can be asked or turned. spectui chat begins a chat."
 
-_NEED_A_MODEL = (
-    "regenerate", "continue", "measure-reply", "edit", "messages", "system", "new-chat", "last-chat", "conversations", "models",
-    "best-settings", "load", "without-draft", "safe-mode", "devices", "drafter", "policy", "profile", "save-profile", "reset",
-)  # fmt: skip
-"""Commands of the chat that a replay does not have."""
+_LOOKING = ("reading", "panel", "window")
+"""The groups of commands that a replay has: those that only look at what is there."""
 
 REPLAY: list[BindingType] = [
     Binding("space", "pause", "Pause", id="pause", tooltip="Pause the replay, or play on"),
@@ -55,23 +50,22 @@ class _FixedControls(Controls):
 
 
 class ReplayScreen(ChatScreen):
-    """Plays a trace. The text area takes no text, so that plain keys can steer."""
+    """Plays a conversation. The text area takes no text, so that plain keys can steer."""
 
     AUTO_FOCUS = "#transcript"
     CONTROLS = _FixedControls
     BINDINGS: ClassVar[list[BindingType]] = REPLAY
     BINDING_GROUPS: ClassVar[Mapping[str, Any]] = {**GROUPS, "replay": REPLAY}
 
-    def __init__(self, session: ChatSession, *, player: TracePlayer, file: Path, **parts: Any) -> None:
+    def __init__(self, session: ChatSession, *, player: ConversationPlayer, **parts: Any) -> None:
         super().__init__(session, **parts)
         self.player = player
-        self._file = file
         self.view.way = self._way
-        for identity in _NEED_A_MODEL:
+        allowed = {command.id for group in _LOOKING for command in COMMAND_GROUPS[group]}
+        for identity in self.commands.keys() - allowed - {"stop", "interrupt"}:
             self.commands[identity] = self.commands[identity]._replace(enabled=lambda: False)
         self._played_until = monotonic()
         self._shown_knobs: Knobs | None = None
-        self._sent: Asked | None = None  # the last prompt
 
     def on_mount(self) -> None:
         """The text area takes no text."""
@@ -86,37 +80,27 @@ class ReplayScreen(ChatScreen):
         self._played_until = now
         was_over = self.player.ended
         super()._tick()
-        asked = self.player.asked
-        if asked is not None and asked is not self._sent and self.session.state == "ready" and not self.player.events:
-            self._sent = asked
-            self._ask(asked)
+        turn = self.player.turn
+        if turn is not None and self.session.state == "ready" and not self.player.events:
+            self._play(turn)
         if self.session.knobs is not self._shown_knobs:
             self._shown_knobs = self.session.knobs
             self.panel.show_knobs(self.session.knobs)
         if was_over != self.player.ended:
             self.view.show_state()
 
-    def _ask(self, asked: Asked) -> None:
-        """Do what was recorded. What the conversation had before a prompt, and is not here, is shown first."""
-        match recorded_step(self.session, asked.messages, plainly=self.player.asked_plainly):
-            case "continue":
-                self.replies.continue_last()
-            case "compare":
-                self.replies.compare()
-            case Send() as step:
-                self._send(step)
-
-    def _send(self, step: Send) -> None:
-        if self.session.messages and not step.same:
-            self.conversations.begin_new()
-        take_over(self.session, step)
+    def _play(self, turn: Turn) -> None:
+        """Send the prompt, without the turns that its prompt had no room for."""
+        self.session.queue(turn.prompt)
         self.replies.send_waiting()
+        if turn.made is not None and turn.made.dropped != self.session.oldest.dropped:
+            self.session.oldest.leave_out(turn.made.dropped)
 
     def _way(self) -> str:
         """That this is a replay, and its speed."""
         speed = f"{self.player.speed:g}x"
         state = "ended" if self.player.ended else f"paused, {speed}" if self.player.paused else speed
-        return f"replay of {one_line(self._file.name)}: {state}"
+        return f"replay of {one_line(self.player.title)}: {state}"
 
     # Keys
 

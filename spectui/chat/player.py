@@ -1,0 +1,187 @@
+"""An engine without a model: it plays a conversation of the disk again, at any speed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from spectui.engine.events import Event, Failed, Finished, Loaded, Message, ModelInfo, Prompt, RoundDone
+from spectui.knobs import Knobs, Setup
+from spectui.speculation.records import UNKNOWN, Round, StopReason, Token
+from spectui.speculation.statistics import Statistics
+from spectui.store.records import FAILED, Reply, StoredConversation, StoredMessage
+from spectui.store.rounds.packed import PackedRounds
+
+SLOWEST, FASTEST = 0.01, 1000.0
+"""Bounds of the speed, in times as fast as it was."""
+
+UNKNOWN_S = 0.05
+"""Seconds for a round whose time is not known."""
+
+BROKEN_OFF = "The reply broke off here."
+NO_REPLY = "This prompt got no reply."
+
+
+class Turn(NamedTuple):
+    """A prompt and its reply; None if it got none."""
+
+    prompt: str
+    reply: StoredMessage | None
+
+    @property
+    def made(self) -> Reply | None:
+        """How the reply was made; None where that is not known."""
+        return self.reply.reply if self.reply is not None else None
+
+
+class ConversationPlayer:
+    """Implements `protocol.Engine`. It has no thread: the window calls `advance` with the seconds that have passed.
+
+    It waits at each prompt: the window sends that of `turn`, and `generate` lets its reply begin.
+    """
+
+    def __init__(self, conversation: StoredConversation, speed: float = 1.0) -> None:
+        self.title = conversation.title
+        self.knobs = Knobs()
+        """The knobs of the last played round."""
+        self.events: deque[Event] = deque()
+        self.listen: Callable[[Event], None] = lambda event: None
+        self.looked_at = False
+        self.speed = speed
+        self.paused = False
+        self.turn: Turn | None = None
+        """The turn that comes next."""
+        turns = _turns(conversation.messages)
+        setup = next((turn.made.setup for turn in turns if turn.made is not None), Setup(model="recorded"))
+        self.setup = replace(setup, system=conversation.system)
+        """What the last reply was made by, at first the first one, with the conversation's system prompt."""
+        self._turns = iter(turns)
+        self._coming: Iterator[Event] = iter(())
+        self._next: Event | None = None
+        self._due = 0.0  # seconds until the next event, at the recorded speed
+
+    @property
+    def ended(self) -> bool:
+        """Whether all of it was played."""
+        return self.turn is None and self._next is None
+
+    def load(self, setup: Setup) -> None:
+        """Say that the models of the first reply are loaded."""
+        self._say(self._loaded())
+        self._turn_on()
+
+    def unload(self) -> None:
+        """There is nothing to free."""
+
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
+        """Begin the reply of the turn, whatever `messages` are."""
+        if self.turn is not None:
+            self._coming, self.turn, self._due = _events(self.turn.reply), None, 0.0
+            self._take()
+
+    def stop(self) -> None:
+        """Pause."""
+        self.paused = True
+
+    def close(self) -> None:
+        """Nothing is left to be closed."""
+
+    def advance(self, seconds: float) -> None:
+        """Emit the events of the next `seconds`."""
+        if not self.paused:
+            self._due -= seconds * self.speed
+            while self._next is not None and self._due <= 0:
+                self._say(self._next)
+                self._take()
+
+    def step(self) -> None:
+        """Emit the events up to the end of the next round."""
+        while (event := self._next) is not None:
+            self._say(event)
+            self._take()
+            if isinstance(event, RoundDone):
+                break
+
+    def faster(self, factor: float) -> None:
+        """Change the speed by this factor."""
+        self.speed = min(max(self.speed * factor, SLOWEST), FASTEST)
+
+    def _take(self) -> None:
+        """Take the next event of the reply: it is due when its time has passed."""
+        self._next = next(self._coming, None)
+        match self._next:
+            case RoundDone(round=round):
+                self._due += round.seconds or UNKNOWN_S
+            case Prompt(seconds=seconds):
+                self._due += seconds
+            case None:
+                self._turn_on()
+
+    def _turn_on(self) -> None:
+        """Turn to the next prompt, and to the models that answered it."""
+        self.turn = next(self._turns, None)
+        made = self.turn.made if self.turn is not None else None
+        if made is not None and (setup := replace(made.setup, system=self.setup.system)) != self.setup:
+            self.setup = setup
+            self._say(self._loaded())
+
+    def _say(self, event: Event) -> None:
+        if isinstance(event, RoundDone):
+            self.knobs = event.round.knobs
+        self.listen(event)
+        self.events.append(event)
+
+    def _loaded(self) -> Loaded:
+        setup = self.setup
+        return Loaded(
+            setup, _model(setup.model or "recorded", setup), _model(setup.draft, setup) if setup.draft else None, ()
+        )
+
+
+def _model(path: str, setup: Setup) -> ModelInfo:
+    return ModelInfo(path, "a recorded model", 0, 0, 0, setup.ctx_size, 0)
+
+
+def _turns(messages: Sequence[StoredMessage]) -> list[Turn]:
+    following = (*messages, None)[1:]
+    return [
+        Turn(message.text, reply if reply is not None and reply.role == "assistant" else None)
+        for message, reply in zip(messages, following, strict=True)
+        if message.role == "user"
+    ]
+
+
+def _events(message: StoredMessage | None) -> Iterator[Event]:
+    """The events of a reply."""
+    if message is None:
+        yield Failed(NO_REPLY)
+        return
+    reply = message.reply or Reply(Setup(), StopReason.EOS.value, None, None, None, PackedRounds())
+    tokens = reply.prompt_tokens or 0
+    yield Prompt(tokens, tokens, 0, reply.prompt_s or 0.0, reply.thinking)
+    figures, text, knobs = Statistics(), [], Knobs()
+    for round in reply.rounds or _unrecorded(message.text):
+        figures.add(round)
+        text += [token.text for token in round.tokens]
+        knobs = round.knobs
+        yield RoundDone(round, round.position + len(round.tokens))
+    if reply.stop in (None, FAILED):
+        yield Failed(BROKEN_OFF)
+    else:
+        yield Finished(
+            StopReason(reply.stop),
+            "".join(text),
+            figures,
+            knobs,
+            reply.prompt_tokens,
+            reply.prompt_s,
+            reply.first_token_s,
+        )
+
+
+def _unrecorded(text: str) -> list[Round]:
+    """A reply whose rounds were lost, as one round."""
+    token = Token(UNKNOWN, text, "plain", None, 0, 0, None, None)
+    return [Round(0, 0, Knobs(), (), (token,), 0.0, 0.0, 0.0, 0.0)]

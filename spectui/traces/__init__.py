@@ -1,1 +1,0 @@
-"""Traces: every round of a chat in a file, to be read and played again."""
