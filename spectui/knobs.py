@@ -282,7 +282,7 @@ class Setup:
         choices=("off", "on"), bare="on", section="devices",
     )  # fmt: skip
     kernels: str = setting(
-        "auto", "what multiplies weights on a CPU: spectui's kernels, llama.cpp's, or what is faster here as measured (auto)",
+        "auto", "what multiplies weights on a CPU: spectui's kernels, llama.cpp's, or spectui's where they can be used (auto)",
         "--kernels", choices=("auto", "llama.cpp", "spectui"), section="devices",
     )  # fmt: skip
     swa_full: str = setting(

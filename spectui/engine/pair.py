@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spectui.engine.attention import Attention
 from spectui.engine.costs import files as cost_files
 from spectui.engine.costs.files import DraftCosts, Key, TargetCosts, cost_model
 from spectui.engine.costs.measuring import draft_costs, target_costs
-from spectui.engine.events import Event, Loading, Message, ModelInfo, Notice, ThreadsInUse
-from spectui.engine.kernels.choice import KernelChoice, available, without_crashes
-from spectui.engine.loading import draft_copy, keys, models, placement, remarks
+from spectui.engine.events import Event, Loading, ModelInfo, Notice, ThreadsInUse
+from spectui.engine.loading import draft_copy, kernel_choice, keys, models, placement, remarks
 from spectui.engine.loading.automatic import AutomaticPlacement
 from spectui.engine.replies import Replies
 from spectui.engine.thread_count import ThreadCount
 from spectui.errors import DraftError, SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, check_file, heads_in, same_model, same_vocabulary
 from spectui.gguf_files.compatibility import drafting_heads
+from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.context import Context
@@ -57,8 +56,8 @@ class Pair:
         self._loaded: dict[str, tuple[Any, ...]] = {}
         self.target: Model | None = None
         self.draft: Model | None = None
-        self.attention = Attention(interrupt, lambda text: self._emit(Notice(text)), self._close_heads)
-        """The target's context."""
+        self.context: Context | None = None
+        """The target's."""
         self.draft_context: Context | None = None
         self.drafter: DraftModel | None = None
         self.template: ChatTemplate | None = None
@@ -68,17 +67,13 @@ class Pair:
         self._setup = Setup()  # with its automatic choices made
         self._automatic = AutomaticPlacement(emit)
         self._measured: tuple[tuple[Key, Key], TargetCosts, DraftCosts] | None = None
-        self._kernels = KernelChoice(lambda text: emit(Notice(text)), self._measuring_kernels)
+        self._own_kernels = LLAMA_CPP  # spectui's, where they are available
+        self._refused_kernels: set[str] = set()  # why they were not used, as far as it was said
         self.remarks: dict[str, str] = {}
         """"target" and "draft" -> what loading found, in words."""
         self.replies: Replies | None = None
         """Past replies, if they are remembered."""
         self._threads: ThreadCount | None = None
-
-    @property
-    def context(self) -> Context | None:
-        """The target's."""
-        return self.attention.context
 
     def load(self, setup: Setup, again: bool = False) -> None:
         """Load what the set-up asks for. Raises SpectuiError; DraftError if the target alone would load.
@@ -97,12 +92,11 @@ class Pair:
         rpc.add_servers(setup.rpc)
         use_numa(setup.numa)
         tested = self._self_test()
-        placed = self._automatic.place(without_crashes(setup, tested), self._memory())
-        own, setup = available(replace(placed, no_repack=setup.no_repack), tested), placed
-        self._setup = setup
-        if not tested.extra_buffers and not own.set and not self._loaded:
+        placed = self._automatic.place(kernel_choice.without_crashes(setup, tested), self._memory())
+        self._own_kernels = kernel_choice.available(replace(placed, no_repack=setup.no_repack), tested)
+        self._setup = setup = placed
+        if not tested.extra_buffers and not self._own_kernels.set and not self._loaded:
             self._emit(Notice(FAST_KERNELS_CRASH))
-        self._kernels.begin(setup, own)
         self._make_room(setup)
         self._load_target(setup)
         if setup.draft is not None:
@@ -147,9 +141,7 @@ class Pair:
         found, drafting = TargetCosts(), DraftCosts()
         found_out = [remarks.SAME_THREADS] if self._rounds_by_threads(setup) else []
         strict = setup.strict == "on"
-        short, long = (self.attention.kind(each) for each in (False, True))
-        # Costs are measured with the context for short texts.
-        target_key = keys.target_costs_key(setup, short, self.target.kernels)
+        target_key = keys.target_costs_key(setup, self.target.kernels)
         ahead, draft_key = isinstance(self.drafter, AheadDrafter), ()
         if self.draft is not None:
             draft_key = keys.draft_costs_key(setup, self.draft.path, ahead, self.draft.kernels)
@@ -161,9 +153,7 @@ class Pair:
             found, drafting = self._measured[1:]
         elif strict or setup.no_profile == "off":
             found, drafting = self._measure(setup, target_key, draft_key)
-            found_out.append(remarks.rounds_alike(found, strict, only_short=short != long))
-            if short != long:
-                found_out.append(remarks.attends_dearly(found))
+            found_out.append(remarks.rounds_alike(found, strict))
             if sentence := remarks.strictly_plain(found) if strict else remarks.rounds_differently(found):
                 self._emit(Notice(sentence))
         if self.draft is not None and not again:
@@ -175,7 +165,6 @@ class Pair:
             self._measured = measured_as, found, drafting
         foresees = self.draft_context.foresees if self.draft_context is not None else None
         costs = cost_model(found, drafting, models.slow_down_together(setup), foresees)
-        costs = self.attention.learn_anew(costs)
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
         self.strategy = Strategy(self.drafter, costs, past)
@@ -228,7 +217,7 @@ class Pair:
     def _load_target(self, setup: Setup) -> None:
         if self.target is None:
             path = setup.model or ""
-            progress, kernels = self._loading("target", path), self._kernels.of("target", path)
+            progress, kernels = self._loading("target", path), self._kernels_of("target", path)
             target = models.target_model(setup, progress, kernels=kernels)
             try:
                 self.template = ChatTemplate(target, lambda text: self._emit(Notice(text)))
@@ -240,16 +229,23 @@ class Pair:
             self._loaded["target"] = keys.target_key(setup)
             if not self.template.from_file and setup.no_template == "off":
                 self._emit(Notice(CHATML_IS_USED))
-        self.attention.begin(setup, self.target)
+        key = (*keys.context_key(setup), models.rows_for_heads(setup, self.target))
+        if self._loaded.get("context") != key:
+            self._close_context()
+            self.context = models.target_context(setup, self.target, self._interrupt)
+            self._loaded["context"] = key
 
-    def select_attention(self, messages: Sequence[Message]) -> None:
-        """Use the kind of attention that suits this conversation. If that changes, the context is a new, empty one."""
-        assert self.strategy is not None
-        changed, self.strategy.costs = self.attention.select(messages, self.strategy.costs)
-        if changed:
-            self._make_heads()
-            if self._threads is not None:
-                self._use_threads(self._threads)
+    def _kernels_of(self, role: str, path: str) -> Kernels:
+        """The kernels of the model in this file, which is loaded next.
+
+        Says once why they are not spectui's, if those are wanted by name or crash.
+        """
+        kernels = kernel_choice.for_model(self._setup, role, path, self._own_kernels)
+        wanted = self._setup.kernels == "spectui" or kernels.why == kernel_choice.CRASH
+        if wanted and not kernels.set and kernels.why not in self._refused_kernels:
+            self._refused_kernels.add(kernels.why)
+            self._emit(Notice(f"spectui's kernels are not used here: {kernels.why}."))
+        return kernels
 
     def _use_own_heads(self) -> None:
         """Let the target draft with its own heads, if it has some."""
@@ -271,11 +267,15 @@ class Pair:
         if self.strategy is not None:
             self.strategy.model = self.drafter
 
-    def _close_heads(self) -> None:
-        """They read the target's context, which is going to be closed."""
+    def _close_context(self) -> None:
+        """Free the target's context, and before it that of heads, which read it."""
         if isinstance(self.draft_context, Heads):
             self.draft_context.close()
             self.draft_context = self.drafter = None
+        if self.context is not None:
+            self.context.close()
+        self.context = None
+        self._loaded.pop("context", None)
 
     def _load_draft(self, setup: Setup) -> None:
         assert self.target is not None and self.context is not None
@@ -318,7 +318,7 @@ class Pair:
             metadata = same_vocabulary(setup.model or "", path)
             if metadata is not None and metadata.n_tokens < target.n_vocab - padding(target):
                 metadata = None  # it lacks tokens of the target, so the texts are needed
-            progress, kernels = self._loading("draft", path), self._kernels.of("draft", path)
+            progress, kernels = self._loading("draft", path), self._kernels_of("draft", path)
             return models.draft_model(setup, path, progress, metadata=metadata, kernels=kernels)
 
         if heads_in(setup.draft)[1] or setup.requantise_draft == "off" or not placement.drafts_on_cpu(setup):
@@ -338,11 +338,6 @@ class Pair:
                 self._emit(Loading(what, done, size))
 
         return report
-
-    def _measuring_kernels(self, done: float) -> None:
-        self._emit(Loading("kernels", done))
-        if self._interrupt.is_set():
-            raise LoadCancelled("Loading was stopped.")
 
     def _loading(self, what: str, path: str) -> Callable[[float], bool]:
         report = self.progress(what, os.path.getsize(os.path.expanduser(path)))
@@ -386,7 +381,7 @@ class Pair:
     def close(self) -> None:
         """Free everything."""
         self._close_draft()
-        self.attention.close()
+        self._close_context()
         if self.target is not None:
             self.target.close()
         self.target = self.template = self.marks = self.strategy = self.replies = None

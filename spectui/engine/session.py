@@ -156,7 +156,6 @@ class Session:
         if len(tokens) > pair.context.n_ctx and messages[-1].role != "assistant":  # a reply that goes on ends at once
             needed = to_drop(messages, pair.context.n_ctx, self._count)
             raise no_room(messages, len(tokens), pair.context.n_ctx, needed)
-        pair.select_attention(messages)
         asked = [message.content for message in messages if message.role == "user"]
         if len(asked) == 1 or asked[:1] != [self._opening]:
             pair.strategy.begin_conversation()
@@ -233,7 +232,6 @@ class Session:
         """The target's context and the conversation's tokens, to examine what a pass computes. Raises SpectuiError."""
         if self.pair is None or self.pair.context is None:
             raise SpectuiError("No model is loaded: choose one first.")
-        self.pair.select_attention(messages)
         prompt, begun = self._prompt(messages)
         return self.pair.context, prompt + begun
 

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from spectui.engine.kernels.choice import without_crashes
-from spectui.engine.loading import models, placement
+from spectui.engine.loading import models
+from spectui.engine.loading.kernel_choice import without_crashes
 from spectui.engine.loading.plan import MemoryPlan, make_plan
 from spectui.knobs import Setup
 from spectui.llama import selftest
@@ -40,7 +40,7 @@ def load(made: MemoryPlan) -> Iterator[tuple[MemoryUse, MemoryUse]]:
     """The same of a plan."""
     planned = {use.device: use for use in made.target}
     model = models.target_model(without_crashes(made.setup, selftest.run()))
-    context = models.target_context(made.setup, model, Interrupt(), placement.target_flash(made.setup, long=False))
+    context = models.target_context(made.setup, model, Interrupt())
     logged = {use.device: use for use in context.memory}
     context.close()
     model.close()

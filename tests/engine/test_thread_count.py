@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spectui.engine import attention
 from spectui.engine.events import Event, Loading, Message, ThreadsInUse
 from spectui.engine.loading import placement
 from spectui.engine.pair import Pair
@@ -115,7 +114,7 @@ def test_logits_do_not_depend_on_the_number_of_threads_where_the_kernels_can_be_
         ({"cache_type_k": "f32"}, False, True),
         ({"cache_type_v": "q8_0"}, False, False),
         ({"flash_attn": "off"}, False, False),
-        ({"strict": "on"}, False, False),  # with V cells that are not divided
+        ({"strict": "on"}, False, True),
     ],
 )
 def test_the_number_stays_where_the_text_depends_on_it(
@@ -145,7 +144,6 @@ def test_the_logical_cpus_that_this_process_may_use_are_counted(monkeypatch: pyt
 
 def test_contexts_that_are_created_or_stay_while_others_are_busy_use_as_few_threads(monkeypatch: pytest.MonkeyPatch):
     machine = Machine()
-    monkeypatch.setattr(attention, "_PASTED", 20)
     monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
     session, events = smollm2.opened(replace(smollm2.setup(), threads=0))
     pair = session.pair
@@ -154,10 +152,8 @@ def test_contexts_that_are_created_or_stay_while_others_are_busy_use_as_few_thre
     pair.adapt_threads()
     assert used() == [1, 1]
     before = pair.context
-    pair.select_attention([Message("user", "a long text, " * 20)])
-    assert pair.context is not before and used() == [1, 1]
     session.load(replace(smollm2.setup(), threads=0, ctx_size=512))
-    assert used() == [1, 1]
+    assert pair.context is not before and used() == [1, 1]
     session.load(replace(smollm2.setup(), threads=0, threads_draft=2))
     assert used() == [1, 2], "the number that is named stays"
     session.load(replace(smollm2.setup(), threads=2, threads_draft=1))
@@ -181,7 +177,7 @@ def test_a_draft_that_computes_beside_the_target_keeps_its_one_thread():
     """Two threads that compute with OpenMP would slow each other down."""
     machine, pair = Machine(), Pair(lambda _: None, Interrupt())
     target, draft = Computes(), Computes()
-    pair.attention.context, pair.draft_context, pair._threads = target, draft, machine.count(2)  # type: ignore[assignment]
+    pair.context, pair.draft_context, pair._threads = target, draft, machine.count(2)  # type: ignore[assignment]
     pair.drafter = AheadDrafter(toy_drafter(1, 0.0))
     machine.run(1.0, 1.0)
     pair.adapt_threads()

@@ -22,9 +22,8 @@ def command(ctx: click.Context) -> None:
     from spectui.cli.machine.dear_passes import dear_passes
     from spectui.cli.machine.findings import advice, cpu_flags, findings, threads_in_words
     from spectui.engine.costs.files import stored_targets
-    from spectui.engine.kernels.choice import available, measured
-    from spectui.engine.kernels.trial import ROWS
     from spectui.engine.loading import keys, placement
+    from spectui.engine.loading.kernel_choice import available
     from spectui.kernels.plugin import LLAMA_CPP
     from spectui.knobs import Setup
     from spectui.llama import library, selftest
@@ -62,9 +61,6 @@ def command(ctx: click.Context) -> None:
         ctx.exit(1)
     own = available(Setup(device="none"), verdict)
     click.echo(f"spectui's kernels: {own.set or f'not used, because {own.why}'}")
-    for kind, times in (measured(own, verdict.extra_buffers) if own.set else {}).items():
-        sizes = ", ".join(f"{faster:.2f} over {rows}" for rows, faster in zip(ROWS, times, strict=True))
-        click.echo(f"  passes with {kind} weights, times as fast as with llama.cpp's: {sizes}")
     flags = cpu_flags()
     found = list(
         findings(

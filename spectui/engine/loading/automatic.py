@@ -41,7 +41,7 @@ class AutomaticPlacement:
         on_cpu = placement.target_on_cpu(setup) and (setup.draft is None or placement.drafts_on_cpu(setup))
         if on_cpu:
             return setup
-        context = keys.context_key(setup, setup.flash_attn)
+        context = keys.context_key(setup)
         asked = (keys.target_key(setup), keys.draft_key(setup), context)
         loaded = tuple(loaded)
         if on_servers(loaded):

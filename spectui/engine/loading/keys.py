@@ -22,10 +22,10 @@ def target_key(setup: Setup) -> tuple[Any, ...]:
     return (*_file(setup.model), setup.device, *split, *overrides(setup), setup.no_repack, setup.kernels)
 
 
-def context_key(setup: Setup, flash_attn: str) -> tuple[Any, ...]:
+def context_key(setup: Setup) -> tuple[Any, ...]:
     """If this changes, the target's context must be created again."""
     size = (setup.ctx_size, setup.batch, setup.ubatch, setup.swa_full)
-    return (*size, setup.threads, flash_attn, setup.cache_type_k, placement.value_type(setup))
+    return (*size, setup.threads, setup.flash_attn, setup.cache_type_k, setup.cache_type_v)
 
 
 def draft_key(setup: Setup) -> tuple[Any, ...]:
@@ -45,11 +45,11 @@ def measured_with(kernels: Kernels = LLAMA_CPP) -> str:
     return f"{build_key()}, quota {cpu_quota()}{own}"
 
 
-def target_costs_key(setup: Setup, flash_attn: str, kernels: Kernels = LLAMA_CPP) -> tuple[Any, ...]:
+def target_costs_key(setup: Setup, kernels: Kernels = LLAMA_CPP) -> tuple[Any, ...]:
     """The key of the target's costs. It does not depend on the draft, or on the size of the context where that has room for
     all that is measured. `kernels`: those of the model that is loaded."""
     size = (min(setup.ctx_size or MEASURED, MEASURED), setup.ubatch, setup.swa_full)
-    context = (*size, placement.threads(setup.threads), flash_attn, setup.cache_type_k, placement.value_type(setup))
+    context = (*size, placement.threads(setup.threads), setup.flash_attn, setup.cache_type_k, setup.cache_type_v)
     model = target_key(replace(setup, kernels=""))
     return (measured_with(kernels), gpu_key(), model, context, setup.op_offload_min_batch)
 

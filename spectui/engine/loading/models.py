@@ -113,19 +113,19 @@ def tokens_to_keep_on(model: Model) -> int:
     return (tokens_to_keep(Knobs()) or 0) if model.output_on_gpu and model.n_vocab % _ALIGNED == 0 else 0
 
 
-def target_context(setup: Setup, model: Model, interrupt: Interrupt, flash_attn: str) -> Context:
-    """The context of the set-up's target, with this kind of attention. Raises SpectuiError."""
+def target_context(setup: Setup, model: Model, interrupt: Interrupt) -> Context:
+    """The context of the set-up's target. Raises SpectuiError."""
     return Context(
         model,
         interrupt,
         n_ctx=setup.ctx_size,
         rows=ROWS,
         batch=setup.batch,
-        ubatch=placement.chunk_of(setup, flash_attn),
+        ubatch=setup.ubatch,
         threads=placement.threads(setup.threads),
-        flash_attn=flash_attn,
+        flash_attn=setup.flash_attn,
         type_k=setup.cache_type_k,
-        type_v=placement.value_type(setup),
+        type_v=setup.cache_type_v,
         swa_full=setup.swa_full == "on",
         equal_rows=True,
         keeps=tokens_to_keep_on(model),
@@ -173,7 +173,7 @@ def heads_context(setup: Setup, model: Model, target: Context, interrupt: Interr
             f"The heads in {model.path!r} are those of another model ({model.width} numbers a token and {model.n_vocab} tokens "
             f"instead of {of.width} and {of.n_vocab}): choose the file that was made for this target."
         )
-    flash_attn, type_k, type_v = target.flash_attn, setup.cache_type_k, placement.value_type(setup)
+    flash_attn, type_k, type_v = target.flash_attn, setup.cache_type_k, setup.cache_type_v
     if not assistant:  # they have cells of their own
         flash_attn, type_k = placement.draft_flash(setup, model.kernels), setup.cache_type_k_draft
         type_v = setup.cache_type_v_draft

@@ -16,23 +16,11 @@ from spectui.llama.devices.listing import list_devices, offloading, selected
 from spectui.llama.devices.records import Device
 
 
-def value_type(setup: Setup) -> str:
-    """The type of the target's V cells: bf16 for --strict on a CPU whose llama.cpp has no `reference_path`.
-
-    ggml's CPU attention divides the cells of a single row among the threads only where K and V are of one type. With cells of
-    two types prompts are read up to four times as slowly (`python -m tests.benchmarks.exactness`); CUDA has no such kernel.
-    """
-    return "bf16" if setup.strict == "on" and _divides(setup) and target_on_cpu(setup) else setup.cache_type_v
-
-
 def rounds_by_threads(setup: Setup) -> bool:
-    """Whether the target's logits depend on the number of threads: ggml divides the cells of a single row among them."""
-    return setup.flash_attn != "off" and value_type(setup) == setup.cache_type_v and _divides(setup)
-
-
-def _divides(setup: Setup) -> bool:
-    """Whether ggml's CPU attention divides the cells of a single row of the target among the threads."""
-    return reference_path.divides(setup.cache_type_k, setup.cache_type_v) and not reference_path.available()
+    """Whether the target's logits depend on the number of threads: ggml's CPU attention divides the cells of a single row among
+    them where llama.cpp has no `reference_path`."""
+    divides = reference_path.divides(setup.cache_type_k, setup.cache_type_v) and not reference_path.available()
+    return divides and setup.flash_attn != "off"
 
 
 def target_on_cpu(setup: Setup) -> bool:
@@ -47,18 +35,6 @@ def drafts_on_cpu(setup: Setup) -> bool:
 def _on_cpu(gpu_layers: int, device: str) -> bool:
     offloads = any(device.kind in ("gpu", "igpu") for device in list_devices())
     return not offloads or gpu_layers == 0 or device.strip().lower() in ("none", "cpu")
-
-
-def target_flash(setup: Setup, long: bool, kernels: Kernels = LLAMA_CPP) -> str:
-    """Flash attention for the target, if the set-up leaves it open: off on a CPU with a long text and llama.cpp's `kernels`.
-
-    ggml's CPU flash attention computes the rows of a pass one by one. After 1,700 tokens a pass over 16 of a 1.5B takes
-    382 ms with it and 276 ms without (llama-bench -p 16 -d 1700 -fa 0,1), and a 135M with heads of 64 five times as long.
-    It stays on for short ones and for --strict: without it a single row rounds differently from several, from the first token.
-    """
-    open_choice = setup.flash_attn == "auto" and setup.strict == "off" and setup.cache_type_v in _PLAIN_TYPES
-    own = kernels.set and {setup.cache_type_k, setup.cache_type_v} <= _OWN_TYPES
-    return "off" if long and open_choice and target_on_cpu(setup) and not own else setup.flash_attn
 
 
 def draft_flash(setup: Setup, kernels: Kernels = LLAMA_CPP) -> str:
@@ -85,16 +61,11 @@ _OWN_TYPES = {"f16", "q8_0"}
 """Types of cells whose flash attention spectui's kernels compute."""
 
 
-def chunk_of(setup: Setup, flash_attn: str) -> int:
-    """Tokens of a prompt that the target computes at once.
+def draft_chunk_of(setup: Setup, kernels: Kernels = LLAMA_CPP) -> int:
+    """Tokens of a prompt that the draft computes at once.
 
     Without flash attention the scores of a whole chunk are in memory: 120 MB at 512 tokens, and slower than at 128.
     """
-    return setup.ubatch if flash_attn == setup.flash_attn else min(setup.ubatch, 128)
-
-
-def draft_chunk_of(setup: Setup, kernels: Kernels = LLAMA_CPP) -> int:
-    """Tokens of a prompt that the draft computes at once."""
     return setup.ubatch if draft_flash(setup, kernels) == draft_flash_wanted(setup) else min(setup.ubatch, 128)
 
 

@@ -12,9 +12,6 @@ _AS_DEAR = 0.9
 
 _SMALLER = "choose a smaller draft, or leave out -md"
 
-_BEHIND = 1000
-"""Context length, in tokens, of the reported attention cost."""
-
 
 def beyond_training(info: ModelInfo | None, role: str = "target") -> str:
     """A sentence on a context that is larger than the one that the model was trained with; "" where it is not."""
@@ -38,12 +35,11 @@ def rounds_differently(found: TargetCosts) -> str:
     )
 
 
-def rounds_alike(found: TargetCosts, strict: bool, only_short: bool) -> str:
+def rounds_alike(found: TargetCosts, strict: bool) -> str:
     """The pass size up to which the logits are equal, and with which context."""
     if strict and found.behind is None:
         return "there was no time to compare passes of several tokens with single ones, so strict makes none"
     where = f"behind {found.behind} tokens too" if found.behind else "in an empty context"
-    where = "except behind a long text" if only_short else where
     if found.tried < 2:
         return ""
     if found.equal_up_to < 2:
@@ -74,15 +70,3 @@ def no_cheaper(target: TargetCosts, draft: DraftCosts, same: bool) -> str:
     if share < _AS_DEAR or target.noisy or draft.noisy:
         return ""
     return f"A token of the draft costs {share:.2f} of a pass of the target, so that its drafts cannot pay: {_SMALLER}."
-
-
-def attends_dearly(found: TargetCosts) -> str:
-    """The cost of flash attention in a short conversation; "" if it is small."""
-    single = found.verify.get(1, 0.0)
-    times = 1 + (found.per_row + found.per_pass) * _BEHIND / single if single else 1.0
-    if times < 2:
-        return ""
-    return (
-        f"behind {_BEHIND:,} tokens a pass over one takes {times:.1f} times as long: -fa off may be faster, but there passes "
-        "of several tokens round differently"
-    )

@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from spectui.engine.kernels import choice
-from spectui.engine.loading import draft_copy, models, placement
+from spectui.engine.loading import draft_copy, kernel_choice, models, placement
 from spectui.engine.loading.plan import MemoryPlan, shortage
 from spectui.errors import DraftError, SpectuiError, UsageError
 from spectui.gguf_files.check import heads_in, vocabulary_of
@@ -69,7 +68,7 @@ class Simulation:
         kernels = self._kernels(setup, "target", path)
         model = models.target_model(setup, simulated=True, metadata=vocabulary_of(path), kernels=kernels)
         self.layers = model.layers
-        context = models.target_context(setup, model, self._interrupt, placement.target_flash(setup, long=False))
+        context = models.target_context(setup, model, self._interrupt)
         self.n_ctx = context.n_ctx
         self._target = model, context
         return self._ask(context)
@@ -107,7 +106,7 @@ class Simulation:
 
     def _kernels(self, setup: Setup, role: str, path: str) -> Kernels:
         freed = sum(use.total - use.mapped for name, use in self._freed.items() if name == HOST)
-        return choice.for_model(setup, role, path, self._own, freed)
+        return kernel_choice.for_model(setup, role, path, self._own, freed)
 
     def look(self) -> None:
         """Read the free memory of the devices, once: the first model has opened those that are used."""
@@ -250,8 +249,8 @@ def answer(setup: Setup, freed: Iterable[MemoryUse]) -> MemoryPlan | SpectuiErro
     """The answer to `make_plan`'s question: the plan, or why there is none."""
     setup = models.with_heads_beside(setup)
     tested = selftest.run()
-    own = choice.available(setup, tested)
-    setup = choice.without_crashes(setup, tested)
+    own = kernel_choice.available(setup, tested)
+    setup = kernel_choice.without_crashes(setup, tested)
     simulation = Simulation(freed, own)
     try:
         rpc.add_servers(setup.rpc)

@@ -5,9 +5,6 @@ from __future__ import annotations
 from spectui.kernels.plugin import Kernels, Plugin, Unusable
 from spectui.llama.library import address
 
-_LONG, _ROWS = 4096, 64
-"""Of a matrix that is no exception: its rows are whole blocks of every type."""
-
 _loaded: list[Plugin] = []
 _refused: list[Unusable] = []
 _attending: list[bool] = []
@@ -54,11 +51,3 @@ def flash_attention(wanted: str, role: str, kernels: Kernels) -> str:
 def attends(kernels: Kernels) -> bool:
     """Whether they compute the attention of a draft with these kernels, as the target's context was made last."""
     return _attending == [True] and bool(kernels.set)
-
-
-def types() -> dict[str, int]:
-    """The types of weights that they multiply: ggml's name -> ggml_type. Raises Unusable."""
-    from gguf.constants import GGML_QUANT_SIZES
-
-    found = load()
-    return {kind.name: int(kind) for kind in GGML_QUANT_SIZES if found.bytes(kind, _LONG, _ROWS, 1)}

@@ -64,13 +64,6 @@ def _logged_cell_bytes(model: Model, type_k: str, type_v: str) -> list[float]:
     return [float(size[1]) * 2**20 / int(size[2]) for size in sizes if size]
 
 
-def scores_bytes(model: Model, n_ctx: int, n_tokens: int) -> float:
-    """Bytes of one layer's attention scores without flash attention: heads x context x tokens of a pass, in f32."""
-    # If the file has a number per layer: heads are at least 64 wide.
-    heads = _number(model, "attention.head_count") or _number(model, "embedding_length") / 64
-    return 4 * heads * n_ctx * n_tokens
-
-
 def check_cells(model: Model, n_ctx: int, type_k: str, type_v: str, window: int | None = None) -> None:
     """Raise SpectuiError if the cells of `n_ctx` tokens need more than all free memory of the machine.
 

@@ -249,12 +249,12 @@ def test_strict_makes_no_pass_of_a_size_that_there_was_no_time_to_compare(
 
     found = strictly(Slow(monkeypatch, seconds, behind))
     assert found.strict_up_to == 1
-    assert rounds_alike(found, strict=True, only_short=False) == (
+    assert rounds_alike(found, strict=True) == (
         "there was no time to compare passes of several tokens with single ones, so strict makes none"
     )
     again = strictly(Slow(monkeypatch, 0.01, 0.01))
     assert again.strict_up_to == 16
-    assert "passes of up to 16 tokens round as single ones do" in rounds_alike(again, strict=True, only_short=False)
+    assert "passes of up to 16 tokens round as single ones do" in rounds_alike(again, strict=True)
 
 
 class Keeping(Target):

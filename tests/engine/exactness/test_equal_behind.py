@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,6 @@ import pytest
 from spectui.engine.costs import measuring as room
 from spectui.engine.costs.files import TargetCosts
 from spectui.engine.costs.measuring import target_costs
-from spectui.engine.loading import placement
-from spectui.knobs import Setup
-from spectui.llama import selftest
-from spectui.llama.context import Context
-from spectui.llama.cpu import reference_path
-from spectui.llama.interrupt import Interrupt
-from spectui.llama.model import Model
-from tests.helpers import smollm2
 from tests.toys import ToyModel
 
 
@@ -118,35 +109,3 @@ def test_sizes_that_there_was_no_time_for_count_as_unequal(monkeypatch: pytest.M
     found = measured(target)
     assert now <= 2 * room.BOUND_S + 1.0
     assert found.behind == 11 * 48 and 1 < found.equal_up_to < 16
-
-
-@pytest.fixture(scope="module")
-def smol() -> Iterator[Model]:
-    model = Model(smollm2.setup().model or "", extra_buffers=selftest.run().extra_buffers)
-    yield model
-    model.close()
-
-
-@pytest.mark.parametrize(
-    ("cells", "strict", "kernels", "equal"),
-    [
-        (("f32", "f16"), "on", False, 2),
-        (("f32", "f16"), "off", False, 1),
-        (("f32", "f16"), "on", True, 2),
-    ],
-)
-def test_without_a_choice_of_kernels_v_cells_are_of_another_type(
-    cells: tuple[str, str], strict: str, kernels: bool, equal: int, smol: Model, monkeypatch: pytest.MonkeyPatch
-):
-    """ggml divides the cells of a single row over K and V in f16 or f32, so no pass over several would be allowed."""
-    monkeypatch.setattr(reference_path, "available", lambda: kernels)
-    monkeypatch.setattr(room, "BEHIND", 260)
-    monkeypatch.setattr(room, "SIZES", ((2, 48),))
-    monkeypatch.setattr(room, "EQUAL_SIZES", (2,))
-    setup = Setup(model="m", strict=strict, cache_type_k=cells[0], cache_type_v=cells[1])
-    size = {"n_ctx": 512, "rows": 49, "threads": 2}
-    types = {"type_k": cells[0], "type_v": placement.value_type(setup)}
-    context = Context(smol, Interrupt(), flash_attn="on", equal_rows=True, **size, **types)  # type: ignore[arg-type]
-    found = measured(context)
-    context.close()
-    assert found.equal_up_to == equal

@@ -65,9 +65,6 @@ class ToyPair:
         self.strategy = Strategy(ModelDrafter(self.draft_context, 12), CostModel())
         self.replies = None
 
-    def select_attention(self, messages: object) -> None:
-        pass
-
     def adapt_threads(self) -> None:
         pass
 

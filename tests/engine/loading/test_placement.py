@@ -31,8 +31,7 @@ def models(tmp_path: Path) -> Setup:
 
 
 def both_keys(setup: Setup) -> tuple[object, object]:
-    flash = placement.target_flash(setup, long=False)
-    return keys.target_costs_key(setup, flash), keys.draft_costs_key(setup, setup.draft or "", False)
+    return keys.target_costs_key(setup), keys.draft_costs_key(setup, setup.draft or "", False)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.kernels.choice import without_crashes
 from spectui.engine.loading import models, placement, simulation
+from spectui.engine.loading.kernel_choice import without_crashes
 from spectui.engine.loading.plan import MemoryPlan, make_plan, shortage
 from spectui.engine.loading.shares import shares as split
 from spectui.errors import SpectuiError, UsageError
@@ -34,7 +34,7 @@ def test_the_plan_is_what_llama_cpp_logs_after_loading():
     asked = without_crashes(asked, selftest.run())
     made = make_plan(asked)
     target = models.target_model(asked)
-    context = models.target_context(asked, target, Interrupt(), placement.target_flash(asked, long=False))
+    context = models.target_context(asked, target, Interrupt())
     draft = models.draft_model(asked, asked.draft or "")
     beside = models.draft_context(asked, draft, Interrupt(), context.n_ctx)
     for planned, logged in ((made.target, context.memory), (made.draft, beside.memory)):

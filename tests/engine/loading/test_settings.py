@@ -54,8 +54,7 @@ def test_each_setting_reaches_its_model(
     monkeypatch.setattr(models.placement, "list_devices", lambda: CARDS)
     monkeypatch.setattr(models.placement, "threads", lambda wanted: wanted or 7)
     asked = replace(Setup(model="m", draft="d"), **setup)  # type: ignore[arg-type]
-    flash = models.placement.target_flash(asked, long=False)
-    models.target_context(asked, models.target_model(asked), Interrupt(), flash)
+    models.target_context(asked, models.target_model(asked), Interrupt())
     models.draft_context(asked, models.draft_model(asked, "d"), Interrupt(), 4096)
     for found, wanted in ((made[0] | made[1], target), (made[2] | made[3], draft)):
         assert {key: found[key] for key in USUAL} == USUAL | wanted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from operator import methodcaller
 from pathlib import Path
@@ -11,12 +10,10 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from spectui.engine.events import Event, Loaded, Loading, Notice
+from spectui.engine.events import Loaded, Notice
 from spectui.engine.isolation.process import EngineProcess
-from spectui.engine.kernels import choice
-from spectui.engine.kernels.choice import KernelChoice, available, for_model, pays
-from spectui.engine.kernels.trial import Trial
 from spectui.engine.loading import keys, placement
+from spectui.engine.loading.kernel_choice import available, for_model
 from spectui.engine.loading.plan import make_plan
 from spectui.engine.pair import FAST_KERNELS_CRASH
 from spectui.engine.session import Session
@@ -28,8 +25,6 @@ from spectui.knobs import Knobs, Setup
 from spectui.llama import selftest
 from spectui.llama.cpu import plugin
 from spectui.llama.devices.records import Device
-from spectui.llama.interrupt import Interrupt
-from spectui.llama.model import LoadCancelled
 from spectui.llama.selftest import SelfTest
 from tests.engine.waiting import PATIENCE
 from tests.helpers.smollm2 import setup, whole_alone
@@ -115,54 +110,23 @@ def test_too_little_memory_for_a_second_copy(monkeypatch: pytest.MonkeyPatch) ->
     assert for_model(wanted(ctx_size=0), "target", path, OWN, freed=2 * cells) == OWN
 
 
-@built
-def test_auto_believes_the_measurement_and_a_wish_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = {"own": (1.0, 1.0, 1.0)}
-    asked = []
-
-    def trial(kind: int, own: Kernels, key: object, threads: int, extra_buffers: bool, progress: object) -> Trial:
-        asked.append((kind, threads, extra_buffers))
-        return Trial((1.0, 1.0, 1.0), times["own"])
-
-    monkeypatch.setattr(choice, "trial", trial)
-    path = wanted().model or ""
-    automatic = replace(wanted(threads=3, no_repack="on"), kernels="auto")
-    why = Kernels(why="llama.cpp's are as fast here, as was measured")
-    assert for_model(automatic, "target", path, OWN) == why
-    kinds = {each.kind for each in matrices_of(path) if plugin.load().bytes(*each[:4])}
-    assert sorted(asked) == [(kind, 3, False) for kind in sorted(kinds)]
-    times["own"] = (1.0, 0.9, 0.9)
-    assert for_model(automatic, "target", path, OWN) == OWN
-    times["own"] = (1.1, 0.1, 0.1)  # most passes have one row where drafts do not pay
-    assert for_model(automatic, "target", path, OWN) == why
-    asked.clear()
-    assert for_model(wanted(), "target", path, OWN) == OWN
-    assert asked == []
-
-
-def test_types_count_by_their_bytes() -> None:
-    faster, slower = Trial((1.0,) * 3, (0.5,) * 3), Trial((1.0,) * 3, (2.0,) * 3)
-    assert pays(Counter({1: 9, 2: 1}), {1: faster, 2: slower})
-    assert not pays(Counter({1: 1, 2: 9}), {1: faster, 2: slower})
-
-
-def test_why_they_are_not_used_is_said_once_where_they_are_wanted_by_name() -> None:
-    said: list[str] = []
-    kernels = KernelChoice(said.append, print)
-
-    def begin(setup: Setup, tested: SelfTest) -> None:
-        kernels.begin(setup, available(setup, tested))
-
-    begin(wanted(no_repack="on"), WORKS)
-    kernels.of("target", "t")
-    kernels.of("draft", "d")
-    assert said == ["spectui's kernels are not used here: --no-repack keeps the weights as they are in the file."]
-    begin(replace(wanted(), kernels="llama.cpp"), WORKS)
-    kernels.of("target", "t")
-    begin(Setup(kernels="auto"), SelfTest(True, True, own=False))
-    kernels.of("target", "t")
-    assert said[1:] == [
-        "spectui's kernels are not used here: they crash on this machine, or their library is damaged: install spectui again."
+def test_why_they_are_not_used_is_said_once_where_they_are_wanted_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[object] = []
+    session = Session(events.append)
+    crash = replace(selftest.run(), own=False)
+    for changes, tested in (
+        ({"no_repack": "on"}, selftest.run()),
+        ({"no_repack": "on", "ctx_size": 512}, selftest.run()),
+        ({"kernels": "llama.cpp"}, selftest.run()),
+        ({"kernels": "auto"}, crash),
+    ):
+        monkeypatch.setattr("spectui.engine.pair.selftest.run", lambda tested=tested: tested)
+        session.load(replace(wanted(ctx_size=256), **changes))
+    session.close()
+    said = [each.message for each in events if isinstance(each, Notice) and "spectui's kernels are" in each.message]
+    assert said == [
+        "spectui's kernels are not used here: --no-repack keeps the weights as they are in the file.",
+        "spectui's kernels are not used here: they crash on this machine, or their library is damaged: install spectui again.",
     ]
 
 
@@ -200,6 +164,14 @@ def test_fast_kernels_that_crash_are_told_where_spectuis_are_not_used(
     assert [each.message for each in events if isinstance(each, Notice) and "kernels" in each.message] == said
 
 
+@built
+def test_they_are_used_wherever_their_set_is_known() -> None:
+    """Also on request of nobody: without --kernels."""
+    path = wanted().model or ""
+    for kernels in ("auto", "spectui"):
+        assert for_model(replace(wanted(), kernels=kernels), "target", path, OWN) == OWN
+
+
 def test_a_pair_is_loaded_with_llama_cpp_s_where_the_library_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def load() -> None:
         raise Unusable("their library is damaged: install spectui again")
@@ -218,22 +190,11 @@ def test_a_pair_is_loaded_with_llama_cpp_s_where_the_library_cannot_be_used(monk
 
 
 @built
-def test_what_was_measured_is_told_by_type(fresh_directories: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spectui.engine.kernels.trial._measure", lambda *_: Trial((0.6, 0.6, 0.8), (0.3, 0.2, 0.1)))
-    own = Kernels(plugin.load().set)
-    assert choice.measured(own, True) == {}
-    for_model(replace(wanted(threads=0), kernels="auto"), "target", wanted().model or "", own)
-    found = choice.measured(own, True)
-    assert found["Q4_1"] == pytest.approx((2.0, 3.0, 8.0)) and "Q6_K" not in found
-    assert choice.measured(own, False) == {}
-
-
-@built
 def test_costs_are_kept_apart() -> None:
     pair = replace(setup(), device="none")
     found = [
         (
-            keys.target_costs_key(each, "auto", kernels),
+            keys.target_costs_key(each, kernels),
             keys.draft_costs_key(each, each.draft or "", False, kernels),
         )
         for each, kernels in (
@@ -270,20 +231,3 @@ def test_an_engine_in_a_process_of_its_own_loads_them_too() -> None:
     finally:
         engine.close()
     assert loaded.target.kernels.startswith("spectui ")
-
-
-@built
-def test_measuring_is_stopped_as_loading_is(fresh_directories: None) -> None:
-    interrupt, told = Interrupt(), list[float]()
-
-    def emit(event: Event) -> None:
-        if isinstance(event, Loading) and event.what == "kernels":
-            told.append(event.progress)
-            if len(told) > 1:  # passes are made
-                interrupt.set()
-
-    session = Session(emit, interrupt)
-    with pytest.raises(LoadCancelled):
-        session.load(replace(setup(), ctx_size=256, device="none", kernels="auto"))
-    assert len(told) == 2
-    session.close()

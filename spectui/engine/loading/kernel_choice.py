@@ -1,0 +1,80 @@
+"""Which kernels multiply a model's weights on the CPU: spectui's wherever they can be used; a clause says why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spectui.engine.loading import placement
+from spectui.gguf_files.check import matrices_of, values_of
+from spectui.gguf_files.metadata import architecture_of
+from spectui.kernels.plugin import Kernels, Unusable
+from spectui.knobs import Setup
+from spectui.llama.cpu import plugin
+from spectui.llama.devices.context_memory import bytes_of_cells
+from spectui.llama.selftest import SelfTest
+
+CRASH = "they crash on this machine, or their library is damaged: install spectui again"
+
+OFFLOADED = "the model's layers are on a GPU or a server"
+
+_BESIDE = 2**28
+"""Bytes that a model needs beside its weights and cells."""
+
+
+def available(setup: Setup, tested: SelfTest) -> Kernels:
+    """The instruction set of spectui's kernels, if they may be used at all. `tested`: what the self-test found."""
+    if not placement.target_on_cpu(setup) and (setup.draft is None or not placement.drafts_on_cpu(setup)):
+        return Kernels(why=OFFLOADED)  # then ggml does not get to know them
+    if setup.kernels == "llama.cpp":
+        return Kernels(why="--kernels llama.cpp")
+    if setup.no_repack == "on":
+        return Kernels(why="--no-repack keeps the weights as they are in the file")
+    if not tested.own:
+        return Kernels(why=CRASH)
+    try:
+        return Kernels(plugin.load().set)
+    except Unusable as error:
+        return Kernels(why=str(error))
+
+
+def without_crashes(setup: Setup, tested: SelfTest) -> Setup:
+    """The set-up without llama.cpp's fast kernels where they crash, as the self-test found."""
+    return setup if tested.extra_buffers else replace(setup, no_repack="on")
+
+
+def for_model(setup: Setup, role: str, path: str, own: Kernels, freed: int = 0) -> Kernels:
+    """The kernels of the model in this file. `own`: those that are available.
+
+    `freed`: bytes of the host's memory that will be free before it is loaded.
+    """
+    if not own.set:
+        return own
+    if not (placement.target_on_cpu(setup) if role == "target" else placement.drafts_on_cpu(setup)):
+        return Kernels(why=OFFLOADED)
+    library = plugin.load()
+    repacked = sum(library.bytes(*matrices[:4]) for matrices in matrices_of(path))
+    if not repacked:
+        return Kernels(why="they have none for the types of the model's weights")
+    if _too_little_memory(setup, role, path, repacked, freed):
+        return Kernels(why="there is too little memory for a second copy of the weights")
+    # A draft cannot change the text, so it may take the likeliest tokens for others now and then.
+    return own._replace(signs=role == "draft" and setup.requantise_draft == "auto")
+
+
+def _too_little_memory(setup: Setup, role: str, path: str, repacked: int, freed: int) -> bool:
+    """Whether the repacked weights would leave too little memory. The mapped file counts as free."""
+    import psutil
+
+    values = values_of(path)
+    architecture = architecture_of(values)
+
+    def number(key: str) -> int:
+        value = values.get(f"{architecture}.{key}")
+        return value if isinstance(value, int) else 0
+
+    if role == "target":
+        tokens, types = setup.ctx_size, (setup.cache_type_k, setup.cache_type_v)
+    else:
+        tokens, types = setup.ctx_size_draft or setup.ctx_size, (setup.cache_type_k_draft, setup.cache_type_v_draft)
+    cells = bytes_of_cells(number, *types) * (tokens or number("context_length"))
+    return bool(repacked + cells + _BESIDE > psutil.virtual_memory().available + freed)
