@@ -8,7 +8,7 @@ from typing import Any
 
 from spectui.engine.costs.files import MEASURED
 from spectui.engine.loading import placement
-from spectui.engine.loading.overrides import overrides
+from spectui.engine.loading.lists import overrides
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, identity
 from spectui.knobs import Setup
 from spectui.llama.cpu.quota import cpu_quota

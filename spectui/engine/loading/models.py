@@ -9,8 +9,7 @@ from typing import Any
 
 from spectui.engine.events import ModelInfo
 from spectui.engine.loading import placement
-from spectui.engine.loading.overrides import overrides
-from spectui.engine.loading.shares import shares
+from spectui.engine.loading.lists import overrides, shares
 from spectui.errors import DraftError
 from spectui.gguf_files.check import ModelFileError, assists, borrows, heads_in, layers_read
 from spectui.gguf_files.compatibility import heads_beside

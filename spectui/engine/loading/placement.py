@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spectui.engine.loading.shares import shares
+from spectui.engine.loading.lists import shares
 from spectui.errors import UsageError
 from spectui.gguf_files.check import heads_in
 from spectui.kernels.plugin import LLAMA_CPP, Kernels

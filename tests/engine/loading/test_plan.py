@@ -10,8 +10,8 @@ import pytest
 
 from spectui.engine.loading import models, placement, simulation
 from spectui.engine.loading.kernel_choice import without_crashes
+from spectui.engine.loading.lists import shares as split
 from spectui.engine.loading.plan import MemoryPlan, make_plan, shortage
-from spectui.engine.loading.shares import shares as split
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 from spectui.llama import selftest

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.loading import placement
+from spectui.engine.loading.lists import shares
 from spectui.engine.loading.plan import make_plan, way_out
 from spectui.errors import UsageError
 from spectui.knobs import Setup
@@ -154,3 +155,8 @@ def test_tensors_of_several_gpus_are_told_apart_by_their_shares() -> None:
     cpu = MemoryUse("CPU", 0, 0, mib)
     assert divided(logged(log), shares) == (*expected, cpu)
     assert divided([MemoryUse("Meta()", 400 * mib, 40 * mib, 8 * mib), cpu], shares, whole=True) == (*expected, cpu)
+
+
+def test_numbers_of_any_size_are_shares() -> None:
+    """Also those whose sum is infinite."""
+    assert shares("1e308/1e308, 5e307") == [1.0, 1.0, 0.5]

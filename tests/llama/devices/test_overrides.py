@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.loading import keys
-from spectui.engine.loading.overrides import overrides
+from spectui.engine.loading.lists import overrides
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 from spectui.llama.model import Model

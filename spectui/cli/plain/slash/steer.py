@@ -13,7 +13,7 @@ from spectui.chat.sentences import saved_profile, thinking_switched
 from spectui.cli.plain.slash.command import Chat, Run, numbered
 from spectui.cli.plain.text_report import model_line
 from spectui.config import SETTINGS, convert, nearest, shown
-from spectui.engine.loading.shares import shares
+from spectui.engine.loading.lists import shares
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, spec_of, title
 from spectui.profiles.setup_line import flags_of

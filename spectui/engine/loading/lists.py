@@ -1,4 +1,4 @@
-"""Which tensors go into which buffers whatever the number of layers on GPUs: llama.cpp's -ot, -ncmoe and -cmoe."""
+"""Settings whose values are lists: the shares of GPUs, and the buffers of tensors. Importing this loads no library."""
 
 from __future__ import annotations
 
@@ -11,8 +11,21 @@ _EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 _HOST = "CPU"
 
 
+def shares(text: str, name: str = "tensor-split") -> list[float]:
+    """The numbers in "3,1", divided by the largest; llama.cpp accepts slashes too. Raises UsageError, which names the setting
+    as `name`."""
+    try:
+        found = [float(part) for part in text.replace("/", ",").split(",") if part.strip()]
+    except ValueError:
+        found = [-1.0]
+    if not all(0 <= share < float("inf") for share in found) or (found and not any(found)):
+        raise UsageError(f"{name} is numbers from 0 up with commas, not all 0, such as 3,1, not {text!r}.")
+    return [share / max(found) for share in found]  # a number or a sum beyond a C float's would be infinite
+
+
 def overrides(setup: Setup, draft: bool = False) -> tuple[tuple[str, str], ...]:
-    """(regular expression for tensors' names, name of the buffers) of the target, or of the draft; the first that fits counts.
+    """llama.cpp's -ot, -ncmoe and -cmoe: (regular expression for tensors' names, name of the buffers) of the target, or of the
+    draft. The first that fits counts.
 
     Raises UsageError.
     """
