@@ -10,11 +10,11 @@ from spectui.attach.chunks import Chunk, Counters, Usage, chunks, whole_number
 from spectui.attach.connection import ServerTrouble, words
 from spectui.attach.facts import Facts
 from spectui.attach.origins import Origins, PassTime
-from spectui.engine.events import Asked, Event, Finished, Message, Notice, Prompt, RoundDone
+from spectui.engine.events import Event, Finished, Message, Notice, Prompt, RoundDone
 from spectui.engine.room import no_room, to_drop
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.speculation.records import UNKNOWN, Reason, Round, StopReason
+from spectui.speculation.records import Reason, Round, StopReason
 from spectui.speculation.statistics import Statistics
 from spectui.thinking import CLOSE, OPEN
 
@@ -143,12 +143,10 @@ class Reply:
         self._emit(Prompt(total, total, counters.cached, counters.prompt_s or 0.0))
 
     def _ask(self, total: int | None) -> None:
-        """Tell once that the reply was asked for, when the length of the prompt is known, or cannot be."""
+        """Note once where the reply begins, when the length of the prompt is known, or cannot be."""
         if not self._asked:
             self._asked, self._total = True, total
-            unknown = (UNKNOWN,) * (total or 1)
-            self._origins.position = len(unknown)
-            self._emit(Asked(tuple(each._replace(tokens=()) for each in self._messages), unknown))
+            self._origins.position = total or 1
 
     def _marked(self, chunk: Chunk) -> str:
         """The chunk's text, with marks around what is thought."""

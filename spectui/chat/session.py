@@ -17,7 +17,7 @@ from spectui.chat.messages import ChatMessage, OpenedConversation
 from spectui.chat.models import LoadedModels
 from spectui.chat.reply import ReplyWriter
 from spectui.chat.user_knobs import UserKnobs
-from spectui.engine.events import Asked, Event, Failed, Finished, Message, Prompt, RoundDone
+from spectui.engine.events import Event, Failed, Finished, Message, Prompt, RoundDone
 from spectui.engine.protocol import Engine, also
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Round
@@ -335,7 +335,7 @@ class ChatSession:
             if isinstance(event, Finished | Failed):
                 self.activity.end()
             return None  # of a conversation that was left
-        if isinstance(event, Asked) or not self.models.take(event):
+        if not self.models.take(event):
             return None
         if isinstance(event, RoundDone) and self._writer is not None:
             event = event._replace(round=self._add(event.round, self._writer))

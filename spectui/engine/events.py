@@ -88,14 +88,6 @@ class Request(NamedTuple):
     knobs: Knobs
 
 
-class Asked(NamedTuple):
-    """A reply to this conversation begins. `tokens`: what the target reads, as ids; `records.UNKNOWN` for each that a server
-    does not tell."""
-
-    messages: tuple[Message, ...]
-    tokens: tuple[int, ...]
-
-
 class Prompt(NamedTuple):
     """`done` of `total` prompt tokens are in the target's context; `reused` of them were there before the reply.
 
@@ -189,7 +181,7 @@ class OfRequest(NamedTuple):
     event: Event
 
 
-OF_REPLY = Asked, Prompt, RoundDone, Finished, Failed, Notice
+OF_REPLY = Prompt, RoundDone, Finished, Failed, Notice
 """The events that tell of a reply."""
 
 Event = (
@@ -198,7 +190,6 @@ Event = (
     | LoadFailed
     | Unloaded
     | Devices
-    | Asked
     | Prompt
     | RoundDone
     | ThreadsInUse

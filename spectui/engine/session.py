@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from spectui.engine import demo
-from spectui.engine.events import Asked, Devices, Event, Finished, Loaded, Message, Notice
+from spectui.engine.events import Devices, Event, Finished, Loaded, Message, Notice
 from spectui.engine.loading.remarks import beyond_training
 from spectui.engine.pair import Pair
 from spectui.engine.reply import Reply
@@ -152,7 +152,6 @@ class Session:
             raise SpectuiError("No model is loaded: choose one first.")
         prompt, begun = self._prompt(messages, at)
         tokens = [*prompt, *begun]
-        self._emit(Asked(tuple(each._replace(tokens=()) for each in messages), tuple(tokens)))
         if len(tokens) > pair.context.n_ctx and messages[-1].role != "assistant":  # a reply that goes on ends at once
             needed = to_drop(messages, pair.context.n_ctx, self._count)
             raise no_room(messages, len(tokens), pair.context.n_ctx, needed)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from spectui.attach.session import ServerSession
-from spectui.engine.events import Asked, Event, Finished, Loading, Message, Notice, Prompt, RoundDone
+from spectui.engine.events import Event, Finished, Loading, Message, Notice, Prompt, RoundDone
 from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup
@@ -53,7 +53,7 @@ def test_a_reply_has_the_origins_and_the_figures_of_the_server():
     assert (finished.text, finished.reason) == ("Abcd", StopReason.EOS)
     assert (figures.emitted, figures.drafted, figures.accepted, figures.decode_s) == (5, 3, 2, 0.4)
     assert (finished.prompt_tokens, finished.prompt_s, finished.knobs.seed) == (7, 0.05, 5)
-    assert [type(each) for each in opened.events[1:4]] == [Asked, Prompt, RoundDone]
+    assert [type(each) for each in opened.events[1:3]] == [Prompt, RoundDone]
     assert opened.loaded.target.n_ctx == 256 and opened.loaded.setup.model == "tiny"
     (body,) = server.bodies()
     assert body["messages"] == [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from spectui.engine import worker as worker_module
-from spectui.engine.events import Asked, Event, Failed, Finished, Loaded, Message, OfRequest, Prompt, Request, RoundDone
+from spectui.engine.events import Event, Failed, Finished, Loaded, Message, OfRequest, Prompt, Request, RoundDone
 from spectui.engine.worker import Worker
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
@@ -65,7 +65,7 @@ def test_the_events_bear_the_id_and_the_knobs_are_its_own(worker: Worker, events
     assert plain.statistics.emitted == 12 and worker.knobs == KNOBS
     for id in ("a", "b"):
         kinds = [type(event) for event in of(events, id)]
-        assert kinds[0] is Asked and kinds[-1] is Finished and {Prompt, RoundDone} <= set(kinds)
+        assert kinds[0] is Prompt and kinds[-1] is Finished and {Prompt, RoundDone} <= set(kinds)
     assert plain.text.startswith(ended(events, "a").text)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from spectui.engine.events import Asked, Event, Message, Prompt
+from spectui.engine.events import Event, Message, Prompt
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
+from tests.engine.waiting import prompt_tokens
 from tests.llama.ggufs import WORDS, byte_names, write_model
 
 TALK = (Message("user", "hi"), Message("assistant", "<think>\nwell\n</think>\n\nho"), Message("user", "and?"))
@@ -35,7 +36,7 @@ def asked(
         session.load(Setup(model=str(model), ctx_size=512, threads=1, no_profile="on"))
         session.generate(messages)
         assert session.pair is not None and session.pair.target is not None
-        (tokens,) = (event.tokens for event in events if isinstance(event, Asked))
+        tokens = prompt_tokens(session, events)
         text = "".join(
             session.pair.target.piece(token).decode() or session.pair.target.token_text(token) for token in tokens
         )

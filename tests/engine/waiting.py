@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from spectui.engine.events import Event, Notice
+from spectui.engine.events import Event, Notice, RoundDone
+from spectui.engine.session import Session
 
 Wanted = TypeVar("Wanted")
 
@@ -70,3 +71,11 @@ class Held:
 
     def __exit__(self, *_: object) -> None:
         self._released.set()
+
+
+def prompt_tokens(session: Session, events: Sequence[Event]) -> list[int]:
+    """What the target has read for the last of these replies."""
+    assert session.pair is not None and session.pair.context is not None
+    rounds = [event.round for event in events if isinstance(event, RoundDone)]
+    begin = next(round.position for round in reversed(rounds) if round.index == 0)
+    return session.pair.context.tokens[:begin]
