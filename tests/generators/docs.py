@@ -21,7 +21,7 @@ from spectui.cli.plain.slash import RUN
 from spectui.ui.keys import format_key, group_of
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 GROUPS = ("chat", "reading", "prompt", "window", "messages", "panel", "steering")
 """The groups of keys that a page lists. Those of lists, sliders and other screens stand in the list that F1 opens."""
 _MARKED = re.compile(r"(<!-- begin ([\w-]+) \(make docs\) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)

@@ -55,7 +55,7 @@ PAIRS = (
     FirstPair(0, "Qwen2.5-Coder 1.5B and 0.5B", "Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF:Q8_0", f"{_DRAFT}:Q4_0",
               2_320_000_000),
 )  # fmt: skip
-"""The largest first. The last is for CPUs: the pair that docs/performance.md is measured with."""
+"""The largest first. The last is for CPUs: the pair that docs/developers/performance.md is measured with."""
 
 
 def fitting(room: int) -> FirstPair:

@@ -1,4 +1,4 @@
 """Where spectui replaces parts of Textual. Everything that needs a private name of Textual belongs here.
 
-docs/contributing.md says which of these parts work around a fault of Textual.
+docs/developers/contributing.md says which of these parts work around a fault of Textual.
 """
