@@ -43,7 +43,9 @@ class Connection:
     def __init__(self, address: Address, key: str) -> None:
         self.address = address
         self._key = key
-        self._http = _http()
+        import httpx2  # takes a tenth of a second, so it is imported at first use
+
+        self._http = httpx2
         headers = {"Accept-Encoding": "identity", "User-Agent": f"spectui/{spectui.__version__}"}
         self._client = self._http.AsyncClient(
             headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
@@ -174,12 +176,3 @@ def _json(data: bytes, address: Address) -> Any:
         raise ServerTrouble(
             f"{address.root} answers with {what} that is no JSON: check --server, which takes what stands before /v1."
         ) from None
-
-
-def _http() -> Any:
-    """httpx, imported at first use: it takes a tenth of a second."""
-    try:
-        import httpx2 as http
-    except ImportError:  # Python 3.10 has the older name
-        import httpx as http  # type: ignore[import-not-found,no-redef]
-    return http
