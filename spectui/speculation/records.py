@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from spectui.knobs import Knobs
@@ -22,7 +22,7 @@ UNKNOWN = -1
 """The id of a token that is not known."""
 
 
-class StopReason(str, Enum):
+class StopReason(StrEnum):
     """Why a reply ended."""
 
     EOS = "eos"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -200,7 +200,7 @@ def measure(
                 wall_s=perf_counter() - began,
                 stolen=stolen.share,
                 busy=str(others),
-                when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                when=datetime.now(UTC).isoformat(timespec="seconds"),
                 stage=cell.stage,
                 length=shared.predict if cell.predict else 0,
             )
