@@ -24,11 +24,9 @@ def gumbel(seed: int, position: int | NDArray[np.intp], ids: NDArray[np.intp]) -
     For ids [rows, m] there is a position for each row.
     """
     mixed = _mix(seed)
-    if isinstance(position, int):
-        bits = np.uint64(_mix(mixed + position * _GOLDEN))
-    else:
-        bits = np.array([_mix(mixed + each * _GOLDEN) for each in position.tolist()], np.uint64)[:, None]
-    bits = _hashed(bits + (ids.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN))
+    positions = [position] if isinstance(position, int) else position.tolist()
+    rows = np.array([_mix(mixed + each * _GOLDEN) for each in positions], np.uint64)[:, None]
+    bits = _hashed((rows if ids.ndim > 1 else rows[0]) + (ids.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN))
     bits ^= bits >> np.uint64(31)
     uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     noise: NDArray[np.float64] = -np.log(-np.log(uniform))
