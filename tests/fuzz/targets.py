@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from jinja2 import TemplateError
+from minijinja import TemplateError
 
 from spectui import config
 from spectui.chat.text.attachments import AttachmentError, PasteFolds
@@ -24,7 +24,7 @@ from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.header import GgufHeader, read_header
 from spectui.gguf_files.vocabulary import VocabularyDigest
 from spectui.knobs import Knobs
-from spectui.llama.tokens import sandbox
+from spectui.llama.tokens.rendering import Renderer
 from spectui.paths import shipped
 from spectui.profiles.file import ProfileFile
 from spectui.profiles.formats import FORMATS
@@ -122,12 +122,9 @@ def theme(data: bytes) -> None:
 
 def template(data: bytes) -> None:
     """A chat template."""
-    environment = sandbox.BoundedEnvironment()
-    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "{{ 7*7 }}"}]
-    with suppress(TemplateError, RecursionError, MemoryError, SyntaxError, TypeError, ValueError, ArithmeticError,
-                  LookupError, AttributeError, AssertionError):  # fmt: skip
-        compiled = environment.compiled(data.decode("utf-8", "replace"))
-        assert len(environment.rendered(compiled, messages=messages, bos_token="<s>")) <= sandbox.MOST_MADE
+    talk = [("user", "hi"), ("assistant", "{{ 7*7 }}"), ("user", "2+2")]
+    with suppress(TemplateError, ValueError):
+        Renderer(data.decode("utf-8", "replace"), {"bos_token": "<s>"}).rendered(talk)
 
 
 def rounds(data: bytes) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from minijinja import TemplateError
+
 from spectui.errors import SpectuiError
 from spectui.llama.model import Model
 from spectui.llama.tokens.special import SpecialTokens, shown
@@ -137,5 +139,9 @@ class ChatTemplate:
 
 
 def _one_line(error: Exception) -> str:
-    """The error's text on one line. A template can raise any text, so control characters are left out."""
-    return " ".join(safe(str(error)).split()).rstrip(".") or type(error).__name__
+    """The error's text on one line, without minijinja's excerpt of the template.
+
+    A template can raise any text, so control characters are left out.
+    """
+    text = error.message if isinstance(error, TemplateError) else str(error)
+    return " ".join(safe(text).split()).rstrip(".") or type(error).__name__

@@ -1,11 +1,15 @@
 """Render a chat template, in the way in which it takes a conversation.
 
+A template is a program that comes with a file from anywhere. minijinja lets it read nothing but what it is given, and ends it
+when its fuel, which counts steps and characters, is used up.
+
 Templates differ in what they need, and do not say it: some take a content as a list of parts and skip a text, some have no
 system role and leave that message out. So each way is tried once with marked words: all of them must be in the prompt.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +17,7 @@ from datetime import datetime
 from itertools import product
 from typing import Any
 
-from llama_cpp.llama_chat_format import Jinja2ChatFormatter
-
-from spectui.llama.tokens.sandbox import BoundedEnvironment, LimitExceeded
+from minijinja import Environment
 
 Talk = Sequence[tuple[str, ...]]
 """Messages as (role, content), or (role, content, thinking)."""
@@ -25,6 +27,18 @@ _SYSTEM = ("system", "spectuiguides")
 """Words that are in no template."""
 _TOOLS = ("tools", "tool_choice", "functions", "function_call")
 _PARTS = ((), ("user", "assistant"), ("user",), ("assistant",))
+
+MOST_SOURCE = 100_000
+"""Characters of a template: four times the longest real ones."""
+FUEL = 1_000_000
+"""What a short conversation may use. Real templates use a tenth of it."""
+_FUEL_PER_CHARACTER = 16
+"""What a character of a message adds. Real templates use up to 2."""
+_FUEL_PER_PAIR = 16
+"""What each pair of messages adds: Gemma 4's template looks back from each message, and uses 8."""
+
+_GENERATION = re.compile(r"\{%([-+]?)\s*(end)?generation\s*([-+]?)%\}")
+"""A tag of transformers around what training learns."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +62,16 @@ class Ways:
 
 
 class Renderer:
-    """A template, compiled once, in a sandbox with limits."""
+    """A template, compiled once."""
 
     def __init__(self, source: str, names: dict[str, Any]) -> None:
-        """`names`: what the template may read, beside the messages. Raises what jinja2 raises, or LimitExceeded."""
+        """`names`: what the template may read, beside the messages. Raises minijinja.TemplateError or ValueError."""
+        if len(source) > MOST_SOURCE:
+            raise ValueError(f"it has {len(source)} characters")
         self.clock: datetime | None = None
         """The time that it writes; None: the present."""
+        self.values: Mapping[str, Any] = {}
+        """What else a person lets it read."""
 
         def strftime_now(form: str) -> str:
             return (self.clock or datetime.now()).strftime(form)
@@ -64,19 +82,18 @@ class Renderer:
             "strftime_now": strftime_now,
             **names,
         }
-        self.values: Mapping[str, Any] = {}
-        """What else a person lets it read."""
-        self._environment = BoundedEnvironment([Jinja2ChatFormatter.IgnoreGenerationTags])
-        self._environment.filters["tojson"] = Jinja2ChatFormatter.tojson
-        self._template = self._environment.compiled(source)
-        try:
-            with self._environment.together():
-                self.ways = self._found_ways()
-        except LimitExceeded:
-            self.ways = Ways()  # the first prompt says it
+        self._environment = Environment(
+            filters={"tojson": _as_json},
+            auto_escape_callback=lambda name: False,
+            debug=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.add_template("template", _GENERATION.sub(_as_condition, source))
+        self.ways = self._found_ways()
 
     def rendered(self, talk: Talk) -> str:
-        """The prompt for this conversation. Raises what the template raises, or LimitExceeded."""
+        """The prompt for this conversation. Raises minijinja.TemplateError, or what the template raises."""
         return self._in(self.ways, talk)
 
     def _in(self, ways: Ways, talk: Talk) -> str:
@@ -89,7 +106,11 @@ class Renderer:
         ]
         rows = [_row(role in ways.parts, role, *texts) for role, *texts in talk]
         names: dict[str, Any] = {} if ways.undefined_tools else dict.fromkeys(_TOOLS)
-        return self._environment.rendered(self._template, **{**names, **self._names, **self.values, "messages": rows})
+        size = sum(len(text) for _, *texts in talk for text in texts)
+        self._environment.fuel = FUEL + _FUEL_PER_CHARACTER * size + _FUEL_PER_PAIR * len(talk) ** 2
+        return self._environment.render_template(
+            "template", **{**names, **self._names, **self.values, "messages": rows}
+        )
 
     def _found_ways(self) -> Ways:
         """The first ways in which all words of a conversation are in the prompt: of two turns, or at least of one."""
@@ -120,11 +141,9 @@ class Renderer:
         return all(word in text and not (ways.parts and re.search(f"['\"]{word}", text)) for _, word, *_ in talk)
 
     def _try(self, ways: Ways, talk: Talk) -> str | None:
-        """The prompt; None if the template raises an error, but for LimitExceeded."""
+        """The prompt; None if the template raises an error."""
         try:
             return self._in(ways, talk)
-        except LimitExceeded:
-            raise
         except Exception:  # the template is a program from anywhere and may raise anything
             return None
 
@@ -133,6 +152,16 @@ def _row(parts: bool, role: str, content: str, thinking: str = "") -> dict[str, 
     """A message as templates read it. They have three names for what a reply thought."""
     thought = dict.fromkeys(("reasoning_content", "thinking", "reasoning"), thinking) if thinking else {}
     return {"role": role, "content": [{"type": "text", "text": content}] if parts else content, **thought}
+
+
+def _as_condition(tag: re.Match[str]) -> str:
+    """A condition that always holds in the place of this tag, with its marks for white space."""
+    return f"{{%{tag[1]} {'endif' if tag[2] else 'if true'} {tag[3]}%}}"
+
+
+def _as_json(value: Any, indent: int | None = None, ensure_ascii: bool = False, **options: Any) -> str:
+    """The filter `tojson` as transformers has it: minijinja's own escapes for HTML."""
+    return json.dumps(value, indent=indent and min(indent, 8), ensure_ascii=ensure_ascii, **options)
 
 
 def _raise(message: str) -> None:

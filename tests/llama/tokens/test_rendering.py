@@ -9,7 +9,6 @@ import pytest
 
 from spectui.errors import SpectuiError
 from spectui.llama.model import Model
-from spectui.llama.tokens import sandbox
 from spectui.llama.tokens.chat_template import FOLDED, FORGETS, ChatTemplate
 from spectui.llama.tokens.rendering import Renderer
 from tests.helpers.peers import NOT_THERE, SOURCE
@@ -199,13 +198,18 @@ def test_a_template_that_takes_no_conversation_is_a_sentence(tmp_path: Path) -> 
     model.close()
 
 
-def test_all_tries_together_have_the_limits_of_one_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a template that is slow and then fails would be slow a dozen times while it loads."""
-    monkeypatch.setattr(sandbox, "MOST_STEPS", 1000)
-    rendered: list[str] = []
-    source = "{{ count('x') }}{% for i in range(600) %}{% endfor %}{{ raise_exception('no') }}"
-    Renderer(source, {**NAMES, "count": rendered.append})
-    assert len(rendered) == 2
+@pytest.mark.parametrize("tag", ["{% generation %}|{% endgeneration %}", "{%- generation -%}|{%-endgeneration-%}"])
+def test_the_tag_around_what_training_learns_is_taken(tag: str) -> None:
+    begin, end = tag.split("|")
+    source = TEXT.replace("{{ m.content }}", f"{begin}{{{{ m.content }}}}{end}")
+    assert Renderer(source, NAMES).rendered([SYSTEM, *TALK]) == PLAIN
+
+
+def test_json_is_written_as_transformers_writes_it() -> None:
+    """With a bound for its widths, which no fuel counts."""
+    source = "{{ messages[-1].content }}{{ {'b': \"<é'>\", 'a': [1, true]}|tojson }}{{ [1]|tojson(indent=10**9) }}"
+    written = '{"b": "<é\'>", "a": [1, true]}[\n        1\n]'
+    assert Renderer(source, NAMES).rendered(TALK) == TALK[-1][1] + written
 
 
 @pytest.mark.parametrize("name", ["self", "template", "messages", "names", "environment"])
