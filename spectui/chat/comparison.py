@@ -116,7 +116,7 @@ class Comparison:
                     self.difference = Difference(number + 1, self._token(number), token)
                     from spectui.engine.exactness.near_tie import rounding
 
-                    self._rounding = rounding(self._first, chain(self.rounds, [round]), number)
+                    self._rounding = rounding(self._first, chain(self.rounds, [round]), number + 1)
                     return
 
     def _token(self, number: int) -> Token | None:

@@ -77,17 +77,6 @@ class Message(NamedTuple):
     tokens: tuple[int, ...] = ()
 
 
-class Request(NamedTuple):
-    """What somebody besides the chat wants to have answered, under an `id` that its events bear.
-
-    `knobs`: its own, from its first round to its last; `knobs.stop` are its stop texts.
-    """
-
-    id: str
-    messages: tuple[Message, ...]
-    knobs: Knobs
-
-
 class Prompt(NamedTuple):
     """`done` of `total` prompt tokens are in the target's context; `reused` of them were there before the reply.
 
@@ -174,16 +163,6 @@ class Notice(NamedTuple):
     draft_failed: bool = False
 
 
-class OfRequest(NamedTuple):
-    """An event of the reply to the request of this id."""
-
-    id: str
-    event: Event
-
-
-OF_REPLY = Prompt, RoundDone, Finished, Failed, Notice
-"""The events that tell of a reply."""
-
 Event = (
     Loading
     | Loaded
@@ -197,5 +176,4 @@ Event = (
     | Failed
     | Counted
     | Notice
-    | OfRequest
 )

@@ -208,16 +208,6 @@ class Session:
         """The target's context, to measure its passes; None if nothing is loaded."""
         return self.pair.context if self.pair is not None else None
 
-    @property
-    def draft_context(self) -> Context | None:
-        """The draft model's context; None without one."""
-        return self.pair.draft_context if self.pair is not None else None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the command that runs is to end."""
-        return self._interrupt.is_set()
-
     @contextmanager
     def listening(self, on_event: Callable[[Event], None]) -> Iterator[None]:
         """Pass the events to another listener within the block."""

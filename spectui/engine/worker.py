@@ -12,18 +12,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from spectui.engine import protocol
-from spectui.engine.events import (
-    OF_REPLY,
-    Event,
-    Failed,
-    LoadFailed,
-    Loading,
-    Message,
-    Notice,
-    OfRequest,
-    Request,
-    Unloaded,
-)
+from spectui.engine.events import Event, Failed, LoadFailed, Loading, Message, Notice, Unloaded
 from spectui.engine.room import NoRoomError
 from spectui.errors import LoadError, SpectuiError, unless_limited
 from spectui.knobs import Knobs, Setup
@@ -119,8 +108,6 @@ class Worker(Emitter):
         self._stopped = 0
         self._session: protocol.Session | None = None
         self._handing = threading.Lock()
-        self._requests: set[str] = set()  # those that wait, and the one that is answered
-        self._request = ""  # the id of that
         self._closed = False
         # A daemon thread: a target pass on a slow machine must not delay the end of the process.
         self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
@@ -134,7 +121,7 @@ class Worker(Emitter):
     def knobs(self, knobs: Knobs) -> None:
         with self._handing:
             self._knobs = knobs
-            if self._session is not None and not self._request:
+            if self._session is not None:
                 self._session.knobs = knobs
 
     @property
@@ -157,27 +144,15 @@ class Worker(Emitter):
     def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
         self._post(lambda session: self._generate(session, tuple(messages), at), self._reply_failed)
 
-    def answer(self, request: Request) -> None:
-        """Answer a request, with its own knobs. Its events are in an `OfRequest`; the last of them is Finished or Failed."""
-        with self._handing:
-            self._requests.add(request.id)
-        self._post(lambda session: self._answer(session, request), self._reply_failed)
-
     def call(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         future: Future[Result] = Future()
         self._post(lambda session: settle(future, lambda: function(session, *arguments)), self._went_wrong)
         return future
 
-    def stop(self, request: str | None = None) -> None:
-        """Stop the current command, and those in the queue; or the request of this id alone."""
-        if request is None:
-            self._stopped = self._posted
-            self._interrupt.set()
-            return
-        with self._handing:
-            self._requests.discard(request)
-            if request == self._request:
-                self._interrupt.set()
+    def stop(self) -> None:
+        """Stop the current command, and those in the queue."""
+        self._stopped = self._posted
+        self._interrupt.set()
 
     def close(self, timeout: float = 2.0) -> None:
         """Stop everything and end the thread; waits for that at most `timeout` seconds. May be called twice."""
@@ -218,7 +193,6 @@ class Worker(Emitter):
                 command(session)
             except Exception as error:
                 self._emit(failed(error))
-            self._end_request(session)
             self._enter("")
             posted = self._commands.get()
         try:
@@ -229,8 +203,6 @@ class Worker(Emitter):
     def _emit(self, event: Event) -> None:
         if isinstance(event, Loading):
             self._enter(f"loading {event.what}")
-        if self._request and isinstance(event, OF_REPLY):
-            event = OfRequest(self._request, event)
         super()._emit(event)
 
     def _enter(self, stage: str) -> None:
@@ -260,19 +232,6 @@ class Worker(Emitter):
         self._enter("decoding")
         session.looked_at = self.looked_at
         session.generate(messages, at)
-
-    def _answer(self, session: protocol.Session, request: Request) -> None:
-        with self._handing:
-            self._request, session.knobs = request.id, request.knobs
-            if request.id not in self._requests:
-                self._interrupt.set()
-        self._generate(session, request.messages)
-
-    def _end_request(self, session: protocol.Session) -> None:
-        with self._handing:
-            self._requests.discard(self._request)
-            if self._request:
-                self._request, session.knobs = "", self._knobs
 
     def _reply_failed(self, error: Exception) -> Event:
         if isinstance(error, SpectuiError):

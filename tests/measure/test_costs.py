@@ -138,9 +138,9 @@ def test_all_heads_read_a_token_and_one_drafts_it(
     heads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_directories: None
 ) -> None:
     with loaded_heads(write_headed(tmp_path / "headed.gguf", heads=heads)) as session:
-        assert session.draft_context is not None
+        assert session.pair.draft_context is not None
         count_passes(monkeypatch)
-        costs = draft_costs(session.draft_context, ("build", "heads"), lambda: False)
+        costs = draft_costs(session.pair.draft_context, ("build", "heads"), lambda: False)
         assert (costs.first, costs.next) == (heads, 1)
 
 
@@ -149,7 +149,7 @@ def test_the_first_token_of_a_block_costs_all_of_it(
 ) -> None:
     """A pass over the block, and one that reads the other token where there are two."""
     with loaded_heads(write_target(tmp_path / "target.gguf"), write_dflash(tmp_path / "head.gguf")) as session:
-        assert session.draft_context is not None
+        assert session.pair.draft_context is not None
         count_passes(monkeypatch)
-        costs = draft_costs(session.draft_context, ("build", "block"), lambda: False)
+        costs = draft_costs(session.pair.draft_context, ("build", "block"), lambda: False)
         assert (costs.first, costs.next) == (1.5, 0)

@@ -24,7 +24,7 @@ tokens, which move further: with gemma-3-270m Q4_K_M up to 3.7 times in 13 diffe
 
 
 def rounding(one: Iterable[Round], other: Iterable[Round], length: int) -> float | None:
-    """By how many logits two decodings of a text differ, whose first `length` tokens are the same.
+    """By how many logits two decodings of a text differ in their first `length` rows, which follow the same tokens.
 
     The most that one decoding moves a token against another one of the same row, among what was chosen and the likeliest.
     None: no row has two such tokens.
@@ -56,11 +56,12 @@ def kernels_sentence(drafted: float, plain: float, knobs: Knobs, strict: bool) -
 
 def far_sentence(drafted: float, plain: float, knobs: Knobs, rounding: float | None) -> str:
     """The sentence if the tokens are further apart than kernels were seen to differ, or no difference was seen before."""
-    what = "no near-tie" if rounding else "perhaps a near-tie"
-    return (
-        f"{what}{_noise(knobs)}, {_decimals(drafted)} and {_decimals(plain)}: spectui run --verify tells whether kernels"
-        " explain it"
-    )
+    tokens = f"{_noise(knobs)}, {_decimals(drafted)} and {_decimals(plain)}"
+    if not rounding:
+        return (
+            f"perhaps a near-tie{tokens}: no row tells how differently this machine's kernels round"
+        )
+    return f"no near-tie{tokens}: this machine's kernels do not explain it, so please report it"
 
 
 def _rows(rounds: Iterable[Round]) -> Iterator[tuple[Round, int]]:

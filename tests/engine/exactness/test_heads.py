@@ -93,8 +93,8 @@ def test_no_draft_has_more_tokens_than_there_are_chained_heads(pair: Opened) -> 
     before = len(rounds(events))
     ask(session, replace(KNOBS, draft_max=8), "hello")
     most = max(len(event.round.drafted) for event in rounds(events)[before:])
-    assert session.draft_context is not None
-    assert most == (session.draft_context.foresees or 8)
+    assert session.pair.draft_context is not None
+    assert most == (session.pair.draft_context.foresees or 8)
 
 
 def test_they_catch_up_when_they_are_switched_on_again(pair: Opened) -> None:
@@ -144,11 +144,11 @@ def test_the_context_fills_up(pair: Opened) -> None:
 def test_a_draft_model_takes_their_place(pair: Opened, tmp_path: Path) -> None:
     session, events = pair
     setup = next(event.setup for event in events if isinstance(event, Loaded))
-    assert session.draft_context is not None
+    assert session.pair.draft_context is not None
     other = write_headed(tmp_path / "draft.gguf", heads=0)
     session.load(replace(setup, draft=str(other), requantise_draft="off"))
     try:
-        assert session.draft_context.model.path == str(other)
+        assert session.pair.draft_context.model.path == str(other)
         assert session.target_context is not None
         assert session.target_context.hidden is None
     finally:
@@ -267,7 +267,7 @@ def test_a_target_whose_heads_cannot_draft_writes_without_them(tmp_path: Path, w
     path = write(tmp_path / "target.gguf")
     session, _ = opened(Setup(model=str(path), ctx_size=512, threads=1, no_profile="on"))
     try:
-        assert session.draft_context is None
+        assert session.pair.draft_context is None
         assert ask(session, KNOBS, "hello").statistics.accepted == 0
     finally:
         session.close()

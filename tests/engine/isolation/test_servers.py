@@ -96,8 +96,8 @@ def test_a_draft_on_a_server_of_its_own_goes_ahead(server: Server, engine: ChatE
 def draft_threads(session: Session) -> int:
     from spectui.llama.library import llama
 
-    assert session.draft_context is not None
-    return int(llama.llama_n_threads(session.draft_context.handle))
+    assert session.pair.draft_context is not None
+    return int(llama.llama_n_threads(session.pair.draft_context.handle))
 
 
 @needs_server
