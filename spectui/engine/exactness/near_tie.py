@@ -58,9 +58,7 @@ def far_sentence(drafted: float, plain: float, knobs: Knobs, rounding: float | N
     """The sentence if the tokens are further apart than kernels were seen to differ, or no difference was seen before."""
     tokens = f"{_noise(knobs)}, {_decimals(drafted)} and {_decimals(plain)}"
     if not rounding:
-        return (
-            f"perhaps a near-tie{tokens}: no row tells how differently this machine's kernels round"
-        )
+        return f"perhaps a near-tie{tokens}: no row tells how differently this machine's kernels round"
     return f"no near-tie{tokens}: this machine's kernels do not explain it, so please report it"
 
 
