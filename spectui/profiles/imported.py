@@ -25,8 +25,8 @@ from spectui.profiles.command_line import (
     read,
     unused_values,
 )
-from spectui.profiles.scripts.containers import outside
-from spectui.profiles.scripts.started import EDGE, ScriptError, Started, joined, shown
+from spectui.profiles.containers import outside
+from spectui.profiles.started import EDGE, RUN_IT, ScriptError, Started, joined, shown
 from spectui.text import unescaped
 
 ENVIRONMENT = "Set these variables where you start spectui"
@@ -67,7 +67,12 @@ _LOOKUP_LENGTHS = {
 _DRAFTING = {"draft-simple": "model", "draft-mtp": "mtp", "draft-eagle3": "model", "draft-dflash": "model"}
 """What drafts by a model or by heads, as llama-server calls it, and the drafter that it is."""
 
-_SECRET = re.compile(r"api-key|hf-token|-hft$|TOKEN|SECRET|PASSWORD|_KEY$")
+_SECRET = re.compile(r"api-key|hf-token|-hft$")
+_OF_THE_MACHINE = re.compile(
+    r"(CUDA|GGML|LLAMA|HIP|ROCR|HSA|AMD|GPU|NVIDIA|VK|SYCL|ONEAPI|ZES?|OMP|GOMP|KMP|MKL|OPENBLAS)_|LD_LIBRARY_PATH$"
+)
+"""Variables that choose devices, threads and libraries. Others, which may hold a secret, are not named."""
+
 _PRINTED = tuple("\u2013\u2014\u2212\u201c\u201d\u201e\u2018\u2019")
 """Dashes and quotes as programs that write letters make them of plain ones."""
 
@@ -105,8 +110,8 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
     `comments`: text in which settings are marked (`MARK`). Relative paths start at the command's directory. Raises UsageError
     if a model's path is not known, or not this machine's.
     """
-    left_out = [LeftOut(STARTED_BY, shown(each)) for each in started.before]
-    if printed := next((each for each in started.arguments if each.startswith(_PRINTED)), ""):
+    left_out = [LeftOut(STARTED_BY, shown(name)) for name in started.starters]
+    if printed := next((word for word in started.arguments if word.startswith(_PRINTED)), ""):
         raise ScriptError(f"{printed} begins with a sign of printed text: write a plain - or plain quotes there.")
     given = [*_from_environment(started.variables, left_out), *started.arguments]
     line = read(given, SHAPES, "llama-server", settings=True, strict=False)
@@ -129,10 +134,11 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
     for flag, value in _pairs(line.arguments, left_out):
         read_escapes = SHAPES[flag].name == "stop" and escapes[-1:] != ["--no-escape"]
         _take(settings, flag, unescaped(value) if read_escapes else value, started, left_out)
-    words = [what for reason, what in left_out if reason == NOT_KNOWN and not what.startswith("-")]
+    loose = {shown(word) for word in line.arguments if word.startswith(EDGE)}
+    words = [what for reason, what in left_out if reason == NOT_KNOWN and what in loose]
     hub = any(SHAPES[each].name == "hub_target" for each in line.arguments if each in SHAPES)
     if words and not (settings.get("model") or hub or line.refused):
-        raise ScriptError(f"{words[0]} may name the model, and only a run can tell it: write the flags there.")
+        raise ScriptError(f"{words[0]} may name the model, and only a run can tell it: {RUN_IT}.")
     if rest := next((what for reason, what in left_out if reason == NO_FLAG and what.endswith(".gguf")), ""):
         raise ScriptError(f"{rest} belongs to no flag: put quotes around paths with blanks.")
     _take_types(settings, types, left_out)
@@ -211,9 +217,9 @@ def _from_environment(variables: Mapping[str, str], left_out: list[LeftOut]) -> 
             yield from flag_words(flag, value)
         elif flag := flag_of_variable(name.replace("LLAMA_ARG_NO_", "LLAMA_ARG_", 1)):
             yield from flag_words(flag, "off")  # whatever its value is
-        else:
+        elif _OF_THE_MACHINE.match(name):
             reason = OTHER_YEARS if name.startswith("LLAMA_ARG_") else ENVIRONMENT
-            left_out.append(LeftOut(reason, shown(f"{name}={'…' if _SECRET.search(name) else value}")))
+            left_out.append(LeftOut(reason, shown(f"{name}={value}")))
 
 
 def _pairs(arguments: Sequence[str], left_out: list[LeftOut]) -> Iterable[tuple[str, str]]:
@@ -241,7 +247,7 @@ def _take(settings: dict[str, Any], flag: str, value: str, started: Started, lef
         raise ScriptError(f"{flag} is empty: write the file's path there.")
     if EDGE in value or (key in ("model", "draft") and re.search(r"\{\{.*\}\}", value)):
         if key in ("model", "draft"):
-            raise ScriptError(f"{flag} is {shown(value)}, which only a run can tell: write the file's path there.")
+            raise ScriptError(f"{flag} is {shown(value)}, which only a run can tell: {RUN_IT}.")
         left_out.append(LeftOut(NOT_KNOWN, f"{flag} {shown(value)}"))
         return
     if key in ("hub_target", "hub_draft"):
@@ -267,13 +273,13 @@ def _on_this_machine(flag: str, value: str, started: Started) -> str:
     if path is None:
         raise UsageError(f"its {flag} {value} is a path in a container, and no volume of it holds that.")
     if EDGE in path:
-        raise ScriptError(f"{flag} is {shown(path)}, which only a run can tell: write the file's path there.")
+        raise ScriptError(f"{flag} is {shown(path)}, which only a run can tell: {RUN_IT}.")
     return os.path.expanduser(path)
 
 
 def _directory(flag: str, value: str, started: Started) -> str:
     if started.directory is None:
-        raise ScriptError(f"{flag} {value} starts at a directory that only a run can tell: write the whole path there.")
+        raise ScriptError(f"{flag} {value} starts at a directory that only a run can tell: {RUN_IT}.")
     return started.directory
 
 

@@ -18,8 +18,8 @@ from typing import Any
 from spectui.errors import UsageError
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, imported
-from spectui.profiles.scripts import shell
-from spectui.profiles.scripts.started import arguments_of, words_of
+from spectui.profiles.script import command
+from spectui.profiles.started import shown, words_of
 
 LONGEST_COMMAND = 100_000
 """Characters of a command when its macros are written out. Macros of macros could grow without end."""
@@ -104,12 +104,16 @@ def parsed(text: str) -> Any:
 
 
 def _profile(name: str, model: Any, shared: Any) -> ImportedProfile:
-    command = model.get("cmd") if isinstance(model, dict) else None
-    if not isinstance(command, str) or not command.strip():
+    written = model.get("cmd") if isinstance(model, dict) else None
+    if not isinstance(written, str) or not written.strip():
         raise UsageError("it has no cmd.")
     macros = {**_macros(shared), **_macros(model.get("macros")), "MODEL_ID": name}
-    words = words_of(re.sub(r"\\[ \t]*(\n|$)", " ", _uncommented(_expanded(_uncommented(command), macros))))
-    started = arguments_of(words, shell.started)
+    words = words_of(re.sub(r"\\[ \t]*(\n|$)", " ", _uncommented(_expanded(_uncommented(written), macros))))
+    if not words:
+        raise UsageError("there is no command in it.")
+    started = command(words)
+    if started is None:
+        raise UsageError(f"it starts {shown(words[0])!r}, which is no program of llama.cpp.")
     variables = dict(
         _expanded(str(line), macros).split("=", 1)
         for line in (model.get("env") if isinstance(model.get("env"), list) else [])
@@ -127,8 +131,8 @@ def _profile(name: str, model: Any, shared: Any) -> ImportedProfile:
         else:
             others.append(f"filters.setParams.{key}")
     started.variables = {**variables, **started.variables}
-    found = imported(started, name=name, comments=command)
-    return found._replace(left_out=(*found.left_out, *(LeftOut(OF_LLAMA_SWAP, key) for key in others)))
+    profile = imported(started, name=name, comments=written)
+    return profile._replace(left_out=(*profile.left_out, *(LeftOut(OF_LLAMA_SWAP, key) for key in others)))
 
 
 def _typed(value: Any) -> Any:

@@ -24,7 +24,7 @@ from spectui.profiles.imported import (
     flag_words,
     imported,
 )
-from spectui.profiles.scripts.started import ScriptError, Started
+from spectui.profiles.started import ScriptError, Started
 from spectui.text import unescaped
 
 SHARED = "*"

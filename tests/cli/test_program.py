@@ -15,7 +15,7 @@ from spectui.cli import COMMANDS, FOLDERS
 from tests.cli.programs import PROGRAM, one_sentence, spectui
 from tests.llama.ggufs import write_model
 
-HEAVY = ("tree_sitter", "textual", "llama_cpp", "numpy", "spectui.ui", "spectui.engine", "spectui.llama")
+HEAVY = ("textual", "llama_cpp", "numpy", "spectui.ui", "spectui.engine", "spectui.llama")
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,17 @@ from spectui.errors import UsageError
 from spectui.profiles import llama_server, llama_swap, preset_ini
 from spectui.profiles.command_line import NOT_USED
 from spectui.profiles.formats import FORMATS, detect
-from spectui.profiles.imported import CHANGES_TEXT, ENVIRONMENT, NO_DRAFTER, ImportedFile, LeftOut, imported
-from spectui.profiles.scripts.started import Started
+from spectui.profiles.imported import (
+    CHANGES_TEXT,
+    ENVIRONMENT,
+    NO_DRAFTER,
+    ONE_LENGTH,
+    OTHER_YEARS,
+    ImportedFile,
+    LeftOut,
+    imported,
+)
+from spectui.profiles.started import Started
 
 NO_SPEC_TYPE = "spectui drafts with the draft; newer versions of llama-server would not, without --spec-type."
 
@@ -115,7 +124,7 @@ def test_macros_environment_and_what_is_no_llama_server(monkeypatch: pytest.Monk
     }  # fmt: skip
     assert found.profiles[1].settings == found.profiles[2].settings == {"model": "/m/three.gguf", "ctx_size": 4096}
     assert left_out(found) == {
-        ENVIRONMENT: ["CUDA_VISIBLE_DEVICES=0,1", "HF_TOKEN=…"],
+        ENVIRONMENT: ["CUDA_VISIBLE_DEVICES=0,1"],
         NOT_USED: ["--port ${PORT}", "--jinja"],
         llama_swap.OF_LLAMA_SWAP: ["ttl"],
     }
@@ -126,19 +135,6 @@ def test_macros_environment_and_what_is_no_llama_server(monkeypatch: pytest.Monk
     )
     assert "vllm" in found.refused["five"]
     assert found.refused["six"] == "it uses the macro ${nothing}, which the file does not define."
-
-
-def test_parameters_that_llama_swap_sets_are_settings() -> None:
-    found = llama_swap.read(
-        "models:\n  a:\n    cmd: llama-server -m /x --temp 0.9\n    macros: {t: 0.7}\n    filters:\n      stripParams: top_p\n"
-        "      setParams: {temperature: '${t}', max_tokens: 50, top_k: many, chat_template_kwargs: {a: b}}\n"
-    )
-    assert found.profiles[0].settings == {
-        "model": "/x", "temperature": 0.7, "predict": 50, "chat_template_kwargs": '{"a": "b"}'
-    }  # fmt: skip
-    reasons = left_out(found)
-    assert reasons[llama_swap.OF_LLAMA_SWAP] == ["filters.stripParams"]
-    assert reasons[""] == ["top-k is left out: --top-k many: top-k must be a whole number, not 'many'."]
 
 
 def test_a_value_of_yaml_stays_as_it_is_written() -> None:
@@ -160,7 +156,7 @@ def test_a_value_of_yaml_stays_as_it_is_written() -> None:
         pytest.param("models: " + "[" * 1000, "nested too deeply", id="deep"),
         ("models:\n  a: 3\n", "No model in it can be imported; of a: it has no cmd."),
         ("models:\n  a: {cmd: [llama-server]}\n", "of a: it has no cmd."),
-        ("models:\n  a: {cmd: 'llama-server -m \"x'}\n", "of a: quotes are not closed in its cmd."),
+        ("models:\n  a: {cmd: 'llama-server -m \"x'}\n", "of a: quotes are not closed in its command."),
         ("models:\n  a: {cmd: '${a} x', macros: {a: '${b}', b: '${a}'}}\n", "of a: its macros hold one another"),
         ("models:\n  a: {cmd: '${a}', macros: {a: '${b}${b}', b: '${a}${a}'}}\n", "of a: its macros hold one another"),
         ("models:\n  a: {cmd: 'llama-server ${env.SPECTUI_NO}'}\n", "needs the variable SPECTUI_NO, which is not set."),
@@ -181,8 +177,8 @@ export CUDA_VISIBLE_DEVICES=0
 MODELS="/my models"
 cd /tmp
 LLAMA_ARG_CTX_SIZE=512 nohup llama-server -m "$MODELS/x #1.gguf" -ngl all --draft 12 \\
-  -hfd a/b --foo 3 -4   # a comment's "quote
-  --api-key geheim --lora a.gguf --no-repack -b 0 stray > log 2>&1 &
+  -hfd a/b --foo 3 -4 \\
+  --api-key geheim --lora a.gguf --no-repack -b 0 stray > log 2>&1 &   # a comment's "quote
 """
 
 
@@ -197,27 +193,8 @@ def test_a_script_around_a_command() -> None:
     assert reasons[CHANGES_TEXT] == ["--lora a.gguf"]
     assert reasons[NOT_USED] == ["--api-key …"], "a secret is not shown"
     everything = [f"{reason}: {what}" for reason, what in (*found.profiles[0].left_out, *found.left_out)]
-    for part in ("nohup", "-hfd a/b", "--foo 3 -4", "stray", "batch must be between", "> log"):
+    for part in ("nohup", "-hfd a/b", "--foo 3 -4", "stray", "batch must be between"):
         assert sum(part in each for each in everything) == 1, part
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("", "There is no llama-server command: there is no command in it."),
-        ("# only this\n", "There is no llama-server command: there is no command in it."),
-        ("vllm serve x", "There is no llama-server command: it starts 'vllm', which is no program of llama.cpp."),
-        (
-            "llama-server -m 'x",
-            "A line is cut off, or quotes or brackets are not closed (line 1): give the whole script.",
-        ),
-        ("llama-server -m x\nllama-server -m y\n", "There are 2 commands of llama.cpp: leave one in the file."),
-    ],
-)
-def test_a_bad_command_line_gets_one_sentence(text: str, sentence: str) -> None:
-    with pytest.raises(UsageError) as error:
-        llama_server.read(text)
-    assert str(error.value).startswith(sentence)
 
 
 def test_flags_alone_are_a_command() -> None:
@@ -236,20 +213,6 @@ def test_paths_start_at_the_working_directory_and_at_home(tmp_path: Path, monkey
     monkeypatch.setenv("HOME", "/home/me")
     found = imported(Started(["-m", "a/b.gguf", "-md", "~/c.gguf"]))
     assert found.settings == {"model": str(tmp_path / "a/b.gguf"), "draft": "/home/me/c.gguf"}
-
-
-def test_variables_are_replaced_where_a_shell_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HERE", "/h")
-    for written, read in (
-        ("$HERE/b", "/h/b"), ('"${HERE}/b"', "/h/b"), ("'/$HERE'", "/$HERE"), (r"/\$HERE", "/$HERE"),
-    ):  # fmt: skip
-        found = llama_server.read(f"llama-server -m {written}")
-        assert found.profiles[0].settings == {"model": read}
-    for read_file, text in (
-        (llama_swap.read, "models:\n  a: {cmd: llama-server -m /$HERE}"),
-        (preset_ini.read, "[a]\nmodel = /$HERE"),
-    ):
-        assert read_file(text).profiles[0].settings == {"model": "/$HERE"}, "there is no shell"
 
 
 @pytest.mark.parametrize(
@@ -326,10 +289,6 @@ def test_a_preset_file() -> None:
     assert "--unheard-of 3" in [what for _, what in custom.left_out]
 
 
-def test_keys_before_the_first_section_are_a_preset() -> None:
-    assert preset_ini.read("model = /x.gguf\n[b]\nmodel = /y.gguf\n").profiles[0].settings == {"model": "/x.gguf"}
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -384,3 +343,42 @@ def test_mixtures_of_experts_are_placed_as_in_llama_server() -> None:
         "override_tensor_draft": "a=CPU", "presence_penalty": 1.5,
     }  # fmt: skip
     assert found.left_out == ()
+
+
+@pytest.mark.parametrize(
+    ("flags", "length", "said"),
+    [
+        ("--spec-type ngram-simple --spec-ngram-simple-size-m 5", 5, []),
+        ("--spec-type ngram-simple --spec-draft-n-max 9 --spec-ngram-simple-size-m 5", 5, []),
+        ("--spec-type ngram-mod --spec-ngram-mod-n-max 7", 7, []),
+        ("--spec-type ngram-simple,draft-simple --spec-ngram-simple-size-m 5", 5, []),
+        ("--spec-type ngram-simple,draft-simple --spec-draft-n-max 5 --spec-ngram-simple-size-m 5", 5, []),
+        ("--spec-type ngram-simple,draft-simple --spec-draft-n-max 3 --spec-ngram-simple-size-m 5", 3, [ONE_LENGTH]),
+        ("--spec-type draft-simple --spec-ngram-simple-size-m 5", None, [NOT_USED]),
+    ],
+)  # fmt: skip
+def test_the_length_of_a_lookups_drafts_is_draft_max(flags: str, length: int | None, said: list[str]) -> None:
+    found = llama_server.read(f"llama-server -m /a {flags}").profiles[0]
+    assert (found.settings.get("draft_max"), [each.reason for each in found.left_out]) == (length, said)
+
+
+def test_variables_of_other_versions_are_named_as_what_they_are() -> None:
+    text = "LLAMA_ARG_DRAFT_P_MIN=0.5 LLAMA_ARG_NO_REPACK=1 CUDA_VISIBLE_DEVICES=0 llama-server -m /a"
+    found = llama_server.read(text).profiles[0]
+    assert found.settings == {"model": "/a", "no_repack": "on"}, "this llama.cpp reads both forms of a switch"
+    assert found.left_out == (
+        LeftOut(OTHER_YEARS, "LLAMA_ARG_DRAFT_P_MIN=0.5"), LeftOut(ENVIRONMENT, "CUDA_VISIBLE_DEVICES=0"),
+    )  # fmt: skip
+
+
+def test_parameters_that_llama_swap_sets_and_types_as_other_versions_named_them() -> None:
+    text = (
+        "models:\n  a:\n    cmd: llama-server -m /a --spec-type mtp,ngram-mod\n    filters:\n      setParams:\n"
+        "        top_k: 5\n        chat_template_kwargs: {enable_thinking: false, effort: low, n: 3, x: '007', y: 1e-3}\n"
+    )
+    (found,) = llama_swap.read(text).profiles
+    assert found.settings == {
+        "model": "/a", "drafter": "auto", "top_k": 5,
+        "chat_template_kwargs": '{"enable_thinking": false, "effort": "low", "n": 3, "x": "007", "y": 0.001}',
+    }  # fmt: skip
+    assert not found.left_out

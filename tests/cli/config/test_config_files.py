@@ -198,7 +198,10 @@ def test_a_flag_without_its_value_is_named(directory: Path, rest: str) -> None:
             "llama-server -m '/m/a.gguf",
             "A line is cut off, or quotes or brackets are not closed (line 1): give the whole script.",
         ),
-        ('llama-server -m "$1" -c 5', "-m is $1, which only a run can tell: write the file's path there."),
+        (
+            'llama-server -m "$1" -c 5',
+            "-m is $1, which only a run can tell: start it and use --running, or paste the command.",
+        ),
     ],
 )
 def test_half_a_line_writes_nothing(directory: Path, text: str, sentence: str) -> None:

@@ -22,11 +22,9 @@ _MODEL = re.compile(r"\.gguf$|^(-ngl|--n-gpu-layers|--ctx-size|--model-draft|-md
 
 
 class Container(NamedTuple):
-    """`command`: what runs in it; flags alone where the image starts llama-server. `shown`: the words that start it, without
-    volumes and variables. `volumes`: (path outside, path inside)."""
+    """`command`: what runs in it; flags alone where the image starts llama-server. `volumes`: (path outside, path inside)."""
 
     command: list[str]
-    shown: str
     variables: dict[str, str]
     volumes: list[tuple[str, str]]
     directory: str
@@ -43,7 +41,8 @@ def container(program: str, words: Sequence[str]) -> Container | None:
         return None
     if rest[:1] not in (["run"], ["create"]):
         return None
-    kept, variables, volumes = [program, rest.pop(0)], {}, []
+    rest.pop(0)
+    variables, volumes = {}, []
     directory = entrypoint = ""
     while rest and rest[0].startswith("-"):
         written = rest.pop(0)
@@ -63,14 +62,10 @@ def container(program: str, words: Sequence[str]) -> Container | None:
             entrypoint = value
         elif flag in ("-w", "--workdir"):
             directory = value
-        else:
-            kept += [written] if equals or switch else [written, value]
     if not rest:
         return None
     image, *command = rest
-    return Container(
-        run_by(image, entrypoint.split(), command), " ".join([*kept, image]), variables, volumes, directory or "/"
-    )
+    return Container(run_by(image, entrypoint.split(), command), variables, volumes, directory or "/")
 
 
 def run_by(image: str, entrypoint: Sequence[str], command: Sequence[str]) -> list[str]:
@@ -90,14 +85,14 @@ def volume(text: str) -> list[tuple[str, str]]:
         outside = keys.get("source") or keys.get("src") or ""
         inside = keys.get("target") or keys.get("destination") or keys.get("dst") or ""
     else:
-        found = re.fullmatch(r"((?:[A-Za-z]:)?[^:]+):([^:]+)(?::[\w,]+)?", text)
-        outside, inside = (found[1], found[2]) if found else ("", "")
+        paths = re.fullmatch(r"((?:[A-Za-z]:)?[^:]+):([^:]+)(?::[\w,]+)?", text)
+        outside, inside = (paths[1], paths[2]) if paths else ("", "")
     return [(outside, inside)] if re.match(r"[./~\\]|[A-Za-z]:|\0", outside) and inside else []
 
 
 def outside(path: str, volumes: Sequence[tuple[str, str]]) -> str | None:
     """The machine's own path of a container's; None if no volume has it."""
-    for there, inside in sorted(volumes, key=lambda each: -len(each[1])):
+    for there, inside in sorted(volumes, key=lambda volume: -len(volume[1])):
         if path == inside or path.startswith(inside.rstrip("/") + "/"):
             return there.rstrip("/") + path[len(inside.rstrip("/")) :]
     return None
