@@ -169,6 +169,7 @@ def command(
 
 
 def _own_engine(knobs: Knobs, watch: Watch) -> Engine:
-    from spectui.engine.isolation.engine import ChatEngine  # a chat with a server does not need it
+    from spectui.engine.isolation.process import engine_for  # a chat with a server does not need it
+    from spectui.knobs import Setup
 
-    return ChatEngine(knobs, watch)
+    return engine_for(Setup(), knobs, watch)

@@ -60,7 +60,7 @@ class Emitter:
         self.looked_at = False
         self._logged = False
 
-    def _emit(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         self._tell(self.listen, event)
         self.events.append(event)
 
@@ -174,11 +174,11 @@ class Worker(Emitter):
         if posted is None:
             return
         try:
-            session = self._open_session(self._emit, self._interrupt)
+            session = self._open_session(self.emit, self._interrupt)
         except Exception as error:
             _log.info("the engine could not begin", exc_info=error)
             while posted is not None:
-                self._emit(self._load_failed(error))
+                self.emit(self._load_failed(error))
                 posted = self._commands.get()
             return
 
@@ -192,18 +192,18 @@ class Worker(Emitter):
             try:
                 command(session)
             except Exception as error:
-                self._emit(failed(error))
+                self.emit(failed(error))
             self._enter("")
             posted = self._commands.get()
         try:
             session.close()
         except Exception as error:
-            self._emit(self._went_wrong(error))
+            self.emit(self._went_wrong(error))
 
-    def _emit(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         if isinstance(event, Loading):
             self._enter(f"loading {event.what}")
-        super()._emit(event)
+        super().emit(event)
 
     def _enter(self, stage: str) -> None:
         if stage != self._stage:
@@ -226,7 +226,7 @@ class Worker(Emitter):
         try:
             session.close()
         finally:
-            self._emit(Unloaded())
+            self.emit(Unloaded())
 
     def _generate(self, session: protocol.Session, messages: Sequence[Message], at: float | None = None) -> None:
         self._enter("decoding")

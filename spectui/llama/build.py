@@ -8,7 +8,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-_GPUS = (
+_ISOLATED = (
     "cuda",
     "hip",
     "musa",
@@ -22,8 +22,9 @@ _GPUS = (
     "openvino",
     "zdnn",
     "et",
+    "rpc",
 )
-"""ggml's libraries whose devices have a driver of their own."""
+"""ggml's libraries whose devices can end the process that uses them: GPUs, whose drivers fail, and RPC servers."""
 
 
 def directory() -> Path | None:
@@ -35,12 +36,12 @@ def directory() -> Path | None:
 
 
 @cache
-def gpu_backends() -> tuple[str, ...]:
-    """The backends for GPUs in this build, such as "cuda"."""
+def isolated_backends() -> tuple[str, ...]:
+    """The backends in this build whose devices can end the process that uses them, such as "cuda"."""
     libraries = directory()
     names = [path.name for path in libraries.iterdir()] if libraries is not None and libraries.is_dir() else []
     found = {match[1] for name in names if (match := re.match(r"(?:lib)?ggml-([a-z]+)\b.*\.(?:so|dylib|dll)\b", name))}
-    return tuple(name for name in _GPUS if name in found)
+    return tuple(name for name in _ISOLATED if name in found)
 
 
 def cpu_name() -> str:

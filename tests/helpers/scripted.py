@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Sequence
 
-import spectui.engine.isolation.engine
+import spectui.engine.isolation.process
 from spectui.cli import main
 from spectui.engine.events import Message
 from spectui.engine.worker import Watch
@@ -82,5 +82,5 @@ class ScriptedWorker(FakeEngine):
 
 if __name__ == "__main__":
     journal.SLOW_PROMPT_S = 60.0  # no word of a slow disk on the screens that tests look at
-    spectui.engine.isolation.engine.ChatEngine = ScriptedWorker  # type: ignore[assignment,misc]
+    spectui.engine.isolation.process.engine_for = lambda _, *given: ScriptedWorker(*given)
     main()

@@ -1,6 +1,6 @@
 """The engine's process: commands come in by standard input, and events go out by standard output, pickled.
 
-`process.EngineProcess` starts it and is at the other end. A command is (name, arguments); a message to the parent is an event,
+`link.Link` starts it and is at the other end. A command is (name, arguments); a message to the parent is an event,
 or one of the records below.
 """
 
@@ -17,8 +17,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from spectui.engine.events import Event, RoundDone
-from spectui.engine.isolation.sent import Sender
 from spectui.engine.worker import Worker
 
 
@@ -42,17 +40,6 @@ class LastWords(NamedTuple):
     text: str
 
 
-class _Sending(deque[Event]):
-    """Sends what is appended, in the engine's thread."""
-
-    def __init__(self, send: Callable[[object], None]) -> None:
-        super().__init__()
-        self._send, self._rounds = send, Sender()
-
-    def append(self, event: Event) -> None:
-        self._send(self._rounds.pack(event) if isinstance(event, RoundDone) else event)
-
-
 def main() -> None:
     """Run commands until standard input ends, because the parent closed it or died."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers the terminal; only Windows has not blocked it
@@ -67,7 +54,7 @@ def main() -> None:
             out.flush()
 
     worker = Worker()
-    worker.events = _Sending(send)
+    worker.events, worker.listen = deque(maxlen=0), send
     worker.call(lambda session: _report_abort(send))
     with suppress(EOFError):
         while True:

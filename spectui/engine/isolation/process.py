@@ -1,104 +1,53 @@
-"""The parent's end of an engine in a process of its own. Implements `protocol.Engine`."""
+"""An engine in a process of its own, which a device can end: a GPU's driver, or an RPC server.
+
+When such a process ends, the reply ends with a sentence, and the models are loaded again, without the servers. When it ends
+while it loads another placement of the models, they are loaded as before; without the servers, if these are to blame.
+"""
 
 from __future__ import annotations
 
-import itertools
-import pickle
-import signal
-import subprocess
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from queue import SimpleQueue
-from time import monotonic
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
-from spectui.engine.events import Failed, Finished, Loaded, LoadFailed, Message, Notice, Unloaded
-from spectui.engine.isolation.child import LastWords, Result
-from spectui.engine.isolation.sent import Receiver, SentRound
+from spectui.engine.events import Failed, LoadFailed, Message, Notice, Unloaded
+from spectui.engine.isolation.link import Link
 from spectui.engine.loading.plan import way_out
 from spectui.engine.protocol import SessionEngine
-from spectui.engine.worker import Emitter, Worker, leave_terminal_to_main_thread, settle
+from spectui.engine.worker import Emitter, Watch, Worker
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
-from spectui.llama.build import gpu_backends
-from spectui.llama.devices import rpc
-from spectui.llama.environment import environment
-from spectui.paths import program
-
-STOP_S = 5.0
-"""Seconds after which stopping once more ends a process that does not stop."""
-
-DEATH_S = 30.0
-"""Most seconds to wait for the end of a process that was ended. Its memory is freed in less; a driver that hangs holds it."""
-
-REPLACED = "The reply was stopped, because other models are loaded: what was written is kept."
-
-LINGERS = (
-    "The engine's old process does not end, as when a driver does not answer, and may still hold memory: restart the machine"
-    " if models no longer fit."
-)
-
-HANGS = "The engine has not stopped yet, as when a device does not answer: stop it once more to end its process."
+from spectui.llama.build import isolated_backends
+from spectui.llama.devices.rpc import without_servers
 
 Value = TypeVar("Value")
 
-_ENDS = {"load": (Loaded, LoadFailed), "unload": (Unloaded,), "generate": (Finished, Failed)}
-"""Command -> the events that end it."""
 
+def engine_for(setup: Setup, knobs: Knobs | None = None, watch: Watch = lambda stage, setup: None) -> SessionEngine:
+    """An engine for this set-up, in a process of its own where llama.cpp has devices that can end that, else in a thread here.
 
-def needs_process(setup: Setup) -> bool:
-    """Whether a device of this set-up can end the process that uses it: a GPU, whose driver fails, or an RPC server."""
-    return bool(setup.rpc or gpu_backends())
-
-
-def engine_for(setup: Setup, knobs: Knobs | None = None) -> SessionEngine:
-    """An engine for this set-up: in a process of its own where a device can end that, else in a thread of this one."""
-    return EngineProcess(knobs, setup) if needs_process(setup) else Worker(knobs)
+    `watch`: as in `Worker`.
+    """
+    return EngineProcess(knobs, setup) if isolated_backends() else Worker(knobs, watch)
 
 
 class EngineProcess(Emitter):
-    """Loads and decodes as `worker.Worker` does. If the process ends, each command ends with a sentence."""
+    """Implements `protocol.SessionEngine`. Models that `load` has loaded are loaded again when their process ends; those that a
+    call has loaded are not."""
 
-    def __init__(
-        self, knobs: Knobs | None = None, setup: Setup | None = None, *, after: EngineProcess | None = None
-    ) -> None:
-        """`setup`: has the servers of all set-ups, and what ggml reads when it is loaded.
-
-        `after`: a process that must end before this one uses the devices.
-        """
+    def __init__(self, knobs: Knobs | None = None, setup: Setup | None = None) -> None:
+        """`setup`: what the first call loads."""
         super().__init__()
         self._knobs = knobs or Knobs()
-        self.on_end: Callable[[str, Sequence[str]], None] = self._fail
-        """Called in another thread if the process ends by itself, with the reason and the commands that it had not ended."""
-        self.on_refused: Callable[[LoadFailed, Setup], bool] = lambda failed, before: False
-        """Called in another thread if a load fails because of its servers, with the set-up before it. True: do not tell it."""
+        self.link: Link | None = None
+        """The process; None before the first command, and when it has ended."""
         self._setup = setup or Setup()
-        self._servers = self._setup.rpc
-        self.loaded: Setup | None = after.loaded if after is not None else None
-        """The set-up that is loaded, or was until the load in progress; None if nothing was, or loading failed."""
-        self._commands: SimpleQueue[tuple[str, tuple[Any, ...]] | None] = SimpleQueue()
-        self._pending: deque[str] = deque()
-        self._futures: dict[int, Future[Any]] = {}
-        self._numbers = itertools.count()
-        self._stopped_s: float | None = None
-        self.hung = False
-        """It was ended because it did not stop."""
-        self._process: subprocess.Popen[bytes] | None = None
-        self._state = threading.Lock()
+        self._restarts = False  # `load` has loaded models
+        self._why = ""  # why the process ended that is not started again
         self._closed = False
-        self._replaced = False
-        self._why = ""  # the process ended by itself
-        self._ended = threading.Event()
-        self._post("knobs", self._knobs)
-        threading.Thread(target=self._run, args=(after,), name="spectui-engine-process", daemon=True).start()
-
-    @property
-    def pid(self) -> int | None:
-        """The process's number; None before it was started."""
-        return self._process.pid if self._process is not None else None
+        # Reentrant, because a command to a process that has just ended ends it here, in the same thread.
+        self._switching = threading.RLock()
 
     @property
     def knobs(self) -> Knobs:
@@ -107,181 +56,123 @@ class EngineProcess(Emitter):
     @knobs.setter
     def knobs(self, knobs: Knobs) -> None:
         self._knobs = knobs
-        self._post("knobs", knobs)
+        if (link := self.link) is not None:
+            link.post("knobs", knobs)
 
     def load(self, setup: Setup) -> None:
-        self._begin("load", setup, self.loaded)
+        with self._switching:
+            if not self._closed:
+                self._restarts = True
+                self._load(setup)
+
+    def _load(self, setup: Setup) -> None:
+        before = self.link
+        read_once = setup.op_offload_min_batch != self._setup.op_offload_min_batch
+        if before is not None and (setup.rpc or self._setup.rpc or read_once):
+            # ggml keeps the servers that it knows, and ends the process if it lists the devices of one that is gone. Also, a
+            # server forgets the graphs of all models when one is freed, but the client has the next one computed again.
+            self.link = None
+            before.kill()
+        self._setup = setup
+        link = self._running(after=before)
+        link.begin("load", setup, link.loaded)
+
+    def _running(self, after: Link | None = None) -> Link:
+        if self.link is None:
+            self.link = Link(self, self._setup, self._knobs, after)
+        return self.link
 
     def unload(self) -> None:
-        self._begin("unload")
+        with self._switching:
+            before, self.link = self.link, None
+            if before is not None:
+                before.kill()
+            threading.Thread(target=self._tell_unloaded, args=(before,), name="spectui-unload", daemon=True).start()
+
+    def _tell_unloaded(self, before: Link | None) -> None:
+        if before is not None:  # a GPU keeps some memory for a process as long as it lives
+            before.wait()
+        self.emit(Unloaded())
 
     def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
-        self._begin("generate", tuple(messages), at)
+        with self._switching:
+            if not self._closed:
+                self._running().begin("generate", tuple(messages), at)
 
     def call(self, function: Callable[..., Value], *arguments: Any) -> Future[Value]:
-        """Call `function`, which can be pickled, with the session and the arguments in the engine's thread."""
-        number, future = next(self._numbers), Future[Value]()
-        self._futures[number] = future
-        self._begin("call", number, function, *arguments)
-        return future
+        """As in `SessionEngine`, with a function that can be pickled."""
+        with self._switching:
+            if self._closed or self._why:
+                failed = Future[Value]()
+                failed.set_exception(SpectuiError(f"{self._why or 'The engine has ended'}."))
+                return failed
+            return self._running().call(function, *arguments)
 
     def stop(self) -> None:
-        """Stop the work in progress. A second call, STOP_S seconds later, ends the process."""
-        now = monotonic()
-        if self._stopped_s is None and self._pending:
-            self._stopped_s = now
-            timer = threading.Timer(STOP_S, self._tell_hang, (now,))
-            timer.daemon = True
-            timer.start()
-        elif self._stopped_s is not None and now - self._stopped_s > STOP_S:
-            self.hung = True
-            self._kill()
-        self._post("stop")
-
-    def _tell_hang(self, stopped_s: float) -> None:
-        if self._stopped_s == stopped_s and not self._closed and not self._ended.is_set():
-            self._emit(Notice(HANGS))
+        if (link := self.link) is not None:
+            link.stop()
 
     def close(self, timeout: float = 2.0) -> None:
-        """Stop everything and end the process, after at most `timeout` seconds. May be called twice."""
-        if not self._closed:
+        """Stop everything and end the process; waits at most `timeout` seconds for it. May be called twice."""
+        with self._switching:
             self._closed = True
-            self._post("stop")
-            self._commands.put(None)
-        if not self._ended.wait(timeout):
-            self._kill()
+            link, self.link = self.link, None
+        if link is not None:
+            link.close(timeout)
 
-    def wait(self) -> None:
-        """Wait until the process, which was killed, has ended. After DEATH_S it counts as ended, and a notice says so."""
-        if not self._ended.wait(DEATH_S):
-            self._end("")
-            self._emit(Notice(LINGERS))
+    def ended(self, link: Link, reason: str, pending: Sequence[str]) -> None:
+        """As in `link.Owner`."""
+        with self._switching:
+            if link is not self.link:
+                return
+            self.link = None
+            if not self._restarts:
+                self._why = reason
+                return
+            loads = pending.count("load")
+            if loads and pending[0] == "load":
+                self._end_loading(link, reason, loads)
+                if "generate" in pending:
+                    self.emit(Failed(f"{reason}: send the prompt again."))
+                return
+            # If a load is in the queue, load its set-up; else the set-up that was loaded, which may differ from the
+            # requested one.
+            setup = self._setup if loads else link.loaded or self._setup
+            after = "the models are loaded on this machine alone" if setup.rpc else "the models are loaded again"
+            if "generate" in pending:
+                self.emit(Failed(f"{reason}: what was written is kept, and {after}."))
+            else:
+                self.emit(Notice(f"{reason}: {after}."))
+            self._load(without_servers(setup) if setup.rpc else setup)
 
-    def kill(self) -> None:
-        """End the process at once, for another one. The commands that it had not ended are stopped, before `wait` returns."""
-        self._closed = self._replaced = True
-        self._commands.put(None)
-        self._kill()
+    def refused(self, link: Link, failed: LoadFailed, before: Setup) -> bool:
+        """As in `link.Owner`."""
+        with self._switching:
+            return link is self.link and self._load_here(failed, before)
 
-    def _kill(self) -> None:
-        with self._state:
-            if self._process is not None:
-                self._process.kill()
+    def _load_here(self, failed: LoadFailed, before: Setup) -> bool:
+        """Load `before` without its servers, if another placement of its models failed. Returns whether it was one."""
+        if not self._setup.same_models(before):
+            return False
+        self.emit(Notice(f"{failed.message} The models are loaded on this machine alone."))
+        self._load(without_servers(before))
+        return True
 
-    def _begin(self, name: str, *arguments: Any) -> None:
-        with self._state:
-            self._pending.append(name)
-        self._post(name, *arguments)
-        if self._ended.is_set():
-            self._fail_pending(self._why or "The engine has ended")
-
-    def _post(self, name: str, *arguments: Any) -> None:
-        self._commands.put((name, arguments))
-
-    def _run(self, after: EngineProcess | None) -> None:
-        """Start the process, and take its messages until it ends."""
-        leave_terminal_to_main_thread()  # also while the process starts
-        if after is not None:
-            after.wait()
-        try:
-            with self._state:
-                process = self._process = subprocess.Popen(
-                    program("spectui.engine.isolation.child"),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    env=environment(self._setup),
-                )
-        except OSError as error:
-            self._end(f"The engine's process could not be started ({error.strerror})")
+    def _end_loading(self, link: Link, reason: str, loads: int) -> None:
+        """The process ended during a load. If only the placement differs, load the previous set-up again."""
+        failed, before = self._setup, link.loaded
+        if failed.rpc and (link.hung or reason.startswith("The RPC server")):
+            gone = LoadFailed(f"{reason}.", without_servers=True)
+            if before is None or not self._load_here(gone, before):
+                self.emit(gone)
             return
-        assert process.stdin is not None and process.stdout is not None
-        if self._closed:
-            process.kill()
-        threading.Thread(target=self._write, args=(process.stdin,), name="spectui-commands", daemon=True).start()
-        words, rounds = "", Receiver(self._knobs)
-        with process.stdout, suppress(EOFError, OSError, pickle.UnpicklingError):
-            while True:
-                message = pickle.load(process.stdout)
-                if isinstance(message, LastWords):
-                    words = message.text
-                elif isinstance(message, SentRound):
-                    self._emit(rounds.unpack(message))
-                else:
-                    self._take(message)
-        code = process.wait()
-        self._commands.put(None)
-        self._end("" if self._closed else self._reason(code, words))
-
-    def _end(self, why: str) -> None:
-        """The process has ended; `why` says why it did by itself."""
-        self._why = "" if self._closed else why
-        if self._replaced:
-            for name in self._take_pending(REPLACED):
-                self._emit(Failed(REPLACED) if name == "generate" else LoadFailed("Loading was stopped."))
-        self._ended.set()
-        if self._why:
-            self._fail_pending(self._why)
-
-    def _write(self, stdin: IO[bytes]) -> None:
-        with suppress(OSError), stdin:
-            while (command := self._commands.get()) is not None:
-                pickle.dump(command, stdin, pickle.HIGHEST_PROTOCOL)
-                stdin.flush()
-
-    def _take(self, message: Any) -> None:
-        if isinstance(message, Result):
-            self._stopped_s = None
-            self._pending.popleft()
-            settle(self._futures.pop(message.number), message.outcome)
-            return
-        if self._pending and isinstance(message, _ENDS.get(self._pending[0], ())):
-            self._stopped_s = None
-            self._pending.popleft()
-        before = self.loaded
-        if isinstance(message, Loaded | LoadFailed | Unloaded):
-            self.loaded = message.setup if isinstance(message, Loaded) else None
-        refused = message if isinstance(message, LoadFailed) and message.without_servers else None
-        if refused is not None and before is not None and self.on_refused(refused, before):
-            return
-        self._emit(message)
-
-    def _reason(self, code: int, words: str) -> str:
-        """Why the process ended, as the first half of a sentence."""
-        servers = rpc.addresses(self._servers)
-        gone = list(rpc.problems(servers))
-        if gone:
-            return f"The RPC server {' and '.join(gone)} is gone"
-        if "RPC server" in words:
-            return f"The RPC server {' or '.join(servers)} broke off the connection, as it does when its memory is full"
-        if self.hung:
-            return "The engine did not stop, so its process was ended"
-        if "bus error" in words:
-            return words
-        end = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
-        return f"The engine's process ended {end}{f' ({words})' if words else ''}"
-
-    def _fail_pending(self, reason: str) -> None:
-        self.on_end(reason, self._take_pending(self._advised(reason)))
-
-    def _take_pending(self, sentence: str) -> list[str]:
-        """The commands that have not ended, and end no more; calls raise this."""
-        with self._state:
-            pending = [name for name in self._pending if name != "call"]
-            self._pending.clear()
-        ended = Result(0, error=SpectuiError(sentence))
-        for number in list(self._futures):
-            settle(self._futures.pop(number), ended.outcome)
-        return pending
-
-    def _advised(self, reason: str) -> str:
-        if "GGML_ASSERT" in reason:  # trying again ends it again
-            return f"{reason}: {way_out(self._setup)}."
-        if "bus error" in reason:
-            return f"{reason}: try again."
-        return f"{reason}: try again, {'or leave out --rpc' if self._servers else 'or with -ngl 0 -ngld 0 on the CPU'}."
-
-    def _fail(self, reason: str, pending: Sequence[str]) -> None:
-        for name in pending:
-            message = self._advised(reason)
-            failed = LoadFailed(message, without_servers=bool(self._servers))
-            self._emit(Failed(message) if name == "generate" else failed)
+        sentence = f"{reason}: {way_out(failed)}."
+        for _ in range(loads - 1):  # each command ends with an event
+            self.emit(LoadFailed(sentence))
+        if loads > 1:  # the last one has not begun
+            self._load(failed)
+        elif before is not None and failed.same_models(before):
+            self.emit(Notice(f"{sentence} The models are loaded as before."))
+            self._load(before)
+        else:
+            self.emit(LoadFailed(sentence))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from spectui.engine.events import Loaded
-from spectui.engine.isolation.engine import ChatEngine
+from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Setup
 from spectui.llama.quantiser import quantise
 from tests.engine.isolation.helpers import KNOBS, events_of
@@ -42,17 +42,16 @@ def server(remote: None) -> Iterator[Server]:
 
 
 @pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatEngine]:
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineProcess]:
     monkeypatch.setattr("spectui.engine.worker.deque", Events)
-    engine = ChatEngine(KNOBS)
+    engine = EngineProcess(KNOBS)
     yield engine
     engine.close(PATIENCE)
 
 
 @pytest.fixture
-def isolated(engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch) -> ChatEngine:
+def isolated(engine: EngineProcess, setup: Setup, monkeypatch: pytest.MonkeyPatch) -> EngineProcess:
     """The engine with the pair loaded in a process of its own."""
-    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: True)
     engine.load(setup)
     events_of(engine).wait(Loaded)
     return engine

@@ -9,7 +9,6 @@ from spectui.engine.events import (
     Message,
     RoundDone,
 )
-from spectui.engine.isolation.engine import ChatEngine
 from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Knobs
 from tests.engine.waiting import Events
@@ -18,7 +17,7 @@ KNOBS = Knobs(temperature=0.8, seed=3, predict=200, draft_max=4, p_min=0.0, draf
 QUESTION = [Message("user", "what now")]
 
 
-def events_of(engine: ChatEngine | EngineProcess) -> Events:
+def events_of(engine: EngineProcess) -> Events:
     assert isinstance(engine.events, Events)
     return engine.events
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading
-from spectui.engine.isolation.engine import ChatEngine
-from spectui.engine.isolation.process import REPLACED
+from spectui.engine.isolation.link import REPLACED
+from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Setup
 from tests.engine.isolation.helpers import QUESTION, at_round, events_of
 from tests.engine.waiting import PATIENCE
@@ -20,7 +20,7 @@ from tests.helpers.rpc_server import Server, needs_server
 
 
 @needs_server
-def test_a_load_on_servers_that_replaces_another_ends_both(server: Server, engine: ChatEngine, setup: Setup):
+def test_a_load_on_servers_that_replaces_another_ends_both(server: Server, engine: EngineProcess, setup: Setup):
     """The first one's process is ended, because the server serves one at a time."""
     events, there = events_of(engine), replace(setup, rpc=server.address)
     with_more = replace(there, ctx_size=128)
@@ -37,7 +37,7 @@ def test_a_load_on_servers_that_replaces_another_ends_both(server: Server, engin
 
 
 @needs_server
-def test_a_load_on_servers_ends_the_reply(server: Server, engine: ChatEngine, setup: Setup):
+def test_a_load_on_servers_ends_the_reply(server: Server, engine: EngineProcess, setup: Setup):
     events, there = events_of(engine), replace(setup, rpc=server.address)
     engine.load(there)
     events.wait(Loaded)
@@ -48,18 +48,18 @@ def test_a_load_on_servers_ends_the_reply(server: Server, engine: ChatEngine, se
     assert not events.of(Finished)
 
 
-def test_a_prompt_that_comes_while_the_process_ends(isolated: ChatEngine):
+def test_a_prompt_that_comes_while_the_process_ends(isolated: EngineProcess):
     """In the moment between the process's end and what is done about it."""
-    events, process = events_of(isolated), isolated.process
+    events, process = events_of(isolated), isolated.link
     assert process is not None and process.pid is not None
-    on_end = process.on_end
+    ended = isolated.ended
 
     def late(*arguments: object) -> None:
-        process.on_end = on_end
+        isolated.ended = ended
         isolated.generate(QUESTION)
-        on_end(*arguments)
+        ended(*arguments)
 
-    process.on_end = late
+    isolated.ended = late
     os.kill(process.pid, signal.SIGKILL)
     events.wait(Failed)
     events.wait(Loaded, 2)
@@ -67,7 +67,7 @@ def test_a_prompt_that_comes_while_the_process_ends(isolated: ChatEngine):
     events.wait(Finished)
 
 
-def test_nothing_is_asked_of_a_closed_engine(isolated: ChatEngine):
+def test_nothing_is_asked_of_a_closed_engine(isolated: EngineProcess):
     isolated.close(PATIENCE)
     late = threading.Thread(target=isolated.generate, args=(QUESTION,), daemon=True)
     late.start()
@@ -75,9 +75,8 @@ def test_nothing_is_asked_of_a_closed_engine(isolated: ChatEngine):
     assert not late.is_alive()
 
 
-def test_a_process_that_cannot_be_started(engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch):
+def test_a_process_that_cannot_be_started(engine: EngineProcess, setup: Setup, monkeypatch: pytest.MonkeyPatch):
     """As when a new version of spectui has replaced the Python that this one runs on."""
-    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: True)
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/no/python")
         engine.load(setup)

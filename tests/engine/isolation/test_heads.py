@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.events import Finished, Loaded
-from spectui.engine.isolation.engine import ChatEngine
+from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Setup
 from tests.engine.isolation.helpers import KNOBS, QUESTION, events_of, text_of
 from tests.helpers.rpc_server import Server, needs_server
@@ -55,7 +55,7 @@ def block_here(folder: Path) -> Setup:
 @needs_server
 @pytest.mark.parametrize("write", [own, assistant, assistant_here, eagle3, eagle3_here, block, block_here])
 def test_heads_draft_for_a_target_on_a_server(
-    server: Server, engine: ChatEngine, tmp_path: Path, write: Callable[[Path], Setup]
+    server: Server, engine: EngineProcess, tmp_path: Path, write: Callable[[Path], Setup]
 ):
     events, texts = events_of(engine), set[str]()
     engine.load(replace(write(tmp_path), rpc=server.address, ctx_size=256, threads=1, no_profile="on"))

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from spectui.engine.events import Event, Finished, Loaded, Message, RoundDone
-from spectui.engine.isolation.engine import ChatEngine
+from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Knobs
 from tests.engine.isolation.helpers import events_of
 from tests.helpers.rpc_server import Server, needs_server
@@ -39,7 +39,7 @@ def asked(numbers: Random) -> Iterator[tuple[Knobs, str]]:
         yield knobs, " ".join(numbers.choices(("one", "two", "a", "river", "def"), k=numbers.choice((1, 9, 60))))
 
 
-def replies(engine: ChatEngine, servers: tuple[Server, ...] = ()) -> tuple[list[str], list[Held]]:
+def replies(engine: EngineProcess, servers: tuple[Server, ...] = ()) -> tuple[list[str], list[Held]]:
     """The texts, and what each of the servers holds then: resident bytes and handles."""
     events, turned = events_of(engine), Random(7)
 
@@ -70,7 +70,7 @@ def grown(before: list[Held], now: list[Held]) -> bool:
 
 @needs_server
 @pytest.mark.parametrize("draft", ["RPC0", "RPC1"])
-def test_the_texts_are_the_cpus_and_nothing_grows(server: Server, engine: ChatEngine, draft: str):
+def test_the_texts_are_the_cpus_and_nothing_grows(server: Server, engine: EngineProcess, draft: str):
     pair = replace(smollm2(), ctx_size=256, no_repack="on", flash_attn="on", requantise_draft="off")
     other = Server()
     try:

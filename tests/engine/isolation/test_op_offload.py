@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.events import Loaded
-from spectui.engine.isolation.engine import ChatEngine
+from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.session import Session
 from spectui.knobs import Setup
 from tests.engine.isolation.helpers import events_of
@@ -24,7 +24,7 @@ def variable(session: Session) -> str | None:
 
 
 def test_ggml_finds_the_least_batch_for_a_gpu_in_its_variable(
-    isolated: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch
+    isolated: EngineProcess, setup: Setup, monkeypatch: pytest.MonkeyPatch
 ):
     """It reads it once, so another number needs another process; without one a person's own stays."""
     monkeypatch.setenv("GGML_OP_OFFLOAD_MIN_BATCH", "11")
@@ -32,7 +32,7 @@ def test_ggml_finds_the_least_batch_for_a_gpu_in_its_variable(
     for number, least in enumerate((7, 7, 0), 2):
         isolated.load(replace(setup, op_offload_min_batch=least, ctx_size=64 * number))
         events.wait(Loaded, number)
-        process = isolated.process
+        process = isolated.link
         assert process is not None
         found.append((process.pid, process.call(variable).result(PATIENCE)))
     assert [each for _, each in found] == ["7", "7", "11"]
@@ -44,13 +44,13 @@ import json, sys
 from dataclasses import replace
 from spectui.engine.events import Loaded
 from spectui.engine import worker
-from spectui.engine.isolation import engine
+from spectui.engine.isolation import process
 from spectui.engine.loading.plan import make_plan
 from spectui.knobs import Knobs, Setup
 from tests.engine.waiting import Events
 
 worker.deque = Events
-chat = engine.ChatEngine(Knobs())
+chat = process.EngineProcess(Knobs())
 setup = Setup(**json.loads(sys.argv[1]))
 found = []
 for number, least in enumerate((0, 4096), 1):

@@ -22,8 +22,8 @@ from spectui.engine.events import (
     Unloaded,
 )
 from spectui.engine.exactness.verify import verify
-from spectui.engine.isolation.engine import ChatEngine
-from spectui.engine.isolation.process import HANGS, LINGERS, REPLACED, EngineProcess
+from spectui.engine.isolation.link import HANGS, LINGERS, REPLACED
+from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
@@ -32,13 +32,12 @@ from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round, events_of
 from tests.engine.waiting import PATIENCE, Events
 
 
-def test_a_driver_that_fails(engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch):
-    """ggml ends the process then. This one takes it for a build with a GPU; the engine's process has none."""
-    monkeypatch.setattr("spectui.engine.isolation.process.gpu_backends", lambda: ("cuda",))
+def test_a_driver_that_fails(engine: EngineProcess, setup: Setup):
+    """ggml ends the process then."""
     events = events_of(engine)
     engine.load(setup)
     events.wait(Loaded)
-    process = engine.process
+    process = engine.link
     assert process is not None
     at_round(events, 2, lambda: os.kill(process.pid, signal.SIGABRT))
     engine.generate(QUESTION)
@@ -48,62 +47,25 @@ def test_a_driver_that_fails(engine: ChatEngine, setup: Setup, monkeypatch: pyte
     assert events.wait(Loaded, 2).setup == setup
     engine.generate(QUESTION)
     assert events.wait(Finished).statistics.emitted > 20
-    assert engine.process not in (None, process)
+    assert engine.link not in (None, process)
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_the_models_are_freed_and_loaded_again(
-    engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch, own: bool
-):
-    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: own)
+def test_the_models_are_freed_and_loaded_again(engine: EngineProcess, setup: Setup):
     events = events_of(engine)
     engine.load(setup)
     events.wait(Loaded)
-    process = engine.process
-    assert (process is not None) == own
-    pid = process.pid if process is not None else None
+    assert engine.link is not None
+    pid = engine.link.pid
     engine.generate(QUESTION)
     events.wait(RoundDone)
     engine.unload()
     events.wait(Unloaded)
-    if process is None:
-        assert events.wait(Finished).reason is StopReason.CANCELLED
-        assert engine._worker.call(lambda session: session.target_context).result(PATIENCE) is None
-    else:
-        assert pid is not None and not psutil.pid_exists(pid), "it has ended"
+    assert pid is not None and not psutil.pid_exists(pid), "it has ended"
     engine.load(setup)
     events.wait(Loaded, 2)
     engine.knobs = replace(KNOBS, predict=4)
     engine.generate(QUESTION)
-    assert events.wait(Finished, 1 if own else 2).reason is StopReason.LIMIT
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the system does not list mapped files")
-def test_models_are_freed_before_they_are_loaded_in_another_process(
-    engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch
-):
-    """This one's before the other's process loads, and the other way round: both may not fit into memory."""
-
-    def mapped() -> bool:
-        return str(setup.model) in {each.path for each in psutil.Process().memory_maps()}
-
-    events, there, ended = events_of(engine), False, list[bool]()
-    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: there)
-    engine.load(setup)
-    events.wait(Loaded)
-    assert mapped()
-    there = True
-    engine.load(setup)
-    events.wait(Loaded, 2)
-    assert not mapped()
-    assert engine.process is not None
-    pid = engine.process.pid
-    assert pid is not None
-    events.hook = lambda event: ended.append(not psutil.pid_exists(pid))
-    there = False
-    engine.load(setup)
-    events.wait(Loaded, 3)
-    assert ended[0]
+    assert events.wait(Finished).reason is StopReason.LIMIT
 
 
 def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):
@@ -115,9 +77,9 @@ def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):
         assert process.call(verify, QUESTION, finished, rounds).result(PATIENCE).same
         with pytest.raises(SpectuiError, match="There is no target model"):
             process.call(Session.load, replace(setup, model="nothing.gguf")).result(PATIENCE)
-        os.kill(process.pid, signal.SIGSTOP)  # it could have loaded before it is killed
+        os.kill(process.link.pid, signal.SIGSTOP)  # it could have loaded before it is killed
         pending = process.call(Session.load, setup)
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(process.link.pid, signal.SIGKILL)
         with pytest.raises(SpectuiError, match="The engine's process ended"):
             pending.result(PATIENCE)
         with pytest.raises(SpectuiError, match="ended"):
@@ -132,25 +94,23 @@ def test_a_cancelled_call_and_a_listener_that_raises_end_nothing(setup: Setup):
     try:
         assert process.call(Session.load, setup).cancel()
         process.call(Session.generate, QUESTION).result(PATIENCE)
-        os.kill(process.pid, signal.SIGSTOP)
+        os.kill(process.link.pid, signal.SIGSTOP)
         cancelled, pending = (process.call(Session.generate, QUESTION) for _ in range(2))
         assert cancelled.cancel()
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(process.link.pid, signal.SIGKILL)
         with pytest.raises(SpectuiError, match="The engine's process ended"):
             pending.result(PATIENCE)
     finally:
         process.close(PATIENCE)
 
 
-@pytest.mark.parametrize("own", [False, True])
 def test_an_old_process_that_does_not_die_is_waited_for_no_longer_than_bounded(
-    isolated: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch, own: bool
+    isolated: EngineProcess, setup: Setup, monkeypatch: pytest.MonkeyPatch
 ):
     """As in a driver that does not answer, where a signal waits too."""
-    events, old = events_of(isolated), isolated.process
+    events, old = events_of(isolated), isolated.link
     assert old is not None and old.pid is not None
-    monkeypatch.setattr("spectui.engine.isolation.process.DEATH_S", 0.0)
-    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: own)
+    monkeypatch.setattr("spectui.engine.isolation.link.DEATH_S", 0.0)
     at_round(events, 2, lambda: os.kill(old.pid, signal.SIGSTOP))
     isolated.generate(QUESTION)
     events.wait(RoundDone, 3)
@@ -169,10 +129,12 @@ def test_control_c_while_the_process_starts_is_the_parents(setup: Setup):
     """The terminal sends it to both, and Python would end at it."""
     process = EngineProcess(KNOBS)
     try:
-        while process.pid is None:
+        loading = process.call(Session.load, setup)
+        assert process.link is not None
+        while process.link.pid is None:
             pass
-        os.kill(process.pid, signal.SIGINT)
-        process.call(Session.load, setup).result(PATIENCE)
+        os.kill(process.link.pid, signal.SIGINT)
+        loading.result(PATIENCE)
     finally:
         process.close(PATIENCE)
 
@@ -202,12 +164,12 @@ def test_where_an_assertion_ended_the_process_trying_again_is_no_advice(setup: S
 
 def test_a_process_that_does_not_stop_is_ended_by_stopping_once_more(setup: Setup, monkeypatch: pytest.MonkeyPatch):
     """As when the connection to a server hangs."""
-    monkeypatch.setattr("spectui.engine.isolation.process.STOP_S", 0.0)
+    monkeypatch.setattr("spectui.engine.isolation.link.STOP_S", 0.0)
     process = EngineProcess(KNOBS)
     events = process.events = Events()
     process.load(setup)
     events.wait(Loaded)
-    at_round(events, 2, lambda: os.kill(process.pid, signal.SIGSTOP))
+    at_round(events, 2, lambda: os.kill(process.link.pid, signal.SIGSTOP))
     process.generate(QUESTION)
     events.wait(RoundDone, 3)
     process.stop()
@@ -219,7 +181,7 @@ def test_a_process_that_does_not_stop_is_ended_by_stopping_once_more(setup: Setu
 
 def test_a_stop_of_nothing_does_not_count(setup: Setup, monkeypatch: pytest.MonkeyPatch):
     """A reply may have ended when a person stops it; the next one is then stopped for the first time."""
-    monkeypatch.setattr("spectui.engine.isolation.process.STOP_S", 0.0)
+    monkeypatch.setattr("spectui.engine.isolation.link.STOP_S", 0.0)
     process = EngineProcess(KNOBS)
     events = process.events = Events()
     process.load(setup)
@@ -234,17 +196,17 @@ def test_a_stop_of_nothing_does_not_count(setup: Setup, monkeypatch: pytest.Monk
 def test_the_process_ends_with_its_parent(setup: Setup):
     process = EngineProcess(KNOBS)
     process.call(Session.load, setup).result(PATIENCE)
-    child = process._process
+    assert process.link is not None
+    child = process.link._process
     assert child is not None and child.stdin is not None
-    process._commands.put(None)  # closes its standard input, as the parent's death does
+    process.link._commands.put(None)  # closes its standard input, as the parent's death does
     assert child.wait(PATIENCE) == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a file that is in use cannot be cut off")
 def test_a_model_file_that_is_lost_meanwhile(
-    engine: ChatEngine, setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: EngineProcess, setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("spectui.engine.isolation.engine.needs_process", lambda setup: True)
     file = Path(shutil.copy(setup.model or "", tmp_path))
     events = events_of(engine)
     engine.load(replace(setup, model=str(file)))

@@ -21,7 +21,7 @@ from spectui.engine.events import (
     Loading,
     Notice,
 )
-from spectui.engine.isolation.engine import ChatEngine
+from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Setup
 from tests.engine.isolation.helpers import QUESTION, events_of
 from tests.helpers.rpc_server import Server, needs_server
@@ -30,9 +30,9 @@ from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_de
 from tests.llama.ggufs import write_model
 
 
-def ends_at(engine: ChatEngine, *commands: Callable[[], None]) -> None:
+def ends_at(engine: EngineProcess, *commands: Callable[[], None]) -> None:
     """Give the commands and end the process while it has not yet obeyed the first one."""
-    process = engine.process
+    process = engine.link
     assert process is not None
     os.kill(process.pid, signal.SIGSTOP)
     for command in commands:
@@ -40,7 +40,7 @@ def ends_at(engine: ChatEngine, *commands: Callable[[], None]) -> None:
     os.kill(process.pid, signal.SIGKILL)
 
 
-def test_a_placement_that_ends_the_process_is_put_back(isolated: ChatEngine, setup: Setup):
+def test_a_placement_that_ends_the_process_is_put_back(isolated: EngineProcess, setup: Setup):
     events = events_of(isolated)
     ends_at(isolated, lambda: isolated.load(replace(setup, ctx_size=128)))
     assert events.wait(Loaded, 2).setup == setup
@@ -55,18 +55,20 @@ def test_a_placement_that_ends_the_process_is_put_back(isolated: ChatEngine, set
 
 @needs_server
 @pytest.mark.parametrize("ends", [False, True])
-def test_a_placement_on_a_server_that_fails_is_put_back(server: Server, engine: ChatEngine, setup: Setup, ends: bool):
+def test_a_placement_on_a_server_that_fails_is_put_back(
+    server: Server, engine: EngineProcess, setup: Setup, ends: bool
+):
     """It is loaded by a process of its own, so the one that puts it back has loaded nothing before."""
     events, there = events_of(engine), replace(setup, rpc=server.address, async_draft="off")
     engine.load(there)
     events.wait(Loaded)
-    process = engine.process
+    process = engine.link
 
     def end(event: Event) -> None:
-        if isinstance(event, Loading) and engine.process is not process:
+        if isinstance(event, Loading) and engine.link is not process:
             events.hook = lambda _: None
-            assert engine.process is not None and engine.process.pid is not None
-            os.kill(engine.process.pid, signal.SIGKILL)
+            assert engine.link is not None and engine.link.pid is not None
+            os.kill(engine.link.pid, signal.SIGKILL)
 
     events.hook = end if ends else events.hook
     refused = replace(there, cache_type_v="q8_0", flash_attn="off")
@@ -81,7 +83,7 @@ def test_a_placement_on_a_server_that_fails_is_put_back(server: Server, engine: 
 
 @needs_server
 @pytest.mark.parametrize("when", ["before", "during"])
-def test_a_server_that_is_gone_when_a_placement_changes(server: Server, engine: ChatEngine, setup: Setup, when: str):
+def test_a_server_that_is_gone_when_a_placement_changes(server: Server, engine: EngineProcess, setup: Setup, when: str):
     """The chat had models, so it gets them on this machine, as if the server had gone in the middle of a reply."""
     events, there = events_of(engine), replace(setup, rpc=server.address)
     engine.load(there)
@@ -102,7 +104,7 @@ def test_a_server_that_is_gone_when_a_placement_changes(server: Server, engine: 
 
 @needs_server
 @pytest.mark.skipif(sys.platform != "linux", reason="no limit for another process")
-def test_a_server_whose_memory_is_taken_when_a_placement_fails(server: Server, engine: ChatEngine):
+def test_a_server_whose_memory_is_taken_when_a_placement_fails(server: Server, engine: EngineProcess):
     """It cannot have the models as before either."""
     import resource
 
@@ -118,7 +120,7 @@ def test_a_server_whose_memory_is_taken_when_a_placement_fails(server: Server, e
 
 
 def test_what_is_put_back_and_ends_the_process_too_is_not_tried_again(
-    isolated: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    isolated: EngineProcess, setup: Setup, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     events = events_of(isolated)
 
@@ -136,7 +138,7 @@ def test_what_is_put_back_and_ends_the_process_too_is_not_tried_again(
     assert events.wait(Loaded, 2).setup == setup
 
 
-def test_other_models_that_end_the_process_are_not_replaced_by_the_old_ones(isolated: ChatEngine, setup: Setup):
+def test_other_models_that_end_the_process_are_not_replaced_by_the_old_ones(isolated: EngineProcess, setup: Setup):
     events = events_of(isolated)
     ends_at(isolated, lambda: isolated.load(replace(setup, draft=None, split_mode="tensor")))
     assert events.wait(LoadFailed).message.endswith(
@@ -145,7 +147,7 @@ def test_other_models_that_end_the_process_are_not_replaced_by_the_old_ones(isol
     assert len(events.of(Loaded)) == 1
 
 
-def test_what_has_not_begun_when_the_process_ends_is_done_by_the_next(isolated: ChatEngine, setup: Setup):
+def test_what_has_not_begun_when_the_process_ends_is_done_by_the_next(isolated: EngineProcess, setup: Setup):
     """A reply that ends, or a load that another one replaced, is no fault of the load that waits."""
     events = events_of(isolated)
     smaller, smallest = replace(setup, ctx_size=128), replace(setup, ctx_size=64)
@@ -160,7 +162,7 @@ def test_what_has_not_begun_when_the_process_ends_is_done_by_the_next(isolated: 
     assert "send the prompt again" in events.wait(Failed, 2).message
 
 
-def test_what_was_put_back_is_loaded_again(isolated: ChatEngine, setup: Setup):
+def test_what_was_put_back_is_loaded_again(isolated: EngineProcess, setup: Setup):
     """And not the placement that was asked for and failed."""
     events = events_of(isolated)
     isolated.load(replace(setup, device="CUDA9"))
@@ -175,12 +177,12 @@ import json, sys
 from dataclasses import replace
 from spectui.engine.events import Finished, Loaded, LoadFailed, Message, Notice
 from spectui.engine import worker
-from spectui.engine.isolation import engine
+from spectui.engine.isolation import process
 from spectui.knobs import Knobs, Setup
 from tests.engine.waiting import Events
 
 worker.deque = Events
-chat = engine.ChatEngine(Knobs(temperature=0, predict=4, drafter="off"))
+chat = process.EngineProcess(Knobs(temperature=0, predict=4, drafter="off"))
 setup = Setup(**json.loads(sys.argv[1]))
 placed = []
 for number, change in enumerate(({}, {"split_mode": "tensor"}, {"split_mode": "tensor", "flash_attn": "off"}), 1):

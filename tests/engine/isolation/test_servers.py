@@ -25,8 +25,8 @@ from spectui.engine.events import (
     Notice,
     RoundDone,
 )
-from spectui.engine.isolation.engine import ChatEngine
-from spectui.engine.isolation.process import HANGS
+from spectui.engine.isolation.link import HANGS
+from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.loading.models import NOT_AHEAD
 from spectui.engine.loading.simulation import ALL
 from spectui.engine.session import Session
@@ -41,7 +41,7 @@ from tests.helpers.smollm2 import alone
 
 @needs_server
 @pytest.mark.parametrize(("target", "draft"), [("RPC0", "none"), ("none", "RPC0"), ("", "")])
-def test_killed_in_the_middle_of_a_reply(server: Server, engine: ChatEngine, setup: Setup, target: str, draft: str):
+def test_killed_in_the_middle_of_a_reply(server: Server, engine: EngineProcess, setup: Setup, target: str, draft: str):
     """The reply ends with a sentence, what was written stays, and the chat goes on locally."""
     events, heard = events_of(engine), list[Event]()
     engine.listen = heard.append
@@ -71,7 +71,7 @@ def test_killed_in_the_middle_of_a_reply(server: Server, engine: ChatEngine, set
 
 
 @needs_server
-def test_a_draft_on_a_server_of_its_own_goes_ahead(server: Server, engine: ChatEngine, setup: Setup):
+def test_a_draft_on_a_server_of_its_own_goes_ahead(server: Server, engine: EngineProcess, setup: Setup):
     """And not one that shares the server, is told not to, or may share the target's cores; the text is the same."""
     events = events_of(engine)
     ways = [
@@ -101,7 +101,7 @@ def draft_threads(session: Session) -> int:
 
 
 @needs_server
-def test_a_draft_ahead_has_one_thread(server: Server, engine: ChatEngine, setup: Setup):
+def test_a_draft_ahead_has_one_thread(server: Server, engine: EngineProcess, setup: Setup):
     """Two threads that compute with OpenMP would slow each other down."""
     events, found = events_of(engine), []
     for number, ahead in enumerate(("on", "off"), 1):
@@ -109,24 +109,24 @@ def test_a_draft_ahead_has_one_thread(server: Server, engine: ChatEngine, setup:
             replace(setup, rpc=server.address, device="none", device_draft="RPC0", threads_draft=2, async_draft=ahead)
         )
         events.wait(Loaded, number)
-        assert engine.process is not None
-        found.append(engine.process.call(draft_threads).result(PATIENCE))
+        assert engine.link is not None
+        found.append(engine.link.call(draft_threads).result(PATIENCE))
     assert found == [1, 2]
 
 
 @needs_server
-def test_what_fits_on_the_server_is_planned_before_loading(server: Server, engine: ChatEngine, setup: Setup):
+def test_what_fits_on_the_server_is_planned_before_loading(server: Server, engine: EngineProcess, setup: Setup):
     """The draft's device is a choice of the plan, and so are the layers."""
     events = events_of(engine)
     engine.load(replace(setup, rpc=server.address))
     events.wait(Loaded)
     assert [event.what for event in events.of(Loading)].count("plan") == 1
-    placed = engine.process.call(automatic_choices).result(PATIENCE)
+    placed = engine.link.call(automatic_choices).result(PATIENCE)
     assert placed["device_draft"] == "RPC0" and placed["gpu_layers"] == ALL
 
 
 @needs_server
-def test_a_target_on_two_servers_and_a_draft_on_the_other(server: Server, engine: ChatEngine, setup: Setup):
+def test_a_target_on_two_servers_and_a_draft_on_the_other(server: Server, engine: EngineProcess, setup: Setup):
     """Unless it is told otherwise the target is on both and the draft on one; the text is the same."""
     events, other, texts, places = events_of(engine), Server(), [], []
     try:
@@ -154,7 +154,7 @@ def automatic_choices(session: Session) -> dict[str, object]:
 
 
 @needs_server
-def test_the_knobs_reach_the_process_and_stop_ends_a_reply(server: Server, engine: ChatEngine, setup: Setup):
+def test_the_knobs_reach_the_process_and_stop_ends_a_reply(server: Server, engine: EngineProcess, setup: Setup):
     events = events_of(engine)
     engine.load(replace(setup, rpc=server.address))
     events.wait(Loaded)
@@ -170,7 +170,7 @@ def test_the_knobs_reach_the_process_and_stop_ends_a_reply(server: Server, engin
 
 
 @needs_server
-def test_models_move_between_the_server_and_this_machine(server: Server, engine: ChatEngine, setup: Setup):
+def test_models_move_between_the_server_and_this_machine(server: Server, engine: EngineProcess, setup: Setup):
     """The server serves one process at a time, so that of the first set-up must have ended when the third is loaded."""
     events = events_of(engine)
     for number, address in enumerate((server.address, "", server.address), 1):
@@ -183,7 +183,7 @@ def test_models_move_between_the_server_and_this_machine(server: Server, engine:
 
 
 @needs_server
-def test_servers_that_cannot_be_used(remote: None, engine: ChatEngine, setup: Setup):
+def test_servers_that_cannot_be_used(remote: None, engine: EngineProcess, setup: Setup):
     """Each is named, and the next attempt works without it."""
     events, nobody = events_of(engine), free_address()
     engine.load(replace(setup, rpc=nobody))
@@ -221,13 +221,13 @@ def shut(session: Session) -> None:
 
 
 @needs_server
-def test_a_connection_that_breaks_off(server: Server, engine: ChatEngine, setup: Setup):
+def test_a_connection_that_breaks_off(server: Server, engine: EngineProcess, setup: Setup):
     """The server goes on, as one does that lacks memory for what it was sent."""
     events = events_of(engine)
     engine.load(replace(setup, rpc=server.address, async_draft="on"))
     events.wait(Loaded)
-    assert engine.process is not None
-    engine.process.call(shut).result(PATIENCE)
+    assert engine.link is not None
+    engine.link.call(shut).result(PATIENCE)
     engine.generate(QUESTION)
     assert events.wait(Failed).message == (
         f"The RPC server {server.address} broke off the connection, as it does when its memory is full: what was written is "
@@ -238,21 +238,21 @@ def test_a_connection_that_breaks_off(server: Server, engine: ChatEngine, setup:
 
 
 @needs_server
-def test_connections_end_with_a_reset(server: Server, engine: ChatEngine, setup: Setup):
+def test_connections_end_with_a_reset(server: Server, engine: EngineProcess, setup: Setup):
     """So that ending the engine's process in the middle of a pass does not end the server: see `rpc.reset_when_closed`."""
     other = Server()
     try:
         engine.load(replace(setup, rpc=f"{server.address},{other.address}", device="RPC0", device_draft="RPC1"))
         events_of(engine).wait(Loaded)
-        assert engine.process is not None
-        assert engine.process.call(linger).result(PATIENCE) == [(1, 0)] * 2
+        assert engine.link is not None
+        assert engine.link.call(linger).result(PATIENCE) == [(1, 0)] * 2
     finally:
         other.kill()
 
 
 @needs_server
 @pytest.mark.skipif(sys.platform != "linux", reason="no limit for another process")
-def test_a_server_without_memory(server: Server, engine: ChatEngine):
+def test_a_server_without_memory(server: Server, engine: EngineProcess):
     """It is named, and the models load without it."""
     import resource
 
@@ -267,7 +267,7 @@ def test_a_server_without_memory(server: Server, engine: ChatEngine):
 
 
 @needs_server
-def test_the_server_goes_away_while_models_load(server: Server, engine: ChatEngine, setup: Setup):
+def test_the_server_goes_away_while_models_load(server: Server, engine: EngineProcess, setup: Setup):
     events = events_of(engine)
     events.hook = lambda event: server.kill() if getattr(event, "what", "") == "target" else None
     engine.load(replace(setup, rpc=server.address))
@@ -279,10 +279,10 @@ def test_the_server_goes_away_while_models_load(server: Server, engine: ChatEngi
 
 @needs_server
 def test_a_server_that_says_no_more_than_hello(
-    remote: None, engine: ChatEngine, setup: Setup, monkeypatch: pytest.MonkeyPatch
+    remote: None, engine: EngineProcess, setup: Setup, monkeypatch: pytest.MonkeyPatch
 ):
     """ggml waits for ever. A person can end that, and then load the models on this machine alone."""
-    monkeypatch.setattr("spectui.engine.isolation.process.STOP_S", 0.0)
+    monkeypatch.setattr("spectui.engine.isolation.link.STOP_S", 0.0)
     events, connections, waits = events_of(engine), list[socket.socket](), threading.Event()
     with fake_server(hello(*PROTOCOL), lambda: len(connections) == 2 and waits.set(), connections) as address:
         engine.load(replace(setup, rpc=address))
@@ -295,7 +295,7 @@ def test_a_server_that_says_no_more_than_hello(
 
 
 @needs_server
-def test_a_prompt_is_computed_before_the_first_round(server: Server, engine: ChatEngine):
+def test_a_prompt_is_computed_before_the_first_round(server: Server, engine: EngineProcess):
     """llama_synchronize does not wait for a server, so the first round would compute the prompt."""
     events = events_of(engine)
     engine.knobs = Knobs(temperature=0, predict=2, drafter="off")
