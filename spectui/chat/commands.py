@@ -1,13 +1,17 @@
 """The one table of commands: what a person can have done, by a key, in the palette, or behind a slash.
 
 The window's keys, its last line, its palette and its help come from it, and so do the plain chat's commands and the tables in
-the documents. The window and the plain chat each add how they do it.
+the documents. `do` has what a command does to a session (`chat.actions`); what it does on the screen, the window adds.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
+
+from spectui.chat.actions import DO
+from spectui.chat.session import ChatSession
 
 
 class Command(NamedTuple):
@@ -15,7 +19,8 @@ class Command(NamedTuple):
 
     `keys`: the window's, as Textual names them; "" if it has none. `slash`: its name behind a slash; "" if it has none there.
     `arguments`: what can follow that in the plain chat, and `plain`: what it does there, where that is not `help`. `shown`: on
-    the window's last line too. `run` does it in the window, where it is `enabled`.
+    the window's last line too. `do` does it to a session, with the words after it (see `chat.actions`). `run` does it in the
+    window, where it is `enabled`.
     """
 
     id: str
@@ -26,6 +31,7 @@ class Command(NamedTuple):
     arguments: str = ""
     plain: str = ""
     shown: bool = False
+    do: Callable[[ChatSession, str], str] | None = None
     run: Callable[[], object] = lambda: None
     enabled: Callable[[], bool] = lambda: True
 
@@ -143,10 +149,12 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
 }  # fmt: skip
 """By the title in the help."""
 
-COMMANDS: Mapping[str, Command] = {each.id: each for group in GROUPS.values() for each in group}
+COMMANDS: Mapping[str, Command] = {
+    command.id: command._replace(do=DO.get(command.id)) for group in GROUPS.values() for command in group
+}
 """By id."""
 
-SLASH: Mapping[str, Command] = {each.slash: each for each in COMMANDS.values() if each.slash}
+SLASH: Mapping[str, Command] = {command.slash: command for command in COMMANDS.values() if command.slash}
 """By the name behind a slash."""
 
 LAST_LINE = ("send", "models", "new-chat", "conversations", "stop", "without-draft", "load", "last-chat", "safe-mode", "help",
@@ -154,7 +162,12 @@ LAST_LINE = ("send", "models", "new-chat", "conversations", "stop", "without-dra
 """The keys on the window's last line, most important first, because a narrow window has room for a few. Others follow."""
 
 
-def in_sentence(identity: str) -> str:
-    """What the command of this id is called in a sentence of the plain chat."""
+def with_commands(sentence: str) -> str:
+    """A sentence of `chat.sentences` with the plain chat's commands in place of the {ids}."""
     otherwise = {"stop": "Ctrl+C", "last-chat": "/continue", "models": "/load TARGET DRAFT"}
-    return otherwise.get(identity) or f"/{COMMANDS[identity].slash}"
+
+    def command(part: re.Match[str]) -> str:
+        known = COMMANDS.get(part[1])
+        return otherwise.get(part[1]) or (f"/{known.slash}" if known is not None else part[0])
+
+    return re.sub(r"\{([a-z-]+)\}", command, sentence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from spectui.chat.figures.activity import Activity
@@ -21,6 +22,7 @@ from spectui.engine.events import (
     Unloaded,
 )
 from spectui.engine.protocol import Engine
+from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.llama.devices import rpc
 from spectui.llama.devices.records import MemoryUse
@@ -56,6 +58,8 @@ class LoadedModels:
         """The knobs that have no effect, by name."""
         self.counted: Counted | None = None
         """A server's own counts, over all its clients."""
+        self.listed: Sequence[GgufHeader] = ()
+        """The models that were listed last, which a person may name by their numbers."""
         self.requested = False
         """Models have been asked for."""
         self.unloaded = False

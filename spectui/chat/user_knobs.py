@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from spectui import paths
 from spectui.chat.sentences import NO_THINKING_SWITCH
 from spectui.engine.protocol import Engine
 from spectui.errors import UsageError
@@ -18,6 +19,7 @@ class UserKnobs:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.profiles = ProfileFile(paths.config_file())
         self._users: Knobs | None = None  # the knobs that a person has set, while the engine has others
 
     @property

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 
-from spectui.cli.plain.text_report import summary_line
+from spectui.chat.figures.lines import summary_line
 from spectui.cli.report import report, summary
 from spectui.engine.events import Finished, Loaded, ModelInfo
 from spectui.knobs import Knobs, Setup

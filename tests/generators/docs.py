@@ -17,7 +17,6 @@ from textual.dom import DOMNode
 import spectui.ui
 from spectui import reference
 from spectui.chat.commands import SLASH
-from spectui.cli.plain.slash import RUN
 from spectui.ui.keys import format_key, group_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +48,7 @@ def keys() -> str:
 def slash() -> str:
     """A table of the plain chat's commands."""
     rows = ["| command | what it does |", "| --- | --- |"]
-    for command in (SLASH[name] for name in RUN):
+    for command in SLASH.values():
         usage = command.usage.replace("|", "\\|")
         rows.append(f"| `{usage}` | {command.behind_slash} |")
     return "\n".join(rows)

@@ -52,6 +52,10 @@ class StoredConversations:
         """`journal` writes the open `conversation`."""
         self._journal = journal
         self._conversation = conversation
+        self.listed: list[Summary] = []
+        """The conversations that were listed last, which a person may name by their numbers."""
+        self.deleted: list[str] = []
+        """The prompts of conversations that were deleted."""
 
     @property
     def saved(self) -> bool:
@@ -89,6 +93,7 @@ class StoredConversations:
         self._journal.flush()  # otherwise the end of its reply would be written afterwards
         prompts = library.delete(self._file, identity)
         PromptHistory(prompts_file()).forget(prompts)
+        self.deleted += prompts
         return prompts
 
     def branches(self) -> list[StoredMessage]:

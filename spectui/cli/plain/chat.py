@@ -10,14 +10,17 @@ import codecs
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from spectui.chat.commands import SLASH
+from spectui.chat.actions import GoingOn, Remark, pair, send
+from spectui.chat.commands import SLASH, with_commands
 from spectui.chat.comparison import OfComparison
 from spectui.chat.dropping import Dropped
 from spectui.chat.figures.format import count, size
+from spectui.chat.figures.lines import comparison_lines, model_line
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import (
     NO_TEXT,
@@ -32,19 +35,16 @@ from spectui.chat.session import ChatSession
 from spectui.chat.text.attachments import PasteFolds
 from spectui.chat.text.editor import edited
 from spectui.cli.plain.lines import TypedLines, is_command
-from spectui.cli.plain.slash import RUN
-from spectui.cli.plain.slash.command import with_commands
 from spectui.config import nearest
 from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Notice, Prompt, RoundDone
 from spectui.engine.protocol import Engine
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
-from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.profiles.file import ProfileFile
 from spectui.store.journal import Journal
 from spectui.store.prompts import without_slash
-from spectui.store.records import StoredConversation, Summary
+from spectui.store.records import StoredConversation
 from spectui.store.recovery.crash import Crash
 from spectui.text import LOOKALIKES, printable
 from spectui.thinking import OPEN
@@ -57,6 +57,14 @@ LONGEST_PROMPT = 10_000_000
 
 DRAIN_S = 1 / 30
 """How often the engine's events are looked for."""
+
+PATIENCE_S = 5.0
+"""How long a person waits for a reply before a line says so; after twice as long the next one does."""
+
+IDLE = ("ready", "failed", "no model")
+"""States in which nothing is to be waited for."""
+
+HOW_TO_TYPE = "Ctrl+C stops a reply. A line that ends with \\ goes on in the next one; // begins a prompt with a slash."
 
 
 class PlainChat:
@@ -81,15 +89,11 @@ class PlainChat:
         self._out = out
         self._aside = aside
         self.interactive = interactive
-        self.catalogue = catalogue
-        self.profiles = profiles
-        self.listed: list[GgufHeader] = []
-        """The models that were listed last."""
-        self.found: list[Summary] = []
-        """The conversations that were listed last."""
+        self._catalogue = catalogue
+        session.user_knobs.profiles = profiles
         self._loading = ""
         self._stops = 0
-        self._busy = self._away = self._failed = self._quit = False
+        self._away = self._failed = self._quit = False
         self._at_line_start = True
 
     def run(self, conversation: StoredConversation | None = None) -> int:
@@ -97,9 +101,12 @@ class PlainChat:
         with self._signals():
             try:
                 if conversation is not None:
-                    self.resume(OpenedConversation.of(conversation))
+                    opened = OpenedConversation.of(conversation)
+                    self.session.resume(opened)
+                    self._show_conversation(f"Going on with: {opened.conversation.title}")
                 self._show_crash()
-                self.load(self.session.models.load_again)
+                self.session.models.load_again()
+                self._wait()
                 while not self._quit and (line := self._line()) is not None:
                     self._obey(line)
             finally:
@@ -141,76 +148,65 @@ class PlainChat:
         self._stops = 0
         try:
             if is_command(line):
-                name, rest = (*line[1:].split(None, 1), "", "")[:2]
-                if name not in self.RUN:
-                    raise UsageError(f"There is no command /{name}{nearest(name, self.RUN)} /help lists them.")
-                self.RUN[name](self, rest.strip())
+                name, words = (*line[1:].split(None, 1), "", "")[:2]
+                self._tell(self._do(name, words.strip()))
             elif line.strip():
-                self.ask(self.with_files(without_slash(line)))
+                send(self.session, self._with_files(without_slash(line)))
+            self._wait()
         except SpectuiError as error:
             self._failed = True
-            self.notice(str(error))
+            self.notice(with_commands(str(error)))
         except KeyboardInterrupt:
             if self._stops > 2:  # the engine did not stop
                 raise
             self.notice("stopped")
 
-    # What is asked of the engine
+    # What is done
 
-    def with_files(self, text: str) -> str:
+    def _do(self, name: str, words: str) -> str:
+        """Do a command; returns what it says. Raises SpectuiError."""
+        match name:
+            case "help":
+                lines = (f"{command.usage}: {command.behind_slash}" for command in SLASH.values())
+                return "\n".join((*lines, HOW_TO_TYPE))
+            case "quit":
+                self._quit = True
+                return ""
+            case "models":
+                return self._models(words.casefold().split())
+            case "edit":
+                prompt = self.session.conversation.prompt_to_edit()
+                if words or prompt is None or self.session.busy_reason:
+                    words = self._with_files(words)
+                else:
+                    words = self._edited(self.session.messages[prompt].content)
+            case "editor":
+                words = "" if self.session.busy_reason else self._edited(words)
+        command = SLASH.get(name)
+        if command is None or command.do is None:
+            raise UsageError(
+                f"There is no command /{name}{nearest(name, SLASH)} /help lists them, and // begins a prompt with a slash."
+            )
+        return command.do(self.session, words)
+
+    def _models(self, words: list[str]) -> str:
+        setup, models = self.session.setup, self.session.models
+        known = self._catalogue.scan([Path(path) for path in (setup.model, setup.draft) if path])
+        models.listed = headers = sorted(known, key=lambda header: (header.name.casefold(), header.path))
+        if not headers:
+            return "There is no GGUF file in the usual places; --models-dir names more directories."
+        lines = [
+            f"{number} {model_line(header, headers)}"
+            for number, header in enumerate(headers, 1)
+            if all(word in f"{header.name} {header.path}".casefold() for word in words)
+        ]
+        return "\n".join(lines) or Remark("No model has these words.")
+
+    def _with_files(self, text: str) -> str:
         """A prompt with the files that it names, if a person has typed it. Raises SpectuiError."""
         return PasteFolds().expanded(text) if self.interactive else text
 
-    def ask(self, text: str) -> None:
-        """Send a prompt. Raises UsageError."""
-        self.must_be_ready()
-        self.answer(lambda: self.session.send(text))
-
-    def answer(self, ask: Callable[[], object]) -> None:
-        """Ask the session for a reply, and show it."""
-        if self.interactive:
-            self._write(f"{self.session.name}: ")
-        self.wait_for(ask)
-        self._end_line()
-
-    def wait_for(self, ask: Callable[[], object]) -> None:
-        """Ask the session for something, and show what comes of it until the engine is free again.
-
-        Ctrl+C stops the engine; a second one the engine's process if it hangs; a third one, if nothing stops, the program.
-        """
-        self._stops, self._busy = 0, True
-        try:
-            ask()
-            while self.session.state not in ("ready", "failed") or self.session.engine.events:
-                for event in self.session.drain():
-                    self._show(event)
-                for notice in self.session.take_notices():
-                    self.notice(notice)
-                if self.session.state not in ("ready", "failed"):
-                    time.sleep(DRAIN_S)
-        finally:
-            self._busy = False
-
-    def load(self, ask: Callable[[], object]) -> None:
-        """Ask the session to load models, and wait until they are there or cannot be."""
-        self._loading = ""
-        self.wait_for(ask)
-
-    def must_be_ready(self) -> None:
-        """Raise UsageError where the engine cannot be asked."""
-        self.refuse(self.session.busy_reason)
-
-    def refuse(self, reason: str) -> None:
-        """Raise UsageError with this reason, unless it is ""."""
-        if reason:
-            raise UsageError(with_commands(reason))
-
-    def forget(self, messages: Sequence[str]) -> None:
-        """The arrow keys do not bring back the prompts of these messages, which were deleted."""
-        if self._lines is not None:
-            self._lines.forget(messages)
-
-    def edited(self, text: str) -> str:
+    def _edited(self, text: str) -> str:
         """The text as a person's editor leaves it. Raises SpectuiError."""
         if not self.interactive:
             raise UsageError("An editor needs a terminal.")
@@ -219,6 +215,27 @@ class PlainChat:
             return edited(text, nullcontext())
         finally:
             self._away = False
+
+    def _wait(self) -> None:
+        """Show what comes of what the engine was asked, until it is free again.
+
+        Ctrl+C stops the engine; a second one the engine's process if it hangs; a third one, if nothing stops, the program.
+        """
+        session = self.session
+        self._loading, since, said = "", time.monotonic(), PATIENCE_S
+        if self.interactive and session.writing is not None:
+            self._write(f"{session.name}: ")
+        while session.state not in IDLE or session.engine.events:
+            for event in session.drain():
+                self._show(event)
+            for notice in session.take_notices():
+                self.notice(notice)
+            if self.interactive and session.state == "reading" and time.monotonic() - since > said:
+                self.notice(f"waiting for the reply, {said:.0f} s")
+                said *= 2
+            if session.state not in IDLE:
+                time.sleep(DRAIN_S)
+        self._end_line()
 
     # What is said
 
@@ -240,7 +257,7 @@ class PlainChat:
             case Loaded():
                 if self.interactive:
                     self.notice(
-                        f"{self.pair} ready, context {count(self.session.models.n_ctx)} tokens. /help lists commands."
+                        f"{pair(self.session)} ready, context {count(self.session.models.n_ctx)} tokens. /help lists commands."
                     )
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
                 if not self.interactive:
@@ -253,6 +270,8 @@ class PlainChat:
                     self.notice(with_commands(note))
                 elif self.session.conversation.unanswered is not None:  # it ended before the first word
                     self.notice(with_commands(UNANSWERED))
+            case OfComparison(event=Finished() | Failed()) if self.session.comparison is not None:
+                self.output("\n".join(comparison_lines(self.session.comparison)))
             case Dropped(turns=turns):
                 self.notice(with_commands(dropped_note(turns)))
             case Failed(message=message, to_drop=to_drop):
@@ -262,6 +281,26 @@ class PlainChat:
                 self.notice(message)
         if self.session.take_back() is not None:
             self.notice(NO_TEXT)
+
+    def _tell(self, said: str) -> None:
+        """Show what a command has said, with the conversation if it is another one."""
+        if isinstance(said, GoingOn):
+            self._show_conversation(said)
+        elif isinstance(said, Remark):
+            self.notice(said)
+        elif said:
+            self.output(said)
+        if self._lines is not None:
+            self._lines.forget(self.session.stored.deleted)
+
+    def _show_conversation(self, title: str) -> None:
+        """Show a conversation from the disk to a person."""
+        self.notice(title)
+        if self.interactive:
+            for message in self.session.messages:
+                self.output(f"{'you' if message.role == 'user' else self.session.name}: {message.content}")
+        if self.session.conversation.unanswered:
+            self.notice(with_commands(UNANSWERED))
 
     def _write(self, text: str) -> None:
         """To standard output, at once."""
@@ -286,37 +325,7 @@ class PlainChat:
         if not self._at_line_start:
             self._write("\n")
 
-    @property
-    def pair(self) -> str:
-        """The target, and the draft if there is one."""
-        draft = f" drafted by {self.session.models.drafter}" if self.session.models.drafter else ""
-        return f"{self.session.name}{draft}"
-
-    # Commands
-
-    def _help(self, rest: str) -> None:
-        for name in self.RUN:
-            self.output(f"{SLASH[name].usage}: {SLASH[name].behind_slash}")
-        self.output(
-            "Ctrl+C stops a reply. A line that ends with \\ goes on in the next one; // begins a prompt with a slash."
-        )
-
-    def _leave(self, rest: str) -> None:
-        self._quit = True
-
-    RUN: ClassVar[dict[str, Callable[[PlainChat, str], None]]] = {"help": _help, **RUN, "quit": _leave}
-
     # Beginning and end
-
-    def resume(self, opened: OpenedConversation) -> None:
-        """Go on with a conversation from the disk."""
-        self.session.resume(opened)
-        self.notice(f"Going on with: {opened.conversation.title}")
-        if self.interactive:
-            for message in self.session.messages:
-                self.output(f"{'you' if message.role == 'user' else self.session.name}: {message.content}")
-        if self.session.conversation.unanswered:
-            self.notice(with_commands(UNANSWERED))
 
     def _show_crash(self) -> None:
         """Say how spectui crashed the last time, and what to do about it."""
@@ -332,7 +341,7 @@ class PlainChat:
             if self._away:
                 return
             self._stops += 1
-            if not self._busy or self._stops > 2:
+            if self.session.state in IDLE or self._stops > 2:
                 raise KeyboardInterrupt
             self.session.stop()
 

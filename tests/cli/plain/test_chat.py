@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from spectui.chat.commands import SLASH
+from spectui.chat.figures.lines import summary_line
 from spectui.chat.session import ChatSession
+from spectui.cli.plain import chat as plain
 from spectui.cli.plain.chat import PlainChat
-from spectui.cli.plain.text_report import summary_line
 from spectui.engine.events import Device, Message
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
@@ -140,14 +142,14 @@ class Chat:
     ) -> None:
         self.engine = engine or AnsweringEngine(devices, knobs)
         out, aside = io.StringIO(), io.StringIO()
-        plain = PlainChat(
+        chat = PlainChat(
             ChatSession(self.engine, setup, journal, crash=crash, offer=offer), read=io.StringIO("\n".join(lines) + "\n"),
             out=out, aside=aside, interactive=interactive, catalogue=catalogue or Known(), profiles=KnownProfiles(),
         )  # fmt: skip
         before = Path.cwd()
         os.chdir(here or before)
         try:
-            self.code = plain.run()
+            self.code = chat.run()
         finally:
             os.chdir(before)
             self.out, self.aside = out.getvalue(), aside.getvalue()
@@ -204,7 +206,10 @@ def test_knobs_are_told_and_turned():
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("/regenrate", "There is no command /regenrate; did you mean regenerate? /help lists them."),
+        (
+            "/regenrate",
+            "There is no command /regenrate; did you mean regenerate? /help lists them, and // begins a prompt with a slash.",
+        ),
         ("/set draft-mx 3", "There is no knob 'draft-mx'; did you mean draft-max?"),
         ("/set p-min 2", "/set: p-min must be between 0 and 1, not 2."),
         ("/set draft-min 20", "draft-min 20 is above draft-max 16"),
@@ -231,7 +236,7 @@ def test_what_went_wrong_is_a_sentence_and_a_pipe_ends_with_1(line: str, says: s
 
 def test_every_command_is_in_the_help():
     lines = Chat("/help").out.splitlines()
-    assert [line.split()[0].strip("/:") for line in lines[:-1]] == list(PlainChat.RUN)
+    assert [line.split()[0].strip("/:") for line in lines[:-1]] == list(SLASH)
     assert "Ctrl+C" in lines[-1]
 
 
@@ -296,6 +301,23 @@ def test_ctrl_c_again_stops_a_reply_that_has_not_stopped():
     assert chat.engine.stops == 2
 
 
+class Late(AnsweringEngine):
+    """Answers a prompt only while a person waits for it."""
+
+    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
+        self.late = messages
+
+    def answer(self, seconds: float) -> None:
+        super().generate(self.late)
+
+
+def test_a_person_is_told_that_the_reply_is_waited_for(monkeypatch: pytest.MonkeyPatch):
+    engine = Late()
+    monkeypatch.setattr(plain.time, "sleep", engine.answer)
+    monkeypatch.setattr(plain, "PATIENCE_S", 1e-9)
+    assert "waiting for the reply, 0 s\n" in Chat("hello", interactive=True, engine=engine).aside
+
+
 def test_ctrl_c_stops_a_command_and_not_the_chat():
     chat = Chat("/models", "after", catalogue=Slow())
     assert (chat.aside, chat.out) == ("stopped\n", "You said AFTER.\n")
@@ -319,11 +341,11 @@ def test_what_is_said_is_kept(tmp_path: Path):
     assert [message.text for message in kept.messages] == ["hello", "You said HELLO."]
     engine = AnsweringEngine()
     out, aside = io.StringIO(), io.StringIO()
-    plain = PlainChat(
+    chat = PlainChat(
         ChatSession(engine, PAIR, Journal(file)), read=io.StringIO("again\n"), out=out, aside=aside, interactive=True,
         catalogue=Known(), profiles=KnownProfiles(),
     )  # fmt: skip
-    plain.run(kept)
+    chat.run(kept)
     assert aside.getvalue().startswith("Going on with: hello\n")
     assert out.getvalue().startswith("you: hello\ntarget: You said HELLO.\nyou: target: You said AGAIN.")
     assert [message.content for message in engine.generates[0]] == ["hello", "You said HELLO.", "again"]

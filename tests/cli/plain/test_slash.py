@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.plain.chat import PlainChat
+from spectui.chat.commands import SLASH
 from spectui.engine.events import Message
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
@@ -60,7 +60,7 @@ def test_every_action_of_the_window_has_a_command_or_a_reason_to_have_none():
     bindings = [binding for kind in classes() for binding in kind.__dict__.get("BINDINGS", ())]
     actions = {binding.id for binding in bindings if binding.tooltip}  # what has none moves a cursor or a bar
     assert actions - {*COMMAND_OF} - set().union(*WITHOUT.values()) == set()
-    assert set(COMMAND_OF.values()) == set(PlainChat.RUN)
+    assert set(COMMAND_OF.values()) == set(SLASH)
 
 
 def kept(file: Path) -> list[str]:
