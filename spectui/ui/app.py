@@ -200,12 +200,6 @@ class SpectuiApp(TerminalApp):
                 return
         await super().on_event(event)
 
-    @property
-    def escape_acts(self) -> bool:
-        """Escape stops a reply."""
-        screen = self.screen_stack[-1] if self.screen_stack else None
-        return isinstance(screen, ChatScreen) and screen.session.replying
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The key that suspends undoes in a text first, while there is something to undo."""
         box = self.focused if action == "suspend_process" and self.screen_stack else None

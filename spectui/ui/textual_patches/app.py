@@ -51,11 +51,6 @@ class TerminalApp(App[None]):
                 os.environ.pop("LINES", None)
         super().__init__()
 
-    @property
-    def escape_acts(self) -> bool:
-        """Escape would now do what cannot be taken back: it is Alt with the letter that comes soon after it."""
-        return False
-
     def get_driver_class(self) -> type[Driver]:
         """Replace Textual's terminal driver; other drivers (web, headless, Windows) stay."""
         chosen = super().get_driver_class()

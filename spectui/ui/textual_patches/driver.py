@@ -29,7 +29,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from spectui.ui.textual_patches.output import Output
-from spectui.ui.textual_patches.typed import InputParser, is_key, lines_as_text
+from spectui.ui.textual_patches.typed import InputParser, lines_as_text
 
 HUNG_UP = 128 + signal.SIGHUP
 """The exit code when the terminal was closed."""
@@ -39,10 +39,6 @@ KITTY_FLAGS = KITTY_DISAMBIGUATE_ESCAPE_CODES | KITTY_REPORT_ALL_KEYS | KITTY_RE
 
 PAUSE_S = 0.05
 """Text that comes sooner after a line's end or a tab, where more than one key came at once, belongs to it."""
-
-ALT_S = 0.4
-"""A letter that comes so soon after an Escape, which a slow line has cut off it, is Alt with that letter: only where Escape
-does what cannot be taken back, because elsewhere Escape would be late."""
 
 LONGEST_BURST = 1_000_000
 """Characters."""
@@ -114,7 +110,6 @@ class TerminalDriver(LinuxDriver):
         encoding = self._output.encoding
         decode = codecs.getincrementaldecoder("utf-8" if encoding == "ascii" else encoding)("replace").decode
         held, came = "", 0.0
-        escape: float | None = None  # when one came that has not been passed on
         while not self.exit_event.is_set():
             if select.select([self.fileno], [], [], PAUSE_S if held else 0.1)[0]:
                 try:
@@ -131,21 +126,12 @@ class TerminalDriver(LinuxDriver):
                 lines = not {*"\r\n\t"}.isdisjoint(held) and (len(held) > 1 or quick)
                 if lines and "\x1b" not in held and not parser.in_paste and len(held) < LONGEST_BURST:
                     continue  # slow lines cut what was pasted
-            if escape is not None and (held or monotonic() - escape > ALT_S):
-                if held[:1].isascii() and held[:1].isalnum():
-                    held = f"\x1b{held}"
-                else:
-                    self.process_message(events.Key("escape", "\x1b"))
-                escape = None
+            for message in parser.tick():  # first: a letter that comes later than an Escape is no Alt
+                self.process_message(message)
             if held:
                 for message in lines_as_text(parser.feed(held)):
                     self.process_message(message)
                 held = ""
-            for message in parser.tick():
-                if is_key(message, "escape") and getattr(self._app, "escape_acts", False):
-                    escape = monotonic()
-                else:
-                    self.process_message(message)
 
     def _look_at_size(self) -> None:
         """Tell a new size of the terminal with the next key: the signal may be blocked, since it was in the parent process."""
