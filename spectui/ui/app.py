@@ -31,6 +31,7 @@ from spectui.ui.keys import binding
 from spectui.ui.remembered import Remembered, note, restore
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.textual_patches.app import TerminalApp
+from spectui.ui.textual_patches.screen import Palette
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
 from spectui.ui.widgets.title_line import DOUBLE, NARROW
@@ -250,15 +251,11 @@ class SpectuiApp(TerminalApp):
 
     def action_command_palette(self) -> None:
         """Show the command palette."""
-        from spectui.ui.textual_patches.palette import Palette
-
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette())
 
     def search_themes(self) -> None:
         """List the themes. The chosen one is applied at once."""
-        from spectui.ui.textual_patches.palette import Palette
-
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
 

@@ -38,7 +38,6 @@ def keymap(lines: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         )
         from spectui.ui.measuring import screen  # noqa: F401
         from spectui.ui.screen import replay  # noqa: F401
-        from spectui.ui.textual_patches import palette  # noqa: F401
     known, read, problems = set(_ids(DOMNode)), {}, []
     for written, keys in lines.items():
         name = _EARLIER.get(written, written)

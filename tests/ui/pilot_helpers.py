@@ -14,6 +14,8 @@ import pytest
 from textual.app import App
 from textual.events import Key, Paste
 from textual.pilot import Pilot
+from textual.widgets import Footer
+from textual.widgets._footer import FooterKey
 
 from spectui.engine.protocol import Engine
 from spectui.knobs import Knobs, Setup
@@ -22,7 +24,6 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.textual_patches.key_line import FooterKey, KeyLine
 from tests.fake_engine import FakeEngine
 
 PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
@@ -69,9 +70,8 @@ async def click_key(pilot: Pilot[None], key: str) -> None:
     """Click a key on the window's last line, once it stands there."""
 
     def standing() -> FooterKey | None:
-        line = pilot.app.screen.query_one(KeyLine)
-        keys = [each for each in line.query(FooterKey) if each.key == key and each.region.y]
-        return keys[0] if keys and line.settled else None
+        line = pilot.app.screen.query_one(Footer)
+        return next((each for each in line.query(FooterKey) if each.key == key and each.region.y), None)
 
     await wait_until(pilot, standing)
     await pilot.click(standing())

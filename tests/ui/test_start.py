@@ -132,22 +132,17 @@ async def test_the_window_can_be_left_at_any_of_its_first_drawings(
     assert app.return_code == 129
 
 
-async def test_nothing_that_the_start_parsed_or_styled_is_parsed_or_styled_anew(
+async def test_nothing_that_the_start_parsed_is_parsed_anew(
     make_app: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsed = []
-    styled: list[FooterKey] = []
     reparse = Stylesheet.reparse
     monkeypatch.setattr(Stylesheet, "reparse", lambda sheet: parsed.append(reparse(sheet)))
-    monkeypatch.setattr(FooterKey, "update_node_styles", lambda key, animate=True: styled.append(key))
     app = make_app(theme="spectui-light")
     async with app.run_test(size=(120, 40)) as pilot:
         await wait_until(pilot, lambda: len(app.screen.query(FooterKey)) > 3)
         assert not parsed
         assert app.screen.styles.background == Color.parse(app.available_themes["spectui-light"].background or "")
-        assert not [key for key in app.screen.query(FooterKey) if key.has_class("-compact") != key.compact]
-        # Textual makes the palette's compact, as no other.
-        assert not [key for key in styled if not key.has_class("-command-palette")]
 
 
 async def test_the_collector_is_at_work_once_the_window_stands(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:

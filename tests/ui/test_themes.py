@@ -15,7 +15,7 @@ from textual.widgets import Input, OptionList, TextArea
 from spectui.knobs import Knobs
 from spectui.paths import shipped
 from spectui.ui.app import SpectuiApp
-from spectui.ui.textual_patches.palette import Palette
+from spectui.ui.textual_patches.screen import Palette
 from spectui.ui.themes import DEFAULT_THEME, MAX_BYTES, ORIGIN_DEFAULTS, ThemeFiles
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine

@@ -10,7 +10,6 @@ from typing import ClassVar
 from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
 from spectui.chat.history.conversations import StoredConversations
@@ -76,10 +75,10 @@ class ConversationsScreen(ListWindow[str]):
             )  # to cancel the worker does not end the thread
         except SpectuiError as error:
             self._found = []
-            self.query_one(Label).update(printable(str(error)))
+            self.about.update(printable(str(error)))
         else:
-            self.query_one(Label).update(self._count(words.strip()))
-        listed = self.query_one(OptionList)
+            self.about.update(self._count(words.strip()))
+        listed = self.listed
         listed.clear_options()
         listed.add_options([Option(self._line(each), each.id) for each in self._found[:MOST_SHOWN]])
         if self._found:
@@ -109,7 +108,7 @@ class ConversationsScreen(ListWindow[str]):
 
     @property
     def _chosen(self) -> Summary | None:
-        at = self.query_one(OptionList).highlighted
+        at = self.listed.highlighted
         return self._found[at] if at is not None and at < len(self._found) else None
 
     # Actions
@@ -153,4 +152,4 @@ class ConversationsScreen(ListWindow[str]):
             await change
         except SpectuiError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
-        self._search(self.words, self.query_one(OptionList).highlighted or 0)
+        self._search(self.words, self.listed.highlighted or 0)

@@ -9,10 +9,9 @@ from typing import ClassVar
 
 from textual import on
 from textual.binding import ActiveBinding, Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Label, OptionList
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from spectui.ui.dialogs.list_window import ListWindow
@@ -55,7 +54,7 @@ class HelpScreen(ListWindow[ActiveBinding]):
 
     def on_mount(self) -> None:
         """Keep the focus in the box, which moves the highlight."""
-        self.query_one(OptionList).can_focus = False
+        self.listed.can_focus = False
 
     def on_resize(self) -> None:
         """Wrap the sentences to the new width."""
@@ -63,7 +62,7 @@ class HelpScreen(ListWindow[ActiveBinding]):
 
     def filter(self) -> None:
         """Show the entries that contain the words."""
-        listed = self.query_one(OptionList)
+        listed = self.listed
         words = self.words.casefold().split()
         groups: dict[str, list[Option]] = {}
         for group, line, identity in self._lines():
@@ -95,13 +94,13 @@ class HelpScreen(ListWindow[ActiveBinding]):
     def _point(self, event: OptionList.OptionHighlighted) -> None:
         found = self.actions.get(event.option.id or "")
         name = found[0].binding.id if found else None
-        self.query_one(Vertical).border_subtitle = f"in \\[ui.keys]: {name}" if name else ""
+        self.frame.border_subtitle = f"in \\[ui.keys]: {name}" if name else ""
         cut = str(event.option.prompt).endswith("…")
-        self.query_one(Label).update(found[0].binding.tooltip if found and cut else "")
+        self.about.update(found[0].binding.tooltip if found and cut else "")
 
     def choose(self) -> None:
         """Answer with the highlighted key's binding."""
-        option = self.query_one(OptionList).highlighted_option
+        option = self.listed.highlighted_option
         found = self.actions.get((option.id if option is not None else None) or "")
         if found:
             self.dismiss(found[0])

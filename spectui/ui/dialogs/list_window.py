@@ -53,7 +53,7 @@ class ListWindow(Dialog[Answer]):
     """
 
     PLACEHOLDER: ClassVar[str] = ""
-    """The Input's placeholder."""
+    """The filter's placeholder; "": there is no filter."""
 
     ACTIONS: ClassVar[Sequence[tuple[str, str]]] = ()
     """The actions below the list, for ActionLine."""
@@ -61,13 +61,25 @@ class ListWindow(Dialog[Answer]):
     words = ""
     """The words that the list was last filtered by."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        # Not looked up in the window: what goes on when it is left would find nothing.
+        self.frame = Vertical()
+        self.box = LineInput(placeholder=self.PLACEHOLDER)
+        """The words to filter by."""
+        self.listed = OptionList(markup=False)
+        self.about = Label("", markup=False)
+        """A line about the highlighted entry."""
+
     def compose(self) -> ComposeResult:
-        """Filter, list, a line about the highlighted entry, and actions."""
-        with Vertical() as box:
-            box.border_title = self.TITLE or ""
-            yield LineInput(placeholder=self.PLACEHOLDER)
-            yield OptionList(markup=False)
-            yield Label("", markup=False)
+        """The filter, if there is one, and the list; a line about the highlighted entry, and actions."""
+        with self.frame:
+            self.frame.border_title = self.TITLE or ""
+            if self.PLACEHOLDER:
+                yield self.box
+            yield self.listed
+            if self.PLACEHOLDER:
+                yield self.about
             yield ActionLine(self.ACTIONS)
 
     def action_back(self) -> None:
@@ -76,17 +88,15 @@ class ListWindow(Dialog[Answer]):
 
     def action_move(self, action: str) -> None:
         """Move the highlight, whatever has the focus, unless the list is not laid out yet or has no height."""
-        listed = self.query_one(OptionList)
-        if listed.scrollable_content_region.height:
-            getattr(listed, f"action_{action}")()
+        if self.listed.scrollable_content_region.height:
+            getattr(self.listed, f"action_{action}")()
 
     @on(Input.Changed)
     def follow(self) -> None:
         """Filter the list if the words in the box have changed."""
-        for box in self.query(Input):
-            if box.value != self.words:
-                self.words = box.value
-                self.filter()
+        if self.box.value != self.words:
+            self.words = self.box.value
+            self.filter()
 
     def filter(self) -> None:
         """Show the entries that contain the words."""

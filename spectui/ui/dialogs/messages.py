@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from spectui.chat.history.message_list import ListedMessage
 from spectui.text import printable
 from spectui.ui.dialogs.list_window import ListWindow
 from spectui.ui.figures import MUTED
-from spectui.ui.widgets.actions import ActionLine
 
 _SHOWN = 200  # characters of a message: more than a line has
 
@@ -24,6 +20,8 @@ _SHOWN = 200  # characters of a message: more than a line has
 class MessagesScreen(ListWindow[ListedMessage]):
     """Answers with where to continue, or None."""
 
+    TITLE = "messages: edit a prompt, go on from a reply"
+    ACTIONS = (("edit or go on from there", "choose"), ("close", "back"))
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Edit or branch", id="messages.choose", priority=True,
                 tooltip="Edit this prompt, go on from this reply, or turn to this branch"),
@@ -32,30 +30,20 @@ class MessagesScreen(ListWindow[ListedMessage]):
     def __init__(self, listed: Sequence[ListedMessage], at: int | None = None) -> None:
         """`at`: the index of the message to highlight; None: the last one that is not of another branch."""
         super().__init__()
-        self._listed = listed
+        self._messages = listed
         self._at = at
 
-    def compose(self) -> ComposeResult:
-        """The list, and actions."""
-        with Vertical() as box:
-            box.border_title = "messages: edit a prompt, go on from a reply"
-            yield OptionList(
-                *(Option(_line(number, each)) for number, each in enumerate(self._listed, 1)), markup=False
-            )
-            yield ActionLine([("edit or go on from there", "choose"), ("close", "back")])
-
     def on_mount(self) -> None:
-        """Highlight the message that was clicked, or the last."""
-        own = sum(each.verb != "branch" for each in self._listed)
-        listed = self.query_one(OptionList)
-        listed.highlighted = max(0, min(own - 1 if self._at is None else self._at, len(self._listed) - 1))
-        listed.focus()
+        """List the messages, and highlight the one that was clicked, or the last."""
+        self.listed.add_options(Option(_line(number, each)) for number, each in enumerate(self._messages, 1))
+        own = sum(each.verb != "branch" for each in self._messages)
+        self.listed.highlighted = max(0, min(own - 1 if self._at is None else self._at, len(self._messages) - 1))
+        self.listed.focus()
 
     def choose(self) -> None:
         """Answer with the highlighted message."""
-        at = self.query_one(OptionList).highlighted
-        if at is not None and at < len(self._listed):
-            self.dismiss(self._listed[at])
+        if (at := self.listed.highlighted) is not None:
+            self.dismiss(self._messages[at])
 
 
 def _line(number: int, each: ListedMessage) -> Content:

@@ -11,9 +11,8 @@ from typing import ClassVar
 from rich.cells import cell_len, set_cell_size
 from textual import on, work
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Input, Label, OptionList
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
@@ -70,7 +69,7 @@ class ModelsScreen(ListWindow[Setup]):
 
     def on_mount(self) -> None:
         """Start the search."""
-        self.query_one(OptionList).can_focus = False  # a click must not take it from the filter
+        self.listed.can_focus = False  # a click must not take it from the filter
         self._search()
         self._list()
         self._refresh = self.set_interval(REFRESH_S, self._show_found)
@@ -109,7 +108,7 @@ class ModelsScreen(ListWindow[Setup]):
 
     def _list(self) -> None:
         """Fill the list again, and keep the highlighted model."""
-        listed = self.query_one(OptionList)
+        listed = self.listed
         before = self._chosen_id
         words = self.words.casefold().split()
         headers = [header for header in self._ordered() if all(word in _searched(header) for word in words)][
@@ -182,7 +181,7 @@ class ModelsScreen(ListWindow[Setup]):
 
     def _show_details(self) -> None:
         """Show the titles, and the details of the highlighted model."""
-        box = self.query_one(Vertical)
+        box = self.frame
         if self._target is None:
             box.border_title = "the target: who writes the text"
         else:
@@ -191,7 +190,7 @@ class ModelsScreen(ListWindow[Setup]):
         models = f"{len(self._found)} model{'' if len(self._found) == 1 else 's'}"
         box.border_subtitle = f"{models}, looking for more" if self._searching else models
         plan = printable(self._plans.of(self._pointed())).replace("\n", " ")
-        self.query_one(Label).update("\n".join(filter(None, (self._about(), plan))))
+        self.about.update("\n".join(filter(None, (self._about(), plan))))
 
     def _about(self) -> str:
         if not self._found:
@@ -224,7 +223,7 @@ class ModelsScreen(ListWindow[Setup]):
 
     @property
     def _chosen_id(self) -> str | None:
-        option = self.query_one(OptionList).highlighted_option
+        option = self.listed.highlighted_option
         return option.id if option is not None else None
 
     # Actions
@@ -280,8 +279,8 @@ class ModelsScreen(ListWindow[Setup]):
 
     def _step(self) -> None:
         self._moved = False
-        self.query_one(Input).value = self.words = ""
-        self.query_one(Input).focus()
+        self.box.value = self.words = ""
+        self.box.focus()
         self._list()
 
 

@@ -49,18 +49,17 @@ class LineScreen(Dialog[str]):
         line has at most `max_length` characters."""
         super().__init__()
         self._question = question
-        self._proposed = proposed
         self._verb = verb
         self._consequence = consequence
-        self._placeholder = placeholder
-        self._max_length = max_length
+        self._box = LineInput(proposed, placeholder=placeholder, max_length=max_length)
+        self._said = Label("", id="consequence", markup=False)
 
     def compose(self) -> ComposeResult:
         """The question, the box, its consequence, and two actions."""
         with Vertical():
             yield Label(self._question, markup=False)
-            yield LineInput(self._proposed, placeholder=self._placeholder, max_length=self._max_length)
-            yield Label("", id="consequence", markup=False)
+            yield self._box
+            yield self._said
             yield ActionLine([(self._verb, "take"), ("cancel", "dismiss(None)")])
 
     def acceptable(self, line: str) -> bool:
@@ -70,16 +69,16 @@ class LineScreen(Dialog[str]):
     @property
     def line(self) -> str:
         """What is in the box."""
-        return self.query_one(Input).value.strip()
+        return self._box.value.strip()
 
     @on(Input.Changed)
     def say(self) -> None:
         """Say what the line will do."""
-        self.query_one("#consequence", Label).update(self._consequence(self.line) if self.line else "")
+        self._said.update(self._consequence(self.line) if self.line else "")
 
     def action_take(self) -> None:
         """Answer with the line, if there is one."""
-        self.query_one(Input).call_later(self._take)  # behind the letters before it, which wait in the box's queue
+        self._box.call_later(self._take)  # behind the letters before it, which wait in the box's queue
 
     def _take(self) -> None:
         line = self.line

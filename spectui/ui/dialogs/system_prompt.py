@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widgets import Label, TextArea
+from textual.widgets import Label
 
 from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.textual_patches.text_area import SteadyTextArea
@@ -34,13 +34,13 @@ class SystemPromptScreen(Dialog[str]):
     def __init__(self, text: str) -> None:
         """`text`: the present system prompt."""
         super().__init__()
-        self._text = text
+        self._box = SteadyTextArea(text, highlight_cursor_line=False)
 
     def compose(self) -> ComposeResult:
         """The box, a sentence about it, and two actions."""
         with Vertical() as box:
             box.border_title = "system prompt"
-            yield SteadyTextArea(self._text, highlight_cursor_line=False)
+            yield self._box
             yield Label(
                 "For this conversation, from the next prompt on; --system-prompt sets the usual one.", markup=False
             )
@@ -48,7 +48,7 @@ class SystemPromptScreen(Dialog[str]):
 
     def action_use(self) -> None:
         """Answer with what is in the box."""
-        self.query_one(TextArea).call_later(self._use)  # behind the letters before it, which wait in the box's queue
+        self._box.call_later(self._use)  # behind the letters before it, which wait in the box's queue
 
     def _use(self) -> None:
-        self.dismiss(self.query_one(TextArea).text.strip())
+        self.dismiss(self._box.text.strip())

@@ -206,6 +206,8 @@ class MeasureScreen(Dialog[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys are active only while their actions are possible."""
+        if not super().check_action(action, parameters):
+            return False
         match action:
             case "begin":
                 return not self.running

@@ -12,7 +12,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.widgets import OptionList
+from textual.widgets import Footer, OptionList
 
 from spectui.chat.commands import LAST_LINE
 from spectui.chat.comparison import OfComparison
@@ -51,7 +51,6 @@ from spectui.ui.screen.reading import Reading
 from spectui.ui.screen.replies import Replies
 from spectui.ui.screen.view import ChatView
 from spectui.ui.screen.welcome import Fetch, Welcome
-from spectui.ui.textual_patches.key_line import KeyLine
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
 from spectui.ui.textual_patches.screen import DirectScreen
 from spectui.ui.transcript.inspectable import InspectableTranscript
@@ -129,7 +128,7 @@ class ChatScreen(DirectScreen):
                 yield view.suggestions
                 yield view.prompt
             yield view.panel
-        yield KeyLine()
+        yield Footer()
 
     def on_mount(self) -> None:
         """Show the known figures, and load after the window is drawn, so that a person can type meanwhile."""

@@ -1,4 +1,4 @@
-"""An app on `TerminalDriver`, which skips frames while the terminal takes no output, and whose end is not an error."""
+"""An app on `TerminalDriver`, which skips frames while the terminal takes no output."""
 
 from __future__ import annotations
 
@@ -7,30 +7,21 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import rich.text
 from rich.console import RenderableType
 from textual import content
-from textual._context import active_message_pump
 from textual.app import App
-from textual.css.model import RuleSet
-from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.screen import Screen
 from textual.timer import Timer, TimerCallback
-from textual.worker import WorkerFailed, get_current_worker
 
 from spectui.text import safe
 from spectui.ui.clipboard import Known, copy
-from spectui.ui.textual_patches.screen import GONE, is_going
 
 # Both let ESC pass. What widgets draw becomes one of these two, but for lines of figures and the transcript.
 rich.text.strip_control_codes = safe  # type: ignore[attr-defined,assignment]
 content._strip_control_codes = safe  # type: ignore[assignment]
-
-# A node that is styled hashes all rules, and Textual's hash, which is the same one, is written in Python.
-RuleSet.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 COPIED: dict[Known, str] = {
     "copied": "copied: {what}.",
@@ -98,25 +89,7 @@ class TerminalApp(App[None]):
             sentence = COPIED[known].format(what=what or "text", file=file)
             self.notify(sentence[:1].upper() + sentence[1:], timeout=8 if file else 3, markup=False)
 
-    async def _dispatch_action(self, namespace: DOMNode, action_name: str, params: Any) -> bool:
-        """Perform an action. Keys with priority may come before a screen has its widgets, or when it has lost them: they do
-        nothing then, since Textual handles them in the app's pump and not in the screen's.
-        """
-        try:
-            return await super()._dispatch_action(namespace, action_name, params)
-        except GONE:
-            if namespace._is_mounted and not is_going(namespace):
-                raise
-            return True
-
     def _handle_exception(self, error: Exception) -> None:
-        """End with a traceback, unless a widget or worker looked for what is gone because its screen was left or the app ends.
-
-        Textual removes the widgets of a screen before it cancels the screen's workers and its last messages.
-        """
-        failed = isinstance(error, WorkerFailed)
-        cause = error.error if isinstance(error, WorkerFailed) else error
-        if not (
-            isinstance(cause, GONE) and is_going(get_current_worker().node if failed else active_message_pump.get())
-        ):
+        """End with a traceback, unless the app ends already: what looks for a widget then finds none."""
+        if not self._exit:
             super()._handle_exception(error)

@@ -1,78 +1,41 @@
-"""Screens that may be left at any moment, and the chat's, which draws only what has changed and can be told to draw at once."""
+"""Screens that are left once, and the chat's, which can be told to draw at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from textual._callback import invoke
-from textual.app import ScreenStackError
 from textual.await_complete import AwaitComplete
-from textual.css.query import NoMatches
-from textual.dom import NoScreen
-from textual.message import Message
+from textual.command import CommandPalette
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen, Screen, ScreenResultType
-from textual.widget import MountError, Widget
-
-from spectui.ui.textual_patches.compositor import ChangesCompositor
-
-GONE = NoMatches, NoScreen, ScreenStackError, MountError, LookupError
-"""Errors of looking for what a screen had while it stood: widgets, styles, keys; and of mounting into it."""
 
 
-def is_going(node: MessagePump) -> bool:
-    """Whether a screen or widget was left, or the app ends: it may have lost its widgets, or never get any."""
-    if node.app._exit or not node.is_attached:
-        return True
-    if not isinstance(node, Widget):
-        return False
-    screen = next((each for each in node.ancestors_with_self if isinstance(each, Screen)), None)
-    return node._pruning or node._closing or screen not in node.app.screen_stack
-
-
-@contextmanager
-def tolerant(node: MessagePump) -> Iterator[None]:
-    """What is done for a screen that is going ends without an error where it finds things gone."""
-    try:
-        yield
-    except GONE:
-        if not is_going(node):
-            raise
-
-
-class Leavable(MessagePump):
-    """A screen that may be left at any moment, also while it opens.
-
-    Its handlers, timers, callbacks and workers may take for granted that its widgets are there: one that finds them gone
-    because the screen is going ends there, and nothing else does. (`TerminalApp` sees to that in workers and in widgets.)
+class LeftOnce(MessagePump):
+    """A screen that a second key or click does not leave again, which would leave the screen behind it.
 
     No `Screen` itself: Textual takes the styles and keys of a class's first base alone, and those are a `ModalScreen`'s too.
     """
 
-    async def _dispatch_message(self, message: Message) -> None:
-        """Handle a message. An error here would end the screen's pump, which still has its own end to handle."""
-        with tolerant(self):
-            await super()._dispatch_message(message)
-
-    def _invoke_later(self, callback: Callable[[], object], sender: MessagePump) -> None:
-        """Call this after the next frame. Textual asks the screen in front for it, which need not be the sender's."""
-
-        async def call() -> None:
-            with tolerant(sender):
-                await invoke(callback)
-
-        super()._invoke_later(call, sender)  # type: ignore[misc]
-
     def dismiss(self, result: Any = None) -> AwaitComplete:
-        """Leave once: a second key or click may come before the first has done so, and would leave the screen behind it."""
-        leave = self.is_current  # type: ignore[attr-defined]
-        return super().dismiss(result) if leave else AwaitComplete.nothing()  # type: ignore[misc,no-untyped-call,no-any-return]
+        """Leave the screen, once it is mounted: Textual would run `on_mount` of a screen that was left without its widgets."""
+        if self.is_current and self.is_mounted:  # type: ignore[attr-defined]
+            return super().dismiss(result)  # type: ignore[misc,no-any-return]
+        if self.is_current:  # type: ignore[attr-defined]
+            self.call_later(self._leave, result)
+        return AwaitComplete.nothing()  # type: ignore[no-untyped-call,no-any-return]
+
+    def _leave(self, result: Any) -> None:
+        self.dismiss(result)
 
 
-class Dialog(Leavable, ModalScreen[ScreenResultType | None]):
-    """A leavable screen over the chat, in most a box. Answers None if it is left."""
+class Palette(LeftOnce, CommandPalette):
+    """Textual's command palette."""
+
+
+class Dialog(LeftOnce, ModalScreen[ScreenResultType | None]):
+    """A screen over the chat, in most a box. Answers None if it is left."""
 
     DEFAULT_CSS = """
     Dialog {
@@ -86,14 +49,20 @@ class Dialog(Leavable, ModalScreen[ScreenResultType | None]):
     }
     """
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The app acts on keys with priority at once, also before the widgets are there that they are for."""
+        return self.is_mounted or action in ("back", "dismiss", "stop")
 
-class DirectScreen(Leavable, Screen[None]):
-    """Textual's screen with `ChangesCompositor`. It draws at each turn of Textual's timer, and on demand."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._compositor = ChangesCompositor()
-        self._held = False
+class DirectScreen(Screen[None]):
+    """Textual's screen. It draws at each turn of Textual's timer, and on demand."""
+
+    _held = False
+
+    def _on_timer_update(self) -> None:
+        """Draw. Leaves out what is not laid out yet: Textual would arrange the whole window, and lose the first size of that."""
+        self._dirty_widgets &= self._compositor.visible_widgets.keys()
+        super()._on_timer_update()
 
     def refresh_now(self) -> None:
         """Draw what has changed, without waiting for Textual's timer."""

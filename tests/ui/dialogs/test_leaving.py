@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import inspect
 import os
-import pkgutil
 import random
 from pathlib import Path
 from typing import Any
@@ -18,16 +15,13 @@ import pytest
 from textual import events
 from textual.binding import Binding
 from textual.pilot import Pilot
-from textual.screen import Screen
 
-import spectui.ui
 from spectui.profiles.file import ProfileFile
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs import models, plans
 from spectui.ui.measuring import screen as measuring
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.textual_patches.screen import Leavable
 from tests.fake_engine import FakeEngine
 from tests.ui.dialogs.catalogues import HEADERS, Known
 from tests.ui.pilot_helpers import Window, answer, ask, wait_until
@@ -44,13 +38,6 @@ FURTHER = {
     "alt+d": ("-", "x"), "ctrl+p": ("a", "down"),
 }  # fmt: skip
 """What may be pressed there: dialogs of dialogs, searches, plans."""
-
-
-def test_all_are_leavable() -> None:
-    for module in pkgutil.walk_packages(spectui.ui.__path__, "spectui.ui."):
-        for kind in vars(importlib.import_module(module.name)).values():
-            if inspect.isclass(kind) and issubclass(kind, Screen) and kind.__module__.startswith("spectui."):
-                assert issubclass(kind, Leavable), kind
 
 
 def press(app: SpectuiApp, key: str) -> None:

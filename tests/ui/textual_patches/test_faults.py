@@ -18,7 +18,7 @@ from textual.app import App, ComposeResult
 from textual.css.stylesheet import Stylesheet
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 from textual.screen import ModalScreen
-from textual.widgets import Footer, OptionList, TextArea
+from textual.widgets import OptionList, TextArea
 
 from spectui.ui.textual_patches.app import TerminalApp
 from tests.ui.pilot_helpers import burst, wait_until
@@ -126,29 +126,10 @@ def test_texts_take_escapes_to_the_terminal() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True\n"
 
 
-def test_a_rule_is_hashed_in_python() -> None:
-    code = "from textual.css.model import RuleSet; print(type(vars(RuleSet)['__hash__']).__name__)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "function\n"
-
-
 def test_a_style_sheet_takes_a_style_that_cannot_be_drawn() -> None:
     sheet = Stylesheet()
     sheet.add_source("Label { text-style: not; }")
     sheet.parse()
-
-
-async def test_the_footer_is_made_anew_although_no_key_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Keys(App[None]):
-        def compose(self) -> ComposeResult:
-            yield Footer()
-
-    app, made = Keys(), list[object]()
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        compose = Footer.compose
-        monkeypatch.setattr(Footer, "compose", lambda footer: made.append(1) or compose(footer))
-        app.screen.refresh_bindings()
-        await wait_until(pilot, lambda: made)
 
 
 async def ended_by(app: App[None], *presses: str) -> BaseException | None:

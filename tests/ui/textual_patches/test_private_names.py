@@ -22,10 +22,6 @@ NAMEDTUPLE = {"_asdict", "_fields", "_make", "_replace"}
 
 PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
     "textual._ansi_sequences.ANSI_SEQUENCES_KEYS": (),
-    "textual._callback.invoke": (),
-    "textual._compositor.Compositor": ("_dirty_regions",),
-    "textual._compositor.CompositorUpdate": (),
-    "textual._context.active_message_pump": (),
     "textual._xterm_parser.BRACKETED_PASTE_END": (),
     "textual._xterm_parser.BRACKETED_PASTE_START": (),
     "textual._parser.Parser": ("_awaiting", "_gen", "_timeout_time", "_tokens"),
@@ -33,16 +29,13 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
     "textual.timer.Timer": ("_skip",),
     "textual.app.App": (
         "_clipboard",
-        "_dispatch_action",
         "_display",
         "_driver",
         "_exit",
         "_handle_exception",
     ),
     "textual.content._strip_control_codes": (),
-    "textual.command.CommandPalette": ("_action_command_list",),
     "textual.document._history.EditHistory": ("_undo_stack",),
-    "textual.dom.DOMNode": ("_pruning",),
     "textual.driver.Driver": ("_app", "_auto_restart", "_debug", "_loop"),
     "textual.drivers._writer_thread.MAX_QUEUED_WRITES": (),
     "textual.drivers._writer_thread.WriterThread": ("_queue",),
@@ -62,10 +55,9 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
         "_sigtstp_application",
         "_writer_thread",
     ),
-    "textual.message_pump.MessagePump": ("_closing", "_dispatch_message", "_is_mounted"),
-    "textual.screen.Screen": ("_compositor", "_dirty_widgets", "_invoke_later", "_on_timer_update"),
+    "textual.message_pump.MessagePump": ("_closing", "_is_mounted"),
+    "textual.screen.Screen": ("_compositor", "_dirty_widgets", "_on_timer_update"),
     "textual.widget.Widget": ("_scroll_update", "_set_dirty"),
-    "textual.widgets._footer.FooterKey": (),
 }
 """Textual's classes and functions, each with its private names in use."""
 
