@@ -132,9 +132,7 @@ async def test_the_window_can_be_left_at_any_of_its_first_drawings(
     assert app.return_code == 129
 
 
-async def test_nothing_that_the_start_parsed_is_parsed_anew(
-    make_app: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_that_the_start_parsed_is_parsed_anew(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
     reparse = Stylesheet.reparse
     monkeypatch.setattr(Stylesheet, "reparse", lambda sheet: parsed.append(reparse(sheet)))

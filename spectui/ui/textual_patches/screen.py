@@ -60,7 +60,7 @@ class DirectScreen(Screen[None]):
     _held = False
 
     def _on_timer_update(self) -> None:
-        """Draw. Leaves out what is not laid out yet: Textual would arrange the whole window, and lose the first size of that."""
+        """Draw what is laid out. For the rest, Textual would arrange the whole window, and lose its first size."""
         self._dirty_widgets &= self._compositor.visible_widgets.keys()
         super()._on_timer_update()
 
