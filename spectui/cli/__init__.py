@@ -21,14 +21,13 @@ from spectui.text import LOOKALIKES, one_line
 GROUPS = {
     "Chat": ("chat", "run", "history", "replay"),
     "This machine": ("doctor", "devices", "forget"),
-    "Find the fastest": ("tune", "bench", "compare", "costs", "draft"),
+    "Find the fastest": ("tune", "bench", "costs", "draft"),
     "Settings": ("config",),
 }
 """The commands as the help lists them. Each has a module of its name here, or in the folder that `FOLDERS` names."""
 
 FOLDERS = {
     "bench": "measure.",
-    "compare": "measure.",
     "costs": "measure.",
     "devices": "machine.",
     "doctor": "machine.",

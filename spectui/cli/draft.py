@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 from time import perf_counter
@@ -39,13 +40,10 @@ def command(ctx: click.Context) -> None:
               help="the quantisation")  # fmt: skip
 @click.option("-o", "--output", type=NewFile(), metavar="FILE", help="the new file (default: beside it)")
 @click.option("--replace", is_flag=True, help="replace a file that exists")
-@click.option("--no-compare", is_flag=True, help="do not measure how well it drafts")
-@click.pass_context
-def make(ctx: click.Context, target: str, kind: str, output: Path | None, replace: bool, no_compare: bool) -> None:
+def make(target: str, kind: str, output: Path | None, replace: bool) -> None:
     """Write a quantised copy of a model that drafts for it.
 
-    The copy has the target's vocabulary, and fewer bits a weight. How well it drafts is measured. Ctrl+C stops it and leaves
-    no file.
+    The copy has the target's vocabulary, and fewer bits a weight. Ctrl+C stops it and leaves no file.
     """
     from spectui.chat.figures.format import size
     from spectui.gguf_files.check import check_file
@@ -65,14 +63,9 @@ def make(ctx: click.Context, target: str, kind: str, output: Path | None, replac
     shutil.copymode(source, file)
     sizes = f"{size(file.stat().st_size)} of {size(source.stat().st_size)}"
     click.echo(f"Wrote {file} ({sizes}, {perf_counter() - begun:.1f} s).")
-    if not no_compare:
-        from spectui.cli.measure.compare import command as compare
-
-        # The copy is measured as it is, not as a draft copy of itself.
-        arguments = [str(file), "-m", str(source), "--prompts", "python,story", "-n", "32",
-                     "--requantise-draft", "off"]  # fmt: skip
-        with compare.make_context("compare", arguments, parent=ctx) as inner:
-            compare.invoke(inner)
+    # The copy is to be measured as it is, not as a draft copy of itself.
+    bench = ["spectui", "bench", "-m", str(source), "--draft", f"{file}", "--requantise-draft", "off"]
+    click.echo(f"This measures how well it drafts; --draft takes several files, with commas:\n{shlex.join(bench)}")
 
 
 def _check(source: Path, file: Path, kind: str, replace: bool) -> None:

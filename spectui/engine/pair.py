@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spectui.engine.costs import files as cost_files
-from spectui.engine.costs.files import DraftCosts, Key, TargetCosts, cost_model
+from spectui.engine.costs.files import DraftCosts, Key, TargetCosts, cost_model, forget
 from spectui.engine.costs.measuring import draft_costs, target_costs
 from spectui.engine.events import Event, Loading, ModelInfo, Notice, ThreadsInUse
 from spectui.engine.loading import draft_copy, kernel_choice, keys, models, placement, remarks
@@ -173,10 +172,8 @@ class Pair:
 
     def measure_again(self) -> None:
         """Measure the costs of passes anew, in place of those that are stored. Nothing may be in the contexts."""
-        assert self._measured is not None
-        keys_of_both, *_ = self._measured
-        for what, key in zip(("target-costs", "draft-costs"), keys_of_both, strict=True):
-            cost_files.path(what, key).unlink(missing_ok=True)
+        if self._measured is not None:
+            forget(*self._measured[0])
         self._make_strategy(self._setup, again=False)
 
     def _measure(self, setup: Setup, target_key: Key, draft_key: Key) -> tuple[TargetCosts, DraftCosts]:

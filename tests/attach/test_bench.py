@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from subprocess import CompletedProcess
 
 import pytest
@@ -13,19 +14,19 @@ from tests.cli.programs import one_sentence, spectui
 
 
 def benched(server: ScriptedServer, *arguments: str) -> CompletedProcess[bytes]:
-    return spectui("bench", "--server", server.url, "--prompts", "python,table", "--runs", "1", *arguments)
+    wide = os.environ | {"COLUMNS": "120"}
+    return spectui("bench", "--server", server.url, "--prompts", "python,table", "--runs", "1", *arguments, env=wide)
 
 
 def test_two_servers_stand_in_one_table(tmp_path):
     file = str(tmp_path / "runs.jsonl")
     with serving(GOOD) as one, serving(GOOD) as other:
         first = benched(one, "--results", file, "--json")
-        both = benched(other, "--results", file, "--resume")
+        both = benched(other, "--results", file)
     assert first.returncode == both.returncode == 0, (first.stderr, both.stderr)
     assert {run["setting"]["server"] for run in json.loads(first.stdout)["runs"]} == {one.url.partition("//")[2]}
     rows = [line.split() for line in both.stdout.decode().splitlines() if line.startswith("127.0.0.1")]
-    assert len(rows) == 4 and all("12.5" in row for row in rows[:2])
-    assert all(row[-4:] == ["6", "4", "66.7", "1.67"] for row in rows[2:])
+    assert len(rows) == 2 and all(row[2] == "12.5" and row[-5:] == ["1", "6", "4", "66.7", "1.67"] for row in rows)
     body = one.bodies()[-1]
     assert (body["temperature"], body["seed"], body["cache_prompt"], body["max_tokens"]) == (0.8, 1, False, 80)
 

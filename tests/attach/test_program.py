@@ -104,7 +104,7 @@ def test_a_profile_names_a_server_as_it_names_a_model(tmp_path):
         server_setup(both)
 
 
-@pytest.mark.parametrize("command", ["tune", "compare x.gguf", "costs"])
+@pytest.mark.parametrize("command", ["tune", "costs"])
 def test_a_command_that_asks_no_server_does_not_measure_the_demo_in_its_place(tmp_path, command):
     file = tmp_path / "config.toml"
     file.write_text('[profiles.big]\nserver = "http://big:8080"\n')

@@ -1,4 +1,4 @@
-"""How often the verdicts of bench, compare and tune are right, on simulated machines whose truth is known.
+"""How often the verdicts of bench and tune are right, on simulated machines whose truth is known.
 
     python -m tests.benchmarks.verdicts
 
@@ -28,7 +28,7 @@ def main() -> None:
         for runs in (2, 3, 5, 10):
             found = "".join(f"{_benched(noise, runs, speed):>9.0%}" for speed in SPEEDS)
             print(f"{noise:>6.0%} {runs:>6}{found}{_false(noise, runs):>20.0%}")
-    print("\ncompare, 4 % noise: a draft is called faster where the best one's truth is faster by")
+    print("\ndrafts, 4 % noise: a draft is called faster where the best one's truth is faster by")
     print(f"prompts  runs{truth}")
     for prompts, runs in ((4, 1), (4, 3), (14, 1), (14, 3)):
         print(f"{prompts:>7} {runs:>5}" + "".join(f"{_compared(prompts, runs, speed):>9.0%}" for speed in SPEEDS))
@@ -50,7 +50,7 @@ def _benched(noise: float, runs: int, speed: float) -> float:
 def _false(noise: float, runs: int) -> float:
     def told(random: Random) -> bool:
         rows = bench(random, level(), runs, noise).rows
-        return any(verdict is not None and verdict.told for row in rows for verdict in (row.gain, row.behind))
+        return any(verdict is not None and verdict.told for row in rows for verdict in (row.gain, row.beside_best))
 
     return share(told, TRIALS)
 

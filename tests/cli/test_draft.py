@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ from tests.cli.programs import one_sentence, spectui
 from tests.helpers.smollm2 import whole
 from tests.helpers.terminal import Terminal
 from tests.llama.ggufs import write_model
+from tests.test_docs import parse
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def make(*arguments: object) -> Result:
 
 def test_the_copy_is_written_beside_the_target(model: Path) -> None:
     model.chmod(0o640)
-    result = make("-m", model, "--type", "q8_0", "--no-compare")
+    result = make("-m", model, "--type", "q8_0")
     assert result.exit_code == 0, result.stderr
     copy = model.with_name("big.draft-Q8_0.gguf")
     assert result.stdout.startswith(f"Wrote {copy} (")
@@ -39,12 +41,12 @@ def test_the_copy_is_written_beside_the_target(model: Path) -> None:
     assert sorted(os.listdir(model.parent)) == ["big.draft-Q8_0.gguf", "big.gguf"]
 
 
-def test_the_copy_is_compared_at_once(model: Path) -> None:
-    result = make("-m", model, "--type", "Q8_0")
-    assert result.exit_code == 0, result.stderr
-    written, *table = result.stdout.splitlines()
-    assert written.startswith("Wrote")
-    assert any(line.startswith("big.draft-Q8_0.gguf") for line in table)
+def test_it_prints_the_command_that_measures_how_well_the_copy_drafts(model: Path) -> None:
+    line = make("-m", model, "--type", "Q8_0").stdout.splitlines()[-1]
+    assert line.startswith("spectui bench ")
+    words = shlex.split(line)[1:]
+    assert words[words.index("--draft") + 1] == str(model.with_name("big.draft-Q8_0.gguf"))
+    parse(words)
 
 
 def test_what_exists_or_makes_no_sense_is_refused(model: Path) -> None:
@@ -67,7 +69,7 @@ def test_what_exists_or_makes_no_sense_is_refused(model: Path) -> None:
     assert "damaged or cut short" in make("-m", directory / "damaged.gguf", "--type", "Q4_0").stderr
     assert "is not one of" in make("-m", model, "--type", "Q9").stderr
     assert copy.read_bytes() == b"mine"
-    assert make("-m", model, "--type", "Q4_0", "--replace", "--no-compare").exit_code == 0
+    assert make("-m", model, "--type", "Q4_0", "--replace").exit_code == 0
     assert make("-m", copy, "--type", "Q8_0").stderr == (
         "spectui: big.draft-Q4_0.gguf has no more bits a weight than Q8_0, so a copy would not be faster.\n"
     )
@@ -87,7 +89,7 @@ def test_a_full_disk_leaves_no_file(model: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
     done = spectui(
-        "draft", "make", "-m", str(model), "--type", "Q8_0", "--no-compare", preexec_fn=limit,
+        "draft", "make", "-m", str(model), "--type", "Q8_0", preexec_fn=limit,
         env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # else it may write the first 1000 bytes of a module
     )  # fmt: skip
     assert one_sentence(done, 1) == (

@@ -63,7 +63,7 @@ def test_the_help_of_the_chat_has_ten_flags_and_the_whole_one_all() -> None:
     assert {flag for row in settings() for flag in row.spec.flags} <= spelled
 
 
-@pytest.mark.parametrize(("command", "length"), [("bench", 80), ("tune", 96), ("compare", 64)])
+@pytest.mark.parametrize(("command", "length"), [("bench", 80), ("tune", 80)])
 def test_a_measurement_says_its_own_length_of_replies(command: str, length: int) -> None:
     text = " ".join(invoke(command, "--help-all").stdout.split())
     assert f"most tokens in a reply (default {length}) " in text
@@ -85,7 +85,6 @@ def test_the_short_help_is_short(words: tuple[str, ...]) -> None:
         ("run", "models devices speculation sampling"),
         ("bench", "models devices speculation sampling"),
         ("tune", "models devices speculation sampling"),
-        ("compare", "models devices speculation sampling"),
         ("costs", "models devices speculation"),
         ("devices", "models devices speculation"),
         ("config show", "models devices speculation sampling ui"),
@@ -94,7 +93,7 @@ def test_the_short_help_is_short(words: tuple[str, ...]) -> None:
 )
 def test_a_command_lists_the_sections_that_it_uses(command: str, sections: str) -> None:
     listed = " ".join(flags(invoke(*command.split(), "--help-all").stdout))
-    no_server = command in ("tune", "compare", "costs", "devices")
+    no_server = command in ("tune", "costs", "devices")
     for row in settings():
         uses = row.spec.section in sections.split() and not (no_server and row.key.startswith("server"))
         assert (re.search(rf"(^| ){row.spec.flags[0]}\b(?!-)", listed) is not None) == uses, row.key
@@ -108,7 +107,7 @@ def test_settings_that_a_command_does_not_use_are_named_and_left_out() -> None:
     assert "There is no target model 'none.gguf'" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["tune", "compare x", "costs", "devices"])
+@pytest.mark.parametrize("command", ["tune", "costs", "devices"])
 def test_a_command_that_cannot_ask_a_server_has_no_flag_for_one(command: str) -> None:
     done = invoke(*command.split(), "--server", "localhost:8080")
     assert (done.exit_code, done.stderr.startswith("spectui: There is no flag --server")) == (2, True)

@@ -2,243 +2,183 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
-from spectui.cli.measure.common import (
-    UNEVEN_SPEEDS,
-    chosen_prompts,
-    prepare_stdout,
-    prompt_options,
-    repeatable,
-    tell_if_busy,
-)
-from spectui.cli.measure.runs import columns, make_runs, results_file, results_option, told
-from spectui.cli.models.hub import fetched, hub_options
-from spectui.cli.models.server import server_engine, server_setup
-from spectui.cli.options import ENGINE, INTERRUPTED, SPELLED, Command, configuration, setting_options
+from spectui.cli.measure.common import Options, columns, measurement, prepare_stdout
+from spectui.cli.measure.runs import make_runs, progress_text
+from spectui.cli.models.server import server_engine
+from spectui.cli.options import ENGINE, INTERRUPTED, SPELLED
 from spectui.cli.terminal import confirm, yes_option
 from spectui.errors import UsageError
 from spectui.knobs import title
 from spectui.measure.bench.settings import SWEPT
+from spectui.paths import expanded
 
 if TYPE_CHECKING:
-    from spectui.cli.measure.runs import Made
-    from spectui.config import Configuration
-    from spectui.engine.protocol import SessionEngine
-    from spectui.knobs import Knobs, Setup
+    from spectui.engine.events import Loaded
+    from spectui.knobs import Setup
+    from spectui.measure.bench.conditions import Conditions
     from spectui.measure.bench.results import Run
-    from spectui.measure.bench.runner import Cell
+    from spectui.measure.bench.runner import PlannedRun
     from spectui.measure.bench.settings import Setting
-    from spectui.measure.progress import ProgressLine
 
 ASK_S = 300.0
 """A bench that takes longer asks first."""
 
-_PROMPTS = "python,toaster,table,story"
-_PREDICT, _SEED = 80, 1
 
-
-@click.command("bench", cls=Command)
-@prompt_options(_PROMPTS)
+@measurement("bench", *ENGINE, lists=SWEPT)
 @click.option("--runs", default=3, type=click.IntRange(1, 100), metavar="N", help="runs of each cell (default 3)")
 @click.option("--no-baselines", is_flag=True, help="leave out the target alone and the draft alone")
-@results_option
-@click.option("--resume", is_flag=True, help="go on with the runs in --results, or with the newest file of runs")
 @click.option("--show", is_flag=True, help="measure nothing: print what --results, or the newest file, has")
 @yes_option
-@click.option("--csv", "form", flag_value="csv", help="print a line of CSV for each setting and prompt")
-@click.option("--json", "form", flag_value="json", help="print one JSON object: every run, and what the table says")
-@click.option(
-    "--report", is_flag=True, help="print Markdown that can be sent to others (with --json, JSON): no texts, no paths"
-)
-@hub_options
-@setting_options(*ENGINE, lists=SWEPT, defaults={"predict": _PREDICT, "seed": _SEED})
-@click.pass_context
+@click.option("--report", is_flag=True, help="print what can be sent to others: no texts, no paths")
 def command(
-    ctx: click.Context,
-    /,
-    names: str | None,
-    prompt_file: Path | None,
-    runs: int,
-    no_baselines: bool,
-    results: Path | None,
-    resume: bool,
-    show: bool,
-    yes: bool,
-    form: str | None,
-    report: bool,
-    profile: str | None,
-    config_path: Path | None,
-    hub_target: str | None,
-    hub_draft: str | None,
-    **values: Any,
+    ctx: click.Context, options: Options, runs: int, no_baselines: bool, show: bool, yes: bool, report: bool
 ) -> None:
-    """Compare settings of a pair on several prompts.
+    """Compare settings of a pair, or several drafts.
 
-    Each reply begins from cold. Every run is written to a file at once, so that Ctrl+C, or an error, keeps what was measured.
+    They answer several prompts, each from cold; --draft a.gguf,b.gguf names several drafts. Every run is written to a file at
+    once, so that Ctrl+C, or an error, keeps what was measured. A file that --results names gets the runs that it lacks.
     """
     from spectui.measure.bench import results as stored
 
     prepare_stdout()
-    if report and form == "csv":
-        raise UsageError("--report is Markdown, or JSON with --json: leave out --csv.")
-    old = resume or show
-    file = (results or stored.newest_file("bench")) if old else results_file("bench", results)
     if show:
-        _print(stored.read(file), form, report)
+        _print(stored.read(options.results or stored.newest_file("bench")), options.as_json, report)
         return
-    from spectui.gguf_files.compatibility import drafting_heads
-    from spectui.measure.bench.conditions import conditions
-    from spectui.measure.bench.runner import plan
-
-    lists = {key: values.pop(key) for key in SWEPT}
-    settings = configuration(profile, config_path, values)
-    setup = _pair(settings, hub_target, hub_draft)
-    prompts = chosen_prompts(names, prompt_file, setup.system, _PROMPTS)
-    knobs = repeatable(settings.knobs, _SEED, _PREDICT)
-    heads = drafting_heads(setup.model, setup.draft) is not None if setup.model else False
-    drafts, replies = heads or setup.draft is not None, len(prompts) * runs
-    chosen = _served(lists, settings, setup) if setup.server else _settings(lists, settings, drafts, replies)
+    from spectui.engine.isolation.process import engine_for
+    from spectui.measure.bench.runner import plan, remaining
     from spectui.measure.bench.settings import baselines
-
-    alone = [] if no_baselines or setup.server else list(baselines(chosen, drafts and not heads))
-    cells = plan(alone, chosen, prompts, runs)
-    done = stored.read(file) if resume else []
-    stored.check_same(file, done, conditions(setup, knobs), prompts)
     from spectui.measure.progress import ProgressLine
 
-    made = _measure(setup, knobs, cells, done, file, yes, ProgressLine())
-    _print(made.runs, form, report)
-    if made.runs:
-        click.echo(f"spectui: The runs are in {file}; --resume goes on with them, --show prints them.", err=True)
-    if made.problem is not None:
-        raise made.problem
-    if made.stopped:
+    options, lists = _without_lists(options)
+    prompts, knobs = options.prompts(), options.knobs()
+    server = options.server_setup()
+    if server is not None:
+        setup, settings, alone = server, _served(options, lists, server), list["Setting"]()
+    else:
+        setup, drafts = _models(options)
+        settings, has_draft_model = _settings(options, lists, setup, drafts, len(prompts) * runs)
+        alone = [] if no_baselines else list(baselines(settings, has_draft_model))
+    file = options.results or stored.new_file("bench")
+    done = stored.read(file) if file.exists() else []
+    todo = remaining(plan(alone, settings, prompts, runs), done)
+    line = ProgressLine()
+
+    def measure(loaded: Loaded, conditions: Conditions, make: Callable[[PlannedRun], Run]) -> None:
+        stored.check_same(file, done, conditions, prompts)
+        for planned in todo:
+            make(planned)
+
+    def tell(made: Sequence[Run]) -> None:
+        if len(made) == 1:
+            line.end()
+            _ask(made[0].wall_s * (len(todo) - 1), yes)
+        line(len(made) / len(todo), progress_text(made[-1]))
+
+    worker = server_engine(knobs) if server is not None else engine_for(setup, knobs)
+    result = make_runs(worker, setup, knobs, file, line, measure, tell)
+    everything = [*done, *result.runs]
+    _print(everything, options.as_json, report)
+    if everything:
+        click.echo(f"spectui: The runs are in {file}; --results adds to them, --show prints them.", err=True)
+    if result.problem is not None:
+        raise result.problem
+    if result.stopped:
         ctx.exit(INTERRUPTED)
 
 
-def _pair(settings: Configuration, hub_target: str | None, hub_draft: str | None) -> Any:
-    if (server := server_setup(settings, hub_target, hub_draft)) is not None:
-        return server
-    from spectui.engine.demo import default_setup
+def _without_lists(options: Options) -> tuple[Options, dict[str, str]]:
+    """The options without the settings that may be lists, and those of these that were given."""
+    lists = {key: text for key in SWEPT if (text := options.values[key]) is not None}
+    return replace(options, values={key: text for key, text in options.values.items() if key not in SWEPT}), lists
+
+
+def _models(options: Options) -> tuple[Setup, list[str]]:
+    """The set-up, without a draft where several are named, and these. Raises SpectuiError where a file is none."""
     from spectui.gguf_files.check import check_file
 
-    setup = default_setup(fetched(settings, hub_target, hub_draft))
+    text, drafts = str(options.values["draft"] or ""), list[str]()
+    if "," in text and not expanded(text).exists():
+        drafts = list(dict.fromkeys(str(expanded(name.strip())) for name in text.split(",") if name.strip()))
+        options = replace(options, values={**options.values, "draft": None})
+    setup = options.own_setup()
     check_file(setup.model or "", "target")
-    return setup
+    for draft in drafts:  # before the first reply
+        check_file(draft, "draft")
+    return (replace(setup, draft=None) if drafts else setup), drafts
 
 
-def _served(lists: Mapping[str, str | None], settings: Configuration, setup: Setup) -> list[Setting]:
+def _served(options: Options, lists: Mapping[str, str], setup: Setup) -> list[Setting]:
     """What can be varied on a server: the temperature. Raises UsageError."""
     from spectui.attach.address import address
     from spectui.measure.bench.settings import Setting, values
 
     spelled = click.get_current_context().meta[SPELLED]
-    given = {key: text for key, text in lists.items() if text is not None}
-    for key in given:
+    for key in lists:
         if key != "temperature":
             raise UsageError(
                 f"A server fixes {title(key)} at its start: leave out {spelled[key]}, and bench it once for each."
             )
     name = f"{address(setup.server).short} {setup.server_model}".strip()
-    text = given.get("temperature", f"{settings.knobs.temperature}")
+    text = lists.get("temperature", f"{options.settings.knobs.temperature}")
     temperatures = values("temperature", text, f"flag {spelled.get('temperature', '--temp')}")
-    return [Setting(temperature=each, server=name) for each in temperatures]
+    return [Setting(temperature=temperature, server=name) for temperature in temperatures]
 
 
-def _settings(lists: Mapping[str, str | None], settings: Configuration, drafts: bool, replies: int) -> list[Setting]:
-    """The settings to compare, each by so many replies. What is swept without a policy is swept under the policy fixed.
-
-    Raises UsageError.
+def _settings(
+    options: Options, lists: Mapping[str, str], setup: Setup, drafts: Sequence[str], replies: int
+) -> tuple[list[Setting], bool]:
+    """The settings to compare, each by so many replies, and whether a draft model could also write alone. What is swept without
+    a policy is swept under the policy fixed. Raises UsageError.
     """
-    from spectui.measure.bench.settings import check_size, sweep, usual, values
+    from spectui.gguf_files.compatibility import drafting_heads
+    from spectui.measure.bench.settings import check_size, sweep, usual, values, with_drafts
 
+    heads = not drafts and drafting_heads(setup.model or "", setup.draft) is not None
+    can_draft = bool(drafts) or heads or setup.draft is not None
     spelled = click.get_current_context().meta[SPELLED]
-    given = {key: values(key, text, f"flag {spelled[key]}") for key, text in lists.items() if text is not None}
-    temperature = given.get("temperature", [settings.knobs.temperature])
-    if not given.keys() - {"temperature"}:
-        return usual(drafts, temperature)
-    fixed = bool(given.keys() & {"draft_max", "draft_min", "p_min"})
-    if fixed:
-        given.setdefault("policy", ["fixed"])
-        given.setdefault("drafter", ["model" if drafts else "suffix"])
-    knobs = settings.knobs
-    given.setdefault("temperature", temperature)
-    swept = {key: given.get(key, [getattr(knobs, key)]) for key in SWEPT}
-    check_size(swept, replies)
-    chosen, dropped = sweep(swept)
-    if not chosen:
+    swept = {key: values(key, text, f"flag {spelled[key]}") for key, text in lists.items()}
+    knobs = options.settings.knobs
+    temperature = swept.get("temperature", [knobs.temperature])
+    if not drafts and not swept.keys() - {"temperature"}:
+        return usual(can_draft, temperature), can_draft and not heads
+    if swept.keys() & {"draft_max", "draft_min", "p_min"}:
+        swept.setdefault("policy", ["fixed"])
+        swept.setdefault("drafter", ["model" if can_draft else "suffix"])
+    swept = {key: swept.get(key, [getattr(knobs, key)]) for key in SWEPT}
+    check_size(swept, replies * max(1, len(drafts)))
+    settings, dropped = sweep(swept)
+    if not settings:
         raise UsageError("In every combination draft-min is above draft-max: lower draft-min or raise draft-max.")
     if dropped:
         click.echo(
             f"spectui: {dropped} combinations have a draft-min above their draft-max and are left out.", err=True
         )
-    for setting in chosen:
+    for setting in settings:
         setting.on(knobs)
-    return chosen
+    return (with_drafts(settings, drafts) if drafts else settings), can_draft and not heads
 
 
-def _measure(
-    setup: Any, knobs: Knobs, cells: Sequence[Cell], done: list[Run], file: Path, yes: bool, line: ProgressLine
-) -> Made:
-    """Make the runs that are not done."""
-    from spectui.measure.bench import results as stored
-    from spectui.measure.bench import runner
-
-    worker: SessionEngine
-    if setup.server:
-        worker = server_engine(knobs)
-    else:
-        from spectui.engine.isolation.process import engine_for
-
-        worker = engine_for(setup, knobs)
-    models = runner.EngineModels(worker, setup)
-    todo = runner.left(cells, done)
-
-    def plan() -> runner.Plan:
-        models.load(setup)
-        tell_if_busy(UNEVEN_SPEEDS)
-        for run in done:
-            if other := next((key for key, value in stored.facts(run).items() if models.facts[key] != value), None):
-                raise UsageError(
-                    f"The runs in {file} were made with other {other} ({stored.facts(run)[other]}): repeat that, or leave out "
-                    "--resume."
-                )
-        return runner.fixed(todo)
-
-    def tell(made: list[Run]) -> None:
-        if len(made) == 1:
-            line.end()
-            _ask(made[0].wall_s * (len(todo) - 1), len(todo), yes)
-        line(len(made) / len(todo), told(made))
-
-    return make_runs(worker, models, plan, knobs, file, line, tell, done)
-
-
-def _ask(left_s: float, runs: int, yes: bool) -> None:
-    """Say how long it will take, and ask if that is long. Raises UsageError where nobody can be asked, Abort on a no."""
+def _ask(left_s: float, yes: bool) -> None:
+    """Ask if the rest takes long. Raises UsageError where nobody can be asked, Abort on a no."""
     from spectui.measure.progress import duration
 
-    click.echo(f"spectui: {runs} run{'s' if runs > 1 else ''}, about {duration(left_s)}.", err=True)
     confirm(f"This would take about {duration(left_s)}", yes or left_s <= ASK_S, ", or compare fewer settings")
 
 
-def _print(runs: Sequence[Run], form: str | None, report: bool) -> None:
+def _print(runs: Sequence[Run], as_json: bool, report: bool) -> None:
     from spectui.measure.bench.summary import summarise
     from spectui.measure.report import shared, tables
 
     runs = shared.anonymous(runs) if report else runs
     summary = summarise(runs)
-    if report and form is None:
-        click.echo(shared.as_markdown(summary), nl=False)
-    elif form == "json":
+    if as_json:
         click.echo(tables.as_json(summary, runs))
-    elif form == "csv":
-        click.echo(tables.as_csv(summary).rstrip("\n"))
-    else:
-        for line in tables.text(summary, columns()):
-            click.echo(line)
+        return
+    for line in shared.text_lines(summary, columns()) if report else tables.text(summary, columns()):
+        click.echo(line)

@@ -1,48 +1,155 @@
-"""What several of the commands that print results have in common: options, prompts, and where the results go."""
+"""What the commands that measure have in common: their options, and prompts, length and seed of the replies."""
 
 from __future__ import annotations
 
+import functools
+import shutil
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from spectui.cli.models.hub import fetched, hub_options
+from spectui.cli.models.server import server_setup
+from spectui.cli.options import Command, NewFile, configuration, setting_options
 from spectui.errors import SpectuiError, UsageError
 from spectui.text import LOOKALIKES
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
 
-    from spectui.knobs import Knobs
+    from spectui.config import Configuration
+    from spectui.knobs import Knobs, Setup
     from spectui.measure.bench.prompt_files import Prompt
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+PROMPTS = "python,toaster,table,story"
+"""The built-in prompts that are answered by default."""
+
+PREDICT, SEED = 80, 1
+"""Most tokens of a reply, and its seed, unless a person says otherwise."""
+
+_WIDEST = 120
+"""Columns of text, at most."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
 
-SLOWER_PASSES = "The machine is busy ({other}), so passes may take longer than they need."
-UNEVEN_SPEEDS = "The machine is busy ({other}): speeds will be too low, and uneven."
-
-
-def prompt_options(default: str) -> Callable[[Decorated], Decorated]:
-    """Give a command `--prompts`, with these as the default, and `-f`."""
-    names = click.option("--prompts", "names", metavar="NAME,...", help=f"built-in prompts (default {default})")
-    file = click.option(
+_PROMPT_OPTIONS = (
+    click.option("--prompts", "names", metavar="NAME,...", help=f"built-in prompts (default {PROMPTS})"),
+    click.option(
         "-f", "--file", "prompt_file", type=click.Path(path_type=Path), metavar="FILE",
         help="your prompts: one a line, or a .jsonl file with conversations; - reads standard input",
-    )  # fmt: skip
-    return lambda function: names(file(function))
+    ),
+    click.option(
+        "--results", type=NewFile(), metavar="FILE",
+        help="write the runs to this file (default: a new one in the state directory)",
+    ),
+)  # fmt: skip
 
 
-def tell_if_busy(sentence: str) -> str:
-    """Say on standard error which other processes use the machine, if any do, and return that; takes a second."""
+@dataclass(frozen=True)
+class Options:
+    """The options that these commands share. `values`: the flags of settings, by key."""
+
+    values: Mapping[str, Any]
+    as_json: bool
+    profile: str | None
+    config_path: Path | None
+    hub_target: str | None
+    hub_draft: str | None
+    names: str | None = None
+    prompt_file: Path | None = None
+    results: Path | None = None
+
+    @cached_property
+    def settings(self) -> Configuration:
+        """The effective settings. Raises UsageError."""
+        return configuration(self.profile, self.config_path, self.values)
+
+    def server_setup(self) -> Setup | None:
+        """The set-up of the server that the settings name, if they name one. Raises UsageError."""
+        return server_setup(self.settings, self.hub_target, self.hub_draft)
+
+    def own_setup(self) -> Setup:
+        """The set-up of models of this machine, the demo pair where none are named. Raises SpectuiError, and UsageError where
+        the settings mean a server."""
+        from spectui.engine.demo import default_setup
+
+        if self.server_setup() is not None:
+            raise UsageError(
+                f"This measures models of this machine, and {self.settings.origins['server']} names a server: give a model "
+                "with -m."
+            )
+        setup = fetched(self.settings, self.hub_target, self.hub_draft)
+        if setup.model is None:
+            click.echo("spectui: No model is named (-m), so the demo pair is measured.", err=True)
+        return default_setup(setup)
+
+    def prompts(self) -> list[Prompt]:
+        """The prompts of the file, or the built-in ones of these names. Raises UsageError."""
+        from spectui.measure.bench import prompt_files
+
+        system = self.settings.setup.system
+        if self.prompt_file is None:
+            names = PROMPTS if self.names is None else self.names
+            return prompt_files.built_in([name.strip() for name in names.split(",")], system)
+        if self.names is not None:
+            raise UsageError("Give the prompts with --prompts or with -f, not with both.")
+        return prompt_files.read(self.prompt_file, system)
+
+    def knobs(self) -> Knobs:
+        """The knobs with a seed and a length of a reply where a person left them open, so that runs write the same."""
+        knobs = self.settings.knobs
+        return replace(
+            knobs,
+            seed=knobs.seed if knobs.seed >= 0 else SEED,
+            predict=knobs.predict if knobs.predict > 0 else PREDICT,
+        )
+
+
+def measurement(
+    name: str, *sections: str, replies: bool = True, lists: Collection[str] = (), without: Collection[str] = ()
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Decorator: a command that measures with the settings of these sections. It is called with click's context, `Options`
+    and the options that it has besides. `replies`: it measures replies to prompts. `lists`, `without`: see
+    `setting_options`."""
+
+    def decorate(function: Callable[..., None]) -> click.Command:
+        own: list[click.Parameter] = getattr(function, "__click_params__", [])
+        names = [parameter.name or "" for parameter in own]
+
+        @functools.wraps(function)
+        def called(ctx: click.Context, /, **given: Any) -> None:
+            given_own = {name: given.pop(name) for name in names}
+            shared = {field.name: given.pop(field.name) for field in fields(Options) if field.name in given}
+            function(ctx, Options(values=given, **shared), **given_own)
+
+        command = setting_options(
+            *sections, lists=lists, without=without, defaults={"predict": PREDICT, "seed": SEED} if replies else {}
+        )(click.pass_context(called))
+        command = json_option(hub_options(command))
+        for option in reversed(_PROMPT_OPTIONS) if replies else ():
+            command = option(command)
+        return click.command(name, cls=Command)(command)
+
+    return decorate
+
+
+def columns() -> int:
+    """Columns for text on standard output."""
+    return min(_WIDEST, shutil.get_terminal_size((100, 24)).columns)
+
+
+def tell_if_busy(effect: str) -> str:
+    """Say on standard error which other processes use the machine, if any do, and return that; takes a second. `effect`: what
+    that does to the figures."""
     from spectui.measure.quiet import busy
 
     if other := busy():
-        click.echo(f"spectui: {sentence.format(other=other)}", err=True)
+        click.echo(f"spectui: The machine is busy ({other}): {effect}.", err=True)
     return other
 
 
@@ -52,25 +159,3 @@ def prepare_stdout(what: str = "the figures") -> None:
     if sys.stdout is None:
         raise SpectuiError(f"Standard output is closed, so there is nowhere to write {what}.")
     cast("TextIOWrapper", sys.stdout).reconfigure(errors=LOOKALIKES)
-
-
-def chosen_prompts(names: str | None, file: Path | None, system: str, default: str) -> list[Prompt]:
-    """The prompts of the file, or the built-in ones of these names. Raises UsageError."""
-    from spectui.measure.bench import prompt_files
-
-    if file is None:
-        return prompt_files.built_in(
-            [name.strip() for name in (default if names is None else names).split(",")], system
-        )
-    if names is not None:
-        raise UsageError("Give the prompts with --prompts or with -f, not with both.")
-    return prompt_files.read(file, system)
-
-
-def repeatable(knobs: Knobs, seed: int, predict: int) -> Knobs:
-    """The knobs with this seed and length of a reply where a person left them open, so that runs write the same."""
-    return replace(
-        knobs,
-        seed=knobs.seed if knobs.seed >= 0 else seed,
-        predict=knobs.predict if knobs.predict > 0 else predict,
-    )

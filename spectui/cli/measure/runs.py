@@ -1,37 +1,28 @@
-"""What bench, tune and compare have in common: a plan whose runs are made, written to a file and counted."""
+"""Makes the runs of bench and tune: each is written to a file and counted."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from spectui.cli.options import NewFile
-from spectui.errors import ExistsError, SpectuiError, UsageError
+from spectui.cli.measure.common import tell_if_busy
+from spectui.errors import SpectuiError, UsageError
 
 if TYPE_CHECKING:
+    from spectui.engine.events import Loaded
     from spectui.engine.protocol import SessionEngine
-    from spectui.knobs import Knobs
+    from spectui.knobs import Knobs, Setup
+    from spectui.measure.bench.conditions import Conditions
     from spectui.measure.bench.results import Run
-    from spectui.measure.bench.runner import EngineModels, Plan
+    from spectui.measure.bench.runner import PlannedRun
     from spectui.measure.progress import ProgressLine
 
-_WIDEST = 120
-"""Columns of wrapped sentences, at most."""
 
-results_option = click.option(
-    "--results",
-    type=NewFile(),
-    metavar="FILE",
-    help="write the runs to this file (default: a new one in the state directory)",
-)
-
-
-class Made(NamedTuple):
+class BenchResult(NamedTuple):
     """All runs, the error that ended them, and whether Ctrl+C did."""
 
     runs: list[Run]
@@ -39,59 +30,48 @@ class Made(NamedTuple):
     stopped: bool
 
 
-def columns() -> int:
-    """Columns for text on standard output."""
-    return min(_WIDEST, shutil.get_terminal_size((100, 24)).columns)
-
-
-def results_file(command: str, file: Path | None) -> Path:
-    """Where the runs go. Raises ExistsError."""
-    from spectui.measure.bench.results import new_file
-
-    if file is None:
-        return new_file(command)
-    if file.exists():
-        hint = "go on with it by --resume, print it by --show, or " if command == "bench" else ""
-        raise ExistsError(f"{file} exists already: {hint}name another with --results.")
-    return file
-
-
 def make_runs(
     worker: SessionEngine,
-    models: EngineModels,
-    plan: Callable[[], Plan],
+    setup: Setup,
     knobs: Knobs,
     file: Path,
     line: ProgressLine,
-    tell: Callable[[list[Run]], None],
-    done: list[Run] | None = None,
-) -> Made:
-    """Make the runs of a plan, which may load models when it is asked for, and close the worker.
+    measure: Callable[[Loaded, Conditions, Callable[[PlannedRun], Run]], None],
+    tell: Callable[[Sequence[Run]], None],
+) -> BenchResult:
+    """Load the models, have `measure` make runs by the function that it is given, and close the worker.
 
-    `tell` is called with the runs that were made after each of them. `done`: those that were made before. Raises UsageError,
-    and the SpectuiError that ended it where there are no runs.
+    `tell` is called with the runs so far after each of them. Raises UsageError, and the SpectuiError that ended it where there
+    are no runs.
     """
     from spectui.cli.run import stopping
     from spectui.measure.bench.conditions import conditions
     from spectui.measure.bench.results import ResultsFile
-    from spectui.measure.bench.runner import measure
+    from spectui.measure.bench.runner import EngineModels, Stopped, make_run
 
-    before = done or []
-    made: list[Run] = []
+    runs: list[Run] = []
     problem: SpectuiError | None = None
     stopped: list[int] = []
+    models = EngineModels(worker, replace(setup, remember="off"))
     try:
         out = ResultsFile(file)
         with stopping(worker.stop) as stopped:
-            runs = plan()  # loads the models, and makes a draft that is missing: then all files have their sizes
-            for run in measure(models.answer, runs, knobs, conditions(models.setup, knobs)):
-                run = replace(run, **models.facts)
-                made.append(run)
+            loaded = models.load(models.setup)  # a draft that is missing is made: then all files have their sizes
+            tell_if_busy("speeds will be too low, and uneven")
+            shared = conditions(models.setup, knobs, models.facts)
+
+            def make(planned: PlannedRun) -> Run:
+                run = make_run(planned, models.answer, knobs, shared)
+                run = replace(run, divergence=models.divergences.get(run.setting.draft))
+                runs.append(run)
                 out.append(run)
-                tell(made)
+                tell(runs)
                 if stopped:
-                    break
-    except click.Abort:
+                    raise Stopped
+                return run
+
+            measure(loaded, shared, make)
+    except (Stopped, click.Abort):
         stopped = stopped or [1]
     except UsageError:
         raise
@@ -100,12 +80,11 @@ def make_runs(
     finally:
         worker.close()
         line.end()
-    if problem is not None and not (before or made):
+    if problem is not None and not runs:
         raise problem
-    return Made([*before, *made], problem, bool(stopped))
+    return BenchResult(runs, problem, bool(stopped))
 
 
-def told(runs: list[Run]) -> str:
+def progress_text(run: Run) -> str:
     """The last run, for the progress line."""
-    run = runs[-1]
     return f"{run.prompt}, {run.setting.label}: {run.speed:.1f} t/s"

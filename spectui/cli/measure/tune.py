@@ -3,72 +3,42 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
+from textwrap import wrap
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectui.cli.measure.common import (
-    UNEVEN_SPEEDS,
-    chosen_prompts,
-    json_option,
-    prepare_stdout,
-    prompt_options,
-    repeatable,
-    tell_if_busy,
-)  # fmt: skip
+from spectui.cli.measure.common import Options, columns, measurement, prepare_stdout
 from spectui.cli.measure.live import live_option, progress_line
-from spectui.cli.measure.runs import columns, make_runs, results_file, results_option, told
-from spectui.cli.models.hub import hub_options
-from spectui.cli.models.server import own_setup
-from spectui.cli.options import ENGINE, INTERRUPTED, SERVER, Command, configuration, setting_options
+from spectui.cli.measure.runs import make_runs, progress_text
+from spectui.cli.options import ENGINE, INTERRUPTED, SERVER
+from spectui.errors import ExistsError
 from spectui.paths import absolute
 
 if TYPE_CHECKING:
     from spectui.config import Configuration
     from spectui.engine.events import Loaded
     from spectui.knobs import Setup
+    from spectui.measure.bench.conditions import Conditions
     from spectui.measure.bench.results import Run
-    from spectui.measure.bench.runner import Plan
+    from spectui.measure.bench.runner import PlannedRun
     from spectui.measure.bench.settings import Setting
     from spectui.profiles.file import ProfileFile
-
-_PROMPTS = "python,toaster,story"
-_PREDICT, _SEED = 96, 1
 
 _OF_THE_MEASUREMENT = ("seed", "predict")
 """Flags that are the measured replies' own: in a profile they would cut every reply, and make all the same."""
 
 
-@click.command("tune", cls=Command)
+@measurement("tune", *ENGINE, without=SERVER)
 @click.option("--minutes", default=5.0, type=click.FloatRange(0.05, 600), metavar="M", help="time to take (default 5)")
-@prompt_options(_PROMPTS)
 @click.option("--save", metavar="NAME", help="write what is fastest as a profile of the configuration file")
 @click.option("--replace", "replacing", is_flag=True, help="replace a profile that exists")
-@results_option
-@json_option
 @live_option
-@hub_options
-@setting_options(*ENGINE, without=SERVER, defaults={"predict": _PREDICT, "seed": _SEED})
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
-    minutes: float,
-    names: str | None,
-    prompt_file: Path | None,
-    save: str | None,
-    replacing: bool,
-    results: Path | None,
-    as_json: bool,
-    live: bool,
-    profile: str | None,
-    config_path: Path | None,
-    hub_target: str | None,
-    hub_draft: str | None,
-    **values: Any,
+    ctx: click.Context, options: Options, minutes: float, save: str | None, replacing: bool, live: bool
 ) -> None:
     """Find the fastest settings of a pair.
 
@@ -78,50 +48,49 @@ def command(
     from spectui import paths
     from spectui.engine.isolation.process import engine_for
     from spectui.gguf_files.check import check_file
-    from spectui.measure.bench.runner import EngineModels
+    from spectui.measure.bench.results import new_file
     from spectui.measure.bench.summary import summarise, winner
     from spectui.measure.report import tables
     from spectui.measure.tune.advice import flags, sentences
     from spectui.measure.tune.search import Search, candidates
     from spectui.profiles.file import ProfileFile
 
-    settings = configuration(profile, config_path, values)
+    settings = options.settings
     prepare_stdout()
-    file = config_path or paths.config_file()
+    file = options.config_path or paths.config_file()
     if save is not None:
         save = save.strip()
         ProfileFile(file).check(save, replace=replacing)
-    prompts = chosen_prompts(names, prompt_file, settings.setup.system, _PROMPTS)
-    setup = own_setup(settings, hub_target, hub_draft)
+    prompts, knobs, setup = options.prompts(), options.knobs(), options.own_setup()
     check_file(setup.model or "", "target")
-    base = repeatable(settings.knobs, _SEED, _PREDICT)
-    kept = results_file("tune", results)
-    search = Search(prompts, base.predict, 60 * minutes, perf_counter, base.temperature)
-    worker = engine_for(setup, base)
-    line, models = progress_line(live, 60 * minutes), EngineModels(worker, setup)
+    if options.results is not None and options.results.exists():
+        raise ExistsError(f"{options.results} exists already: name another file with --results.")
+    search = Search(prompts, knobs.predict, 60 * minutes, perf_counter, knobs.temperature)
+    line = progress_line(live, 60 * minutes)
     loaded: list[Loaded] = []
 
-    def plan() -> Plan:
-        loaded.append(models.load(setup))
-        tell_if_busy(UNEVEN_SPEEDS)
-        return search.plan(candidates(loaded[-1].draft is not None))
+    def measure(pair: Loaded, conditions: Conditions, make: Callable[[PlannedRun], Run]) -> None:
+        loaded.append(pair)
+        search.run(candidates(pair.draft is not None), make)
 
-    def tell(runs: list[Run]) -> None:
-        line(min(1.0, search.used), told(runs))
+    def tell(runs: Sequence[Run]) -> None:
+        line(min(1.0, search.used), progress_text(runs[-1]))
 
-    made = make_runs(worker, models, plan, base, kept, line, tell)
+    results = options.results or new_file("tune")
+    made = make_runs(engine_for(setup, knobs), setup, knobs, results, line, measure, tell)
     if not loaded:
         ctx.exit(INTERRUPTED)
     summary = summarise(made.runs)
     advice = list(sentences(search, summary.chosen, loaded[0].costs))
     best = winner(summary) if search.finished else None
-    if as_json:
+    if options.as_json:
         known = {"complete": search.finished, "best": search.best and asdict(search.best),
                  "winner": best and best.knobs, "tried": search.tried, "sentences": advice}  # fmt: skip
         click.echo(tables.as_json(summary, made.runs, known))
     else:
-        for each in (*tables.text(summary, columns()), *advice):
-            click.echo(each)
+        wrapped = (line for sentence in advice for line in wrap(sentence, columns()))
+        for text in (*tables.text(summary, columns()), *wrapped):
+            click.echo(text)
     if save is not None:
         _save(ProfileFile(file), save, replacing, None if best is None else profile_settings(settings, setup, best))
         if best is not None:

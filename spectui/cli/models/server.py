@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spectui.cli.models.hub import fetched
 from spectui.config import Configuration
 from spectui.errors import UsageError
 
@@ -40,18 +39,6 @@ def server_setup(settings: Configuration, *hub: str | None) -> Setup | None:
     where = address(setup.server)
     read_key(setup.server_key_file)  # what is wrong with it is said before a window opens
     return replace(setup, model=setup.server_model or where.short, draft=None)
-
-
-def own_setup(settings: Configuration, hub_target: str | None, hub_draft: str | None) -> Setup:
-    """The set-up of models of this machine, the demo pair where none are named. Raises SpectuiError, and UsageError where the
-    settings mean a server."""
-    from spectui.engine.demo import default_setup
-
-    if server_setup(settings, hub_target, hub_draft) is not None:
-        raise UsageError(
-            f"This measures models of this machine, and {settings.origins['server']} names a server: give a model with -m."
-        )
-    return default_setup(fetched(settings, hub_target, hub_draft))
 
 
 def server_engine(knobs: Knobs) -> Worker:

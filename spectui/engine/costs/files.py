@@ -127,6 +127,12 @@ def path(what: str, key: Key) -> Path:
     return paths.state_directory() / f"{what}-{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.json"
 
 
+def forget(target: Key, draft: Key) -> None:
+    """Delete what is stored of the models of these keys."""
+    for what, key in (("target-costs", target), ("draft-costs", draft)):
+        path(what, key).unlink(missing_ok=True)
+
+
 def read_target(file: Path) -> TargetCosts | None:
     """The target's costs in the file; None if there are none, or it is damaged."""
 

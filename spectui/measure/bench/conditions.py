@@ -19,7 +19,7 @@ from spectui.measure.bench.settings import SWEPT
 from spectui.paths import expanded
 
 _ELSEWHERE = ("model", "draft", "system", "seed", "predict", "server", "server_model", "server_key_file", *SWEPT)
-"""Settings that a run has in fields of their own, or in its prompt. Runs of several servers stand in one table."""
+"""Settings that are fields of their own, or in a run's prompt. Runs of several servers stand in one table."""
 
 SERVERS = "servers"
 """The target's name of runs by servers."""
@@ -31,7 +31,9 @@ _DEFAULTS = {key: default for owner in (Setup, Knobs) for key, default, _ in spe
 class Conditions:
     """`target` and `draft` are the names of the files, "" without a draft, and the sizes are theirs in bytes, 0 if unknown.
 
-    `settings`: those of set-up and sampling that are not the default. `machine`: see `machine`.
+    `predict`: most tokens of a reply. `settings`: those of set-up and sampling that are not the default. `machine`: see
+    `machine`. `kernels`: what multiplies the pair's weights, in a sentence; `models`: what was loaded, and where its layers
+    are; `devices`: all there are. These three are "" for servers.
     """
 
     target: str
@@ -42,6 +44,9 @@ class Conditions:
     draft_bytes: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
+    kernels: str = ""
+    models: str = ""
+    devices: str = ""
 
 
 def machine() -> dict[str, str]:
@@ -56,8 +61,9 @@ def machine() -> dict[str, str]:
     }
 
 
-def conditions(setup: Setup, knobs: Knobs) -> Conditions:
-    """Those of runs of this pair. A draft that is made when the models are loaded has no size before."""
+def conditions(setup: Setup, knobs: Knobs, loaded: Mapping[str, str]) -> Conditions:
+    """Those of runs of this pair. `loaded`: `kernels`, `models` and `devices`. A draft that is made when the models are loaded
+    has no size before."""
     values = {key: getattr(setup if hasattr(setup, key) else knobs, key) for key in _DEFAULTS}
     names = (SERVERS, None) if setup.server else (setup.model, setup.draft)
     target, draft = (expanded(name) if name else None for name in names)
@@ -70,12 +76,13 @@ def conditions(setup: Setup, knobs: Knobs) -> Conditions:
         draft_bytes=_size(draft),
         settings={key: value for key, value in values.items() if value != _DEFAULTS[key]},
         machine=machine(),
+        **loaded,
     )
 
 
 def difference(then: Conditions, now: Conditions) -> str:
     """The first difference; "" if there is none."""
-    for name in ("target", "draft", "seed", "predict"):
+    for name in ("target", "draft", "seed", "predict", "kernels", "models", "devices"):
         if getattr(then, name) != getattr(now, name):
             return _worded(name, getattr(then, name), getattr(now, name))
     for role in ("target", "draft"):

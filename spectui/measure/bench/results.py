@@ -1,4 +1,5 @@
-"""The lines of a bench: one JSON object for each run, appended as soon as it is made, so that nothing done is lost."""
+"""The file of a bench: a line with the conditions, and a line for each run as soon as it is made, so that nothing done is
+lost."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import sys
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from math import inf
 from pathlib import Path
@@ -16,28 +17,25 @@ from typing import Any
 
 from spectui import paths
 from spectui.errors import SpectuiError, UsageError
-from spectui.measure.bench.conditions import SERVERS, Conditions, difference
+from spectui.measure.bench.conditions import Conditions, difference
 from spectui.measure.bench.prompt_files import Prompt
 from spectui.measure.bench.settings import Setting
 from spectui.speculation.statistics import Statistics
 
-SCHEMA = "spectui.bench/1"
-
-_BEGIN = '{"target": '
-"""Begins each line."""
+SCHEMA = "spectui.bench/2"
 
 _KINDS: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "Mapping[str, str]": dict}
 """What a field of these types may have."""
 
 _FAULTS = (KeyError, TypeError, ValueError, AttributeError, RecursionError, ArithmeticError)
-"""What a line raises that has no run."""
+"""What a line raises that is none of this file's."""
 
 FINALS = "finals"
-"""The stage of the replies that a plan which adapts is judged by."""
+"""The stage of the replies that a search is judged by."""
 
 
 class _OtherVersion(ValueError):
-    """A run is of another version of spectui."""
+    """The file is of another version of spectui."""
 
 
 class ResultsError(SpectuiError):
@@ -45,21 +43,22 @@ class ResultsError(SpectuiError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(Conditions):
-    """One reply of one setting to one prompt: a line of the file. Times in seconds.
+class Run:
+    """One reply of one setting to one prompt. Times in seconds.
 
-    `text`, `prompt_text`: digests of the reply and of the prompt. `prompt_s`: until it was read, by the draft model too; a
-    server may not tell that and `prompt_tokens`. `stolen`: the share of the cores, in 0..1, that a shared host gave to others
-    meanwhile. `busy`: the busiest other process, "" on a quiet machine. `kernels`: what multiplied the pair's weights, in a
-    sentence. `models`: what was loaded, and where its layers are; `devices`: all there are. `stage`: of a plan that adapts,
-    what the run was for; in "finals", the only ones that are judged there, the seed is that many `repetition`s higher.
-    `length`: tokens of the reply that a person wants, if it is another than this one's; 0: as long as this one.
+    `predict`: most tokens of this reply. `text`, `prompt_text`: digests of the reply and of the prompt. `prompt_s`: until it
+    was read, by the draft model too; a server may not tell that and `prompt_tokens`. `stolen`: the share of the cores, in
+    0..1, that a shared host gave to others meanwhile. `busy`: the busiest other process, "" on a quiet machine. `stage`: of a
+    search, what the run was for; in "finals", the only ones that are judged there, the seed is that many `repetition`s
+    higher. `divergence`: of the setting's draft from the target, in nats; None where it was not measured.
     """
 
+    conditions: Conditions
     setting: Setting
     prompt: str
     prompt_text: str
     repetition: int
+    predict: int
     prompt_tokens: int | None
     prompt_s: float | None
     time_to_first_token_s: float | None
@@ -70,12 +69,8 @@ class Run(Conditions):
     stolen: float = 0.0
     busy: str = ""
     when: str = ""
-    kernels: str = ""
-    models: str = ""
-    devices: str = ""
     stage: str = ""
-    length: int = 0
-    schema: str = field(default=SCHEMA)
+    divergence: float | None = None
 
     @property
     def decoding(self) -> float:
@@ -85,45 +80,54 @@ class Run(Conditions):
     @property
     def speed(self) -> float:
         """Tokens per second of a whole reply, with the time in which the prompt was read, by the draft model too; 0 if that
-        is not known."""
+        is not known. In a search, of a reply that is as long as the wanted ones."""
         if self.prompt_s is None or not self.decoding:
             return 0.0
-        return 1 / (self.prompt_s / (self.length or self.statistics.emitted) + 1 / self.decoding)
+        length = self.conditions.predict if self.stage else self.statistics.emitted
+        return 1 / (self.prompt_s / length + 1 / self.decoding)
 
     def line(self) -> str:
-        """As JSON, in one line."""
-        return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
+        """As JSON, in one line, without its conditions."""
+        values = asdict(self)
+        del values["conditions"]
+        return json.dumps(values, ensure_ascii=False, allow_nan=False)
 
 
-def facts(run: Run) -> dict[str, str]:
-    """What is known once the models are loaded, and has to be the same in runs that are compared; nothing of servers'."""
-    known = {"kernels": run.kernels, "models": run.models, "devices": run.devices}
-    return {} if run.target == SERVERS else known
+def header(conditions: Conditions) -> str:
+    """The line before the runs that were made under these conditions."""
+    return json.dumps({"schema": SCHEMA, "conditions": asdict(conditions)}, ensure_ascii=False)
 
 
-def parsed(value: Mapping[str, Any]) -> Run:
-    """The run that a JSON object says. Raises KeyError, TypeError or ValueError."""
-    if value["schema"] != SCHEMA:
-        if str(value["schema"]).startswith(SCHEMA.partition("/")[0]):
-            raise _OtherVersion(f"this run is of another version of spectui ({value['schema']}): show it with that one")
-        raise ValueError(value["schema"])
-    known = {each.name for each in fields(Run)}
+def parsed_conditions(value: Mapping[str, Any]) -> Conditions:
+    """The conditions that a JSON object says. Raises one of `_FAULTS`."""
+    settings = {key: tuple(each) if isinstance(each, list) else each for key, each in value["settings"].items()}
+    conditions = Conditions(**{**value, "settings": settings})
+    _check_kinds(conditions)
+    return conditions
+
+
+def parsed(value: Mapping[str, Any], conditions: Conditions) -> Run:
+    """The run that a JSON object says. Raises one of `_FAULTS`."""
     records = {
+        "conditions": conditions,
         "setting": Setting(**value["setting"]),
         "statistics": Statistics(**value["statistics"]),
-        "settings": {key: tuple(each) if isinstance(each, list) else each for key, each in value["settings"].items()},
     }
-    run = Run(**{name: part for name, part in {**value, **records}.items() if name in known})
-    for record in (run, run.setting):
-        for each in fields(record):
-            if not isinstance(getattr(record, each.name), _KINDS.get(str(each.type), object)):
-                raise TypeError(each.name)
+    run = Run(**{**value, **records})
+    _check_kinds(run)
+    _check_kinds(run.setting)
     times = (run.prompt_s or 0.0, run.time_to_first_token_s or 0.0, run.wall_s, run.stolen, run.decoding, run.speed)
-    counts = (run.predict, run.repetition, run.length, run.prompt_tokens or 0, *vars(run.statistics).values())
+    counts = (run.predict, run.repetition, run.prompt_tokens or 0, *vars(run.statistics).values())
     numbers = [number for each in (*times, *counts) for number in (each if isinstance(each, list) else [each])]
     if not all(0 <= number < inf for number in numbers):
         raise ValueError("a number that no run has")
     return run
+
+
+def _check_kinds(record: Any) -> None:
+    for each in fields(record):
+        if not isinstance(getattr(record, each.name), _KINDS.get(str(each.type), object)):
+            raise TypeError(each.name)
 
 
 def read(path: Path) -> list[Run]:
@@ -133,34 +137,47 @@ def read(path: Path) -> list[Run]:
     except OSError as error:
         raise UsageError(f"The results {path} cannot be read: {error.strerror}.") from None
     runs: list[Run] = []
+    conditions: Conditions | None = None
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            runs.append(parsed(json.loads(line)))
+            conditions, run = _read_line(json.loads(line), conditions)
+            runs += [run] if run is not None else []
         except _FAULTS as error:
-            is_cut = isinstance(error, json.JSONDecodeError) and _BEGIN.startswith(line[: len(_BEGIN)])
-            if is_cut and number == len(lines):
+            if number == len(lines) and line.startswith("{") and isinstance(error, json.JSONDecodeError):
                 break
-            why = "this is no line of spectui bench: take another file"
-            if is_cut:
-                why = "this line was cut off, or damaged: delete it"
-            elif isinstance(error, _OtherVersion):
-                why = str(error)
-            raise UsageError(f"{path}, line {number}: {why}.") from None
+            why = (
+                str(error)
+                if isinstance(error, _OtherVersion)
+                else "no line of spectui bench: delete it, or take another file"
+            )
+            raise UsageError(f"{path}, line {number}: this is {why}.") from None
     return runs
+
+
+def _read_line(value: Mapping[str, Any], conditions: Conditions | None) -> tuple[Conditions, Run | None]:
+    """The conditions from this line on, and its run, if it has one."""
+    schema = value.get("schema", SCHEMA)
+    if schema != SCHEMA and str(schema).startswith("spectui.bench/"):
+        raise _OtherVersion(f"of another version of spectui ({schema}): show it with that one")
+    if "conditions" in value:
+        return parsed_conditions(value["conditions"]), None
+    if conditions is None:
+        raise KeyError("conditions")
+    return conditions, parsed(value, conditions)
 
 
 def check_same(file: Path, done: Sequence[Run], now: Conditions, prompts: Sequence[Prompt]) -> None:
     """Raise UsageError if a run that was made before cannot stand in a table with those to be made."""
     texts = {prompt.name: prompt.digest for prompt in prompts}
     for run in done:
-        different = "another command" if run.stage or run.setting.draft else difference(run, now)
+        different = "another command" if run.stage else difference(run.conditions, now)
         if not different and texts.get(run.prompt, run.prompt_text) != run.prompt_text:
             different = f"another text of the prompt {run.prompt!r}"
         if different:
-            raise UsageError(f"The runs in {file} were made with {different}: repeat that, or leave out --resume.")
+            raise UsageError(f"The runs in {file} were made with {different}: repeat that, or name another file.")
 
 
 class ResultsFile:
@@ -171,6 +188,7 @@ class ResultsFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._conditions: Conditions | None = None  # of the runs that were written last
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
@@ -188,8 +206,8 @@ class ResultsFile:
         data = self.path.read_bytes()
         last = data[data.rfind(b"\n") + 1 :]
         try:
-            parsed(json.loads(last))
-        except _FAULTS:
+            json.loads(last)
+        except ValueError:
             os.truncate(self.path, len(data) - len(last))
         else:
             with self.path.open("ab") as file:
@@ -197,8 +215,9 @@ class ResultsFile:
         return self.path.stat().st_size
 
     def append(self, run: Run) -> None:
-        """Write the run's line, all of it or nothing."""
-        data = (run.line() + "\n").encode()
+        """Write the run's line, all of it or nothing, after a line of its conditions where they are new."""
+        lines = [run.line()] if run.conditions == self._conditions else [header(run.conditions), run.line()]
+        data = "".join(f"{line}\n" for line in lines).encode()
         try:
             with self.path.open("ab") as file:
                 file.write(data)
@@ -207,6 +226,7 @@ class ResultsFile:
                 os.truncate(self.path, self._end)
             raise ResultsError(f"The results cannot be written to {self.path}: {error.strerror}.") from None
         self._end += len(data)
+        self._conditions = run.conditions
 
 
 def _locked(handle: int) -> bool:
@@ -230,7 +250,7 @@ def new_file(command: str) -> Path:
 
 def newest_file(command: str) -> Path:
     """The file of its last runs. Raises UsageError if there is none."""
-    found = max((paths.state_directory() / command).glob("*.jsonl"), default=None)
-    if found is None:
+    file = max((paths.state_directory() / command).glob("*.jsonl"), default=None)
+    if file is None:
         raise UsageError("No bench was saved yet: run spectui bench first, or name a file with --results.")
-    return found
+    return file

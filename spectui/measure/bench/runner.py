@@ -1,11 +1,10 @@
-"""Makes the runs of a plan: each reply from cold. A plan is a list of cells, or adapts to the runs that it gets."""
+"""Makes runs: each is a reply from cold."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import wait
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
@@ -21,6 +20,7 @@ from spectui.measure.bench.conditions import Conditions
 from spectui.measure.bench.prompt_files import Prompt
 from spectui.measure.bench.results import FINALS, Run
 from spectui.measure.bench.settings import NO_DRAFT, Setting
+from spectui.measure.divergence import divergence
 from spectui.measure.quiet import Others, Stolen
 from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.records import StopReason
@@ -38,7 +38,7 @@ _WARM_UP = 8
 """Tokens of the reply after loading that does not count."""
 
 
-class Cell(NamedTuple):
+class PlannedRun(NamedTuple):
     """One run to be made. `predict`: most tokens of its reply, 0: as the knobs say. `stage`: see `Run`."""
 
     setting: Setting
@@ -48,12 +48,8 @@ class Cell(NamedTuple):
     stage: str = ""
 
 
-Plan = Generator[Cell, Run, None]
-"""Yields cells. A cell may depend on the runs of earlier cells."""
-
-
-Answer = Callable[[Setting, Knobs, Sequence[Message]], Finished]
-"""Gives a reply from cold, by the model that the setting's baseline names. Raises SpectuiError."""
+class Stopped(Exception):
+    """A person stopped the reply, so there is no run."""
 
 
 class EngineModels:
@@ -63,8 +59,10 @@ class EngineModels:
         self._worker = worker
         self.setup = setup
         self._loaded: Setup | None = None
-        self.facts: dict[str, Any] = {}
-        """Of the models that were loaded first, what a run keeps: `kernels`, `models` and `devices` of `Run`."""
+        self.facts: dict[str, str] = {}
+        """`kernels`, `models` and `devices` of `Conditions`, of the models that were loaded first; nothing of servers'."""
+        self.divergences: dict[str, float | None] = {}
+        """The divergence of each draft that a setting named, None where it has none."""
         self._draft: str | None = None  # the file that drafts: a copy of the draft, where that is cheaper
         self._warm = False
 
@@ -73,26 +71,27 @@ class EngineModels:
         self._loaded, self._warm = None, False
         loaded = self.call(_load, setup)
         self._loaded = setup
-        self.facts = self.facts or {
-            "kernels": kernels_used(loaded.target, loaded.draft),
-            "models": ", drafted by ".join(_in_words(each) for each in (loaded.target, loaded.draft) if each),
-            "devices": ", ".join(f"{each.name} {each.description} ({size(each.total)})" for each in loaded.devices),
-        }
+        if not self.facts and not setup.server:
+            self.facts = {
+                "kernels": kernels_used(loaded.target, loaded.draft),
+                "models": ", drafted by ".join(_in_words(each) for each in (loaded.target, loaded.draft) if each),
+                "devices": ", ".join(f"{each.name} {each.description} ({size(each.total)})" for each in loaded.devices),
+            }
         if loaded.draft is not None:
             self._draft = loaded.draft.path
         return loaded
 
-    def beside(self, draft: str) -> Setup:
-        """The set-up with this draft, or with none where it is `NO_DRAFT`."""
-        return replace(self.setup, draft=None if draft == NO_DRAFT else draft)
-
     def answer(self, setting: Setting, knobs: Knobs, messages: Sequence[Message]) -> Finished:
-        """See `Answer`."""
-        setup = self.beside(setting.draft) if setting.draft else self.setup
+        """A reply from cold, by the model that the setting's baseline names. Raises SpectuiError."""
+        setup = self.setup
+        if setting.draft:
+            setup = replace(setup, draft=None if setting.draft == NO_DRAFT else setting.draft)
         if setting.baseline == "draft":
             setup = replace(setup.draft_alone(), model=self._draft or setup.draft)
         if setup != self._loaded:
             self.load(setup)
+            if setting.draft not in ("", NO_DRAFT) and setting.draft not in self.divergences:
+                self.divergences[setting.draft] = self.call(divergence)
         if not self._warm:
             # The first passes set things up, of both models: they are no sign of any setting's speed.
             drafting = replace(
@@ -127,6 +126,7 @@ def _in_words(model: ModelInfo) -> str:
 
 
 def _load(session: Session, setup: Setup) -> Loaded:
+    session.begin_cold()  # costs that a busy machine did not keep are measured again where no text is in the contexts
     return session.load(setup)
 
 
@@ -138,78 +138,73 @@ def _answer(session: Session, knobs: Knobs, messages: Sequence[Message]) -> Fini
 
 def plan(
     baselines: Sequence[Setting], settings: Sequence[Setting], prompts: Sequence[Prompt], repetitions: int
-) -> list[Cell]:
+) -> list[PlannedRun]:
     """Every run in the order in which it is made.
 
-    Each repetition goes through all settings before the next begins, every second one backwards, so that a machine that slows
-    down slows all settings. The draft alone comes last, because other models are loaded for it.
+    Settings that need other models come one after the other, so that each pair is loaded once: one draft after another, and
+    the draft alone last. Within such a group each repetition goes through all settings before the next begins, every second
+    one backwards, so that a machine that slows down slows all settings.
     """
-    alone = [setting for setting in baselines if setting.baseline == "draft"]
-    together = [*(setting for setting in baselines if setting.baseline != "draft"), *settings]
+    groups: dict[tuple[bool, str], list[Setting]] = {}
+    for setting in dict.fromkeys((*baselines, *settings)):
+        groups.setdefault((setting.baseline == "draft", setting.draft), []).append(setting)
     return [
-        Cell(setting, prompt, repetition)
-        for group in (list(dict.fromkeys(together)), alone)
+        PlannedRun(setting, prompt, repetition)
+        for key in sorted(groups, key=lambda key: key[0])
         for repetition in range(repetitions)
         for prompt in prompts
-        for setting in (group if repetition % 2 == 0 else group[::-1])
+        for setting in groups[key][:: 1 if repetition % 2 == 0 else -1]
     ]
 
 
-def left(cells: Sequence[Cell], done: Sequence[Run]) -> list[Cell]:
+def remaining(planned: Sequence[PlannedRun], done: Sequence[Run]) -> list[PlannedRun]:
     """The runs that are not among those made before, under the same conditions."""
     made = {(run.setting, run.prompt, run.repetition) for run in done}
-    return [cell for cell in cells if (cell.setting, cell.prompt.name, cell.repetition) not in made]
+    return [each for each in planned if (each.setting, each.prompt.name, each.repetition) not in made]
 
 
-def fixed(cells: Sequence[Cell]) -> Plan:
-    """The plan that makes these runs whatever comes of them."""
-    for cell in cells:  # noqa: UP028 (a list cannot be sent runs)
-        yield cell
-
-
-def measure(
-    answer: Answer, plan: Plan, knobs: Knobs, shared: Conditions, watch: Callable[[], object] = Others
-) -> Iterator[Run]:
-    """Make the runs of a plan. `knobs` says what no setting does, and `shared` is kept in each. `watch` begins to watch other
+def make_run(
+    planned: PlannedRun,
+    answer: Callable[[Setting, Knobs, Sequence[Message]], Finished],
+    knobs: Knobs,
+    conditions: Conditions,
+    watch: Callable[[], object] = Others,
+) -> Run:
+    """Make a run. `answer`: see `EngineModels.answer`. `knobs` says what no setting does. `watch` begins to watch other
     processes: what it returns says, as a string, which one used the machine since, or nothing.
 
-    A reply that was stopped ends it, and gives no run. Raises SpectuiError.
+    Raises SpectuiError, and Stopped where a person stopped the reply.
     """
-    with suppress(StopIteration):
-        cell = next(plan)
-        while True:
-            others, stolen, began = watch(), Stolen(), perf_counter()
-            try:
-                finished = answer(cell.setting, _knobs(cell, knobs), cell.prompt.messages)
-            except NoRoomError as error:
-                raise SpectuiError(f"{cell.prompt.name}: {error}") from error
-            if finished.reason is StopReason.CANCELLED:
-                return
-            run = Run(
-                **(vars(shared) | {"predict": cell.predict or shared.predict}),
-                setting=cell.setting,
-                prompt=cell.prompt.name,
-                prompt_text=cell.prompt.digest,
-                repetition=cell.repetition,
-                prompt_tokens=finished.prompt_tokens,
-                prompt_s=finished.prompt_s,
-                time_to_first_token_s=finished.time_to_first_token_s,
-                stop_reason=finished.reason.value,
-                text=hashlib.sha256(finished.text.encode()).hexdigest()[:16],
-                statistics=finished.statistics,
-                wall_s=perf_counter() - began,
-                stolen=stolen.share,
-                busy=str(others),
-                when=datetime.now(UTC).isoformat(timespec="seconds"),
-                stage=cell.stage,
-                length=shared.predict if cell.predict else 0,
-            )
-            yield run
-            cell = plan.send(run)
+    others, stolen, began = watch(), Stolen(), perf_counter()
+    try:
+        finished = answer(planned.setting, _knobs(planned, knobs), planned.prompt.messages)
+    except NoRoomError as error:
+        raise SpectuiError(f"{planned.prompt.name}: {error}") from error
+    if finished.reason is StopReason.CANCELLED:
+        raise Stopped
+    return Run(
+        conditions=conditions,
+        setting=planned.setting,
+        prompt=planned.prompt.name,
+        prompt_text=planned.prompt.digest,
+        repetition=planned.repetition,
+        predict=planned.predict or conditions.predict,
+        prompt_tokens=finished.prompt_tokens,
+        prompt_s=finished.prompt_s,
+        time_to_first_token_s=finished.time_to_first_token_s,
+        stop_reason=finished.reason.value,
+        text=hashlib.sha256(finished.text.encode()).hexdigest()[:16],
+        statistics=finished.statistics,
+        wall_s=perf_counter() - began,
+        stolen=stolen.share,
+        busy=str(others),
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        stage=planned.stage,
+    )
 
 
-def _knobs(cell: Cell, knobs: Knobs) -> Knobs:
+def _knobs(planned: PlannedRun, knobs: Knobs) -> Knobs:
     """Those of a run. In the finals each repetition has a seed of its own."""
-    own = cell.setting.on(knobs)
-    seed = own.seed + cell.repetition if cell.stage == FINALS else own.seed
-    return replace(own, predict=cell.predict or own.predict, seed=seed)
+    own = planned.setting.on(knobs)
+    seed = own.seed + planned.repetition if planned.stage == FINALS else own.seed
+    return replace(own, predict=planned.predict or own.predict, seed=seed)

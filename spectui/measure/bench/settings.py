@@ -55,16 +55,19 @@ class Setting:
         """As a person names it, in one short line, without its temperature."""
         if self.server:
             return self.server
-        if self.draft and not self.baseline:
-            return Path(self.draft).name
         if self.baseline:
             return f"{self.baseline} alone"
         # auto is the name of a drafter and of a policy.
         if self.policy == "fixed":
             drafter = "auto drafter" if self.drafter == "auto" else self.drafter
-            return f"{drafter} {self.draft_max}/{self.draft_min}/{self.p_min:g}"
-        drafter = "" if self.drafter == "auto" else f", drafter {self.drafter}"
-        return f"{self.policy} policy, draft-max {self.draft_max}{drafter}"
+            label = f"{drafter} {self.draft_max}/{self.draft_min}/{self.p_min:g}"
+        else:
+            drafter = "" if self.drafter == "auto" else f", drafter {self.drafter}"
+            label = f"{self.policy} policy, draft-max {self.draft_max}{drafter}"
+        if not self.draft:
+            return label
+        name = Path(self.draft).name
+        return name if self.policy == "auto" and self.draft_max == Setting.draft_max else f"{name}, {label}"
 
 
 SWEPT = tuple(field.name for field in fields(Setting) if field.name not in ("baseline", "server", "draft"))
@@ -161,8 +164,21 @@ def usual(drafts: bool, temperature: Sequence[float]) -> list[Setting]:
     ]
 
 
+def with_drafts(settings: Sequence[Setting], drafts: Sequence[str]) -> list[Setting]:
+    """These settings with each of the drafts, and the automatic policy with none, which finds repetitions alone."""
+    none = [
+        Setting("suffix", temperature=heat, draft=NO_DRAFT) for heat in dict.fromkeys(s.temperature for s in settings)
+    ]
+    return [*none, *(replace(setting, draft=draft) for draft in drafts for setting in settings)]
+
+
 def baselines(settings: Sequence[Setting], drafts: bool) -> Iterator[Setting]:
-    """The target alone, and the draft model (if it `drafts`) alone, at each temperature of the settings."""
+    """The target alone, and the draft model (if it `drafts`) alone, at each temperature of the settings; where these name
+    drafts, the target alone beside each of them."""
+    if named := list(dict.fromkeys((setting.draft, setting.temperature) for setting in settings if setting.draft)):
+        for draft, temperature in named:
+            yield Setting("off", "fixed", temperature=temperature, baseline="target", draft=draft)
+        return
     for temperature in dict.fromkeys(setting.temperature for setting in settings):
         yield Setting("off", "fixed", temperature=temperature, baseline="target")
         if drafts:

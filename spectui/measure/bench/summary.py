@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -10,7 +10,7 @@ from math import comb, log
 from statistics import median
 
 from spectui.measure.bench.conditions import difference
-from spectui.measure.bench.results import FINALS, Run, facts
+from spectui.measure.bench.results import FINALS, Run
 from spectui.measure.bench.settings import Setting
 from spectui.measure.verdict import Noise, Pairs, Verdict, judge, noise
 from spectui.speculation.statistics import Statistics, ratio, total
@@ -39,8 +39,8 @@ def spread(runs: Sequence[Run]) -> float | None:
 @dataclass
 class Row:
     """The runs of one setting, by prompt. `gain`: the verdict on its whole replies against the target alone's, and `decoding`
-    on the decoding alone; None where one of them has not been measured on each prompt. `best`: of its temperature. `behind`:
-    the verdict on it against the best.
+    on the decoding alone; None where one of them has not been measured on each prompt. `best`: of its temperature.
+    `beside_best`: the verdict on it against the best.
     """
 
     setting: Setting
@@ -48,12 +48,12 @@ class Row:
     gain: Verdict | None = None
     decoding: Verdict | None = None
     best: bool = False
-    behind: Verdict | None = None
+    beside_best: Verdict | None = None
 
     @property
     def tie(self) -> bool:
         """It cannot be told from the best."""
-        return self.behind is not None and not self.behind.told
+        return self.beside_best is not None and not self.beside_best.told
 
     @property
     def runs(self) -> list[Run]:
@@ -94,31 +94,34 @@ class Summary:
         pay = [row for row in self.rows if row.gain is not None and row.gain.faster and not row.setting.baseline
                and row.setting.temperature == plain.setting.temperature]  # fmt: skip
         auto = next((row for row in pay if row.setting.policy == "auto"), None)
-        if auto is not None and not (auto.behind is not None and auto.behind.slower):
+        if auto is not None and not (auto.beside_best is not None and auto.beside_best.slower):
             return auto.setting
         return next((row for row in pay if row.best), plain).setting
 
 
 def paired(one: Row, other: Row, prompts: Sequence[str], decoding: bool = False) -> Pairs:
-    """The ratios of two settings' speeds, of replies to one prompt in one repetition: for `judge`.
+    """The ratios of two settings' speeds, of replies to one prompt in one repetition with one draft loaded: for `judge`.
 
     Empty where one of them has not been measured on every prompt yet, because then they did other work.
     """
-    if any(prompt not in each.cells for each in (one, other) for prompt in prompts):
+    if any(prompt not in row.cells for row in (one, other) for prompt in prompts):
         return {}
-    found = {}
+    pairs = {}
     for prompt in prompts:
-        own, its = ({run.repetition: run.decoding if decoding else run.speed for run in each.cells[prompt] if run.speed > 0}
-                    for each in (one, other))  # fmt: skip
-        found[prompt] = [log(own[number]) - log(its[number]) for number in sorted(own.keys() & its.keys())]
-    return found
+        own, others = (
+            {(run.setting.draft, run.repetition): run.decoding if decoding else run.speed
+             for run in row.cells[prompt] if run.speed > 0}
+            for row in (one, other)
+        )  # fmt: skip
+        pairs[prompt] = [log(own[key]) - log(others[key]) for key in sorted(own.keys() & others.keys())]
+    return pairs
 
 
 def shown(runs: Sequence[Run]) -> list[Run]:
-    """The runs that a table is made of. Of a plan that adapts those are the finals, and before these the longest replies."""
+    """The runs that a table is made of. Of a search those are the finals, and before these the longest replies."""
     finals = [run for run in runs if run.stage == FINALS]
-    if found := finals or [run for run in runs if not run.stage]:
-        return found
+    if judged := finals or [run for run in runs if not run.stage]:
+        return judged
     longest: dict[Setting, int] = {}
     for run in runs:
         longest[run.setting] = max(run.predict, longest.get(run.setting, 0))
@@ -156,9 +159,13 @@ def _compare_with_plain(
 ) -> None:
     plain = _plain(rows, row.setting.temperature)
     whole = paired(row, plain, prompts) if plain is not None else {}
-    if plain is not None and whole and all(whole.values()):
-        row.gain = judge(whole, among, usual)
-        row.decoding = judge(paired(row, plain, prompts, decoding=True), among, usual)
+    if plain is None or not whole or not all(whole.values()):
+        return
+    if row is plain:  # by definition, not by measurement: it has no bounds
+        row.gain = row.decoding = Verdict(1.0)
+        return
+    row.gain = judge(whole, among, usual)
+    row.decoding = judge(paired(row, plain, prompts, decoding=True), among, usual)
 
 
 def _mark_best(rows: Sequence[Row], prompts: Sequence[str], usual: Mapping[str, Noise]) -> None:
@@ -179,16 +186,18 @@ def _mark_best(rows: Sequence[Row], prompts: Sequence[str], usual: Mapping[str, 
         if top is None or order[top.setting][1] <= 0 or len(group) == 1:
             continue
         top.best = True
-        for row in (each for each in group if each is not top):
+        for row in (other for other in group if other is not top):
             pairs = _beside(row, top, group, prompts)
             if row.setting.baseline and top.gain is not None:
                 # One verdict on these two is spoken, and it is that of the gain; also if the target alone is the best.
                 gain = top.gain
-                row.behind = Verdict(1 / gain.ratio, gain.high and 1 / gain.high, gain.low and 1 / gain.low, *gain[3:])
+                row.beside_best = Verdict(
+                    1 / gain.ratio, gain.high and 1 / gain.high, gain.low and 1 / gain.low, *gain[3:]
+                )
             elif top.setting.baseline and row.gain is not None:
-                row.behind = row.gain
+                row.beside_best = row.gain
             elif all(pairs.values()) and pairs:
-                row.behind = judge(pairs, among, usual)
+                row.beside_best = judge(pairs, among, usual)
 
 
 def _beside(row: Row, other: Row, group: Sequence[Row], prompts: Sequence[str]) -> Pairs:
@@ -210,69 +219,70 @@ def _speed(row: Row, prompts: Sequence[str]) -> float:
 
 def remarks(summary: Summary) -> list[str]:
     """Sentences that say what the figures mean, and what makes them doubtful."""
-    found = [*_verdicts(summary)]
+    kernels = dict.fromkeys(run.conditions.kernels for run in summary.runs if run.conditions.kernels)
+    return [*_verdicts(summary), *kernels, *_gaps(summary), *_disturbances(summary)]
+
+
+def _gaps(summary: Summary) -> Iterator[str]:
+    """What was not measured, or not often enough."""
     if summary.mixed:
-        found.append(
-            "These runs are of different models, prompts, settings, machines or kernels, so they cannot be compared."
-        )
-    found += dict.fromkeys(run.kernels for run in summary.runs if run.kernels)
+        yield "These runs are of different models, prompts, settings, machines or kernels, so they cannot be compared."
     short = [run.prompt for run in summary.runs if not run.decoding]
     if short:
-        found.append(
+        yield (
             f"{len(short)} of {len(summary.runs)} replies, the first to {short[0]}, are too short to have a speed, and a "
             "setting without any other reply to a prompt has no gain: take other prompts."
         )
     if summary.rows and not any(row.setting.baseline == "target" for row in summary.rows):
-        found.append("The target alone was not measured, so no gain is known.")
+        yield "The target alone was not measured, so no gain is known."
     counts = [len(cell) for row in summary.rows if not row.setting.baseline for cell in row.cells.values()]
     if max(counts, default=0) == 1:
-        found.append(
-            "One run of each: a prompt counts as a draw from all prompts. With --runs 3 these prompts are judged."
-        )
+        yield "One run of each: a prompt counts as a draw from all prompts. With --runs 3 these prompts are judged."
+
+
+def _disturbances(summary: Summary) -> Iterator[str]:
+    """What else the machine did, and texts that should have been one."""
     wide = [cell for row in summary.rows for cell in row.cells.values() if (spread(cell) or 0) > WIDE]
     if wide:
         worst = max(wide, key=lambda cell: spread(cell) or 0)
-        found.append(
+        yield (
             f"The runs of {len(wide)} cell{'s' if len(wide) > 1 else ''} differ by more than {WIDE:.0%}, those of "
             f"{summary.label(worst[0].setting)} on {worst[0].prompt} by {spread(worst):.0%}: the machine was not steady."
         )
     busy = [run.busy for run in summary.runs if run.busy]
     if busy:
-        found.append(f"The machine was busy in {len(busy)} of {len(summary.runs)} runs ({busy[-1]}).")
+        yield f"The machine was busy in {len(busy)} of {len(summary.runs)} runs ({busy[-1]})."
     stolen = max((run.stolen for run in summary.runs), default=0)
     if stolen > 0.02:
-        found.append(f"The host took up to {stolen:.0%} of the cores during a run.")
+        yield f"The host took up to {stolen:.0%} of the cores during a run."
     texts: dict[tuple[str, float, int, int], set[str]] = {}
     for run in summary.runs:
         if run.setting.baseline != "draft":
-            own = (run.predict, run.repetition) if run.stage else (0, 0)  # length and seed of a plan that adapts
+            own = (run.predict, run.repetition) if run.stage else (0, 0)  # a search has several lengths and seeds
             texts.setdefault((run.prompt, run.setting.temperature, *own), set()).add(run.text)
-    different = [prompt for (prompt, *_), each in texts.items() if len(each) > 1]
-    if different:
-        found.append(
-            f"The texts differ on {', '.join(dict.fromkeys(different))}: see docs/exactness.md, or add --strict."
-        )
-    return found
+    prompts = dict.fromkeys(prompt for (prompt, *_), different in texts.items() if len(different) > 1)
+    if prompts:
+        yield f"The texts differ on {', '.join(prompts)}: see docs/exactness.md, or add --strict."
 
 
-def _verdicts(summary: Summary) -> list[str]:
+def _verdicts(summary: Summary) -> Iterator[str]:
     """What is known of the best of each temperature: against the target alone, and against the others."""
-    found = []
     for best in (row for row in summary.rows if row.best):
         name = summary.label(best.setting)
         if best.setting.baseline:
-            found.append(f"The best is the {name}.")
+            yield f"The best is the {name}."
         elif best.gain is not None:
-            found.append(f"The best, {best.gain.of(f'{name},', 'the target alone')}.")
+            yield f"The best, {best.gain.of(f'{name},', 'the target alone')}."
         else:
-            found.append(f"The best is {name}.")
+            yield f"The best is {name}."
         ties = [row for row in summary.rows if row.tie and row.setting.temperature == best.setting.temperature]
-        if ties:
-            names = "; ".join(f"{summary.label(row.setting)} ({_more(row.behind)})" for row in ties)
+        if ties and all(row.beside_best is not None and row.beside_best.pairs == 1 for row in ties):
+            yield "One pair of replies tells nothing of what is marked =."
+        elif ties:
+            names = "; ".join(f"{summary.label(row.setting)} ({_more(row.beside_best)})" for row in ties)
             if len(ties) > _NAMED:
                 names = f"{len(ties)} settings"
-            found.append(f"It cannot be told from what is marked =: {names}.")
-    return found
+            yield f"It cannot be told from what is marked =: {names}."
 
 
 def _more(verdict: Verdict | None) -> str:
@@ -285,11 +295,9 @@ def _more(verdict: Verdict | None) -> str:
 
 def _mixed(runs: Sequence[Run]) -> bool:
     prompts = {run.prompt: run.prompt_text for run in runs}
-    # Replies of a plan that adapts have several lengths.
-    alike = [replace(run, predict=0) if run.stage else run for run in runs]
-    return any(
-        difference(one, other) or facts(one) != facts(other) or other.prompt_text != prompts[other.prompt]
-        for one, other in pairwise(alike)
+    conditions = list({id(run.conditions): run.conditions for run in runs}.values())
+    return any(run.prompt_text != prompts[run.prompt] for run in runs) or any(
+        difference(one, other) for one, other in pairwise(conditions)
     )
 
 

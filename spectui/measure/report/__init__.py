@@ -1,1 +1,1 @@
-"""What was measured, as text, CSV and JSON."""
+"""What was measured, as text and JSON."""

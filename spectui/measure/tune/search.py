@@ -1,4 +1,4 @@
-"""A bench whose plan adapts: successive halving over fixed settings, then steps to neighbours, then one setting beside plain
+"""The search of tune: successive halving over fixed settings, then steps to neighbours, then one setting beside plain
 decoding and auto until the time is up.
 
 Halving: Jamieson and Talwalkar, 2016, arXiv:1502.07943. All settings of a rung decode the same tokens of the same
@@ -8,7 +8,7 @@ chosen counts in the verdict on it: the replies of the stage `FINALS` alone are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, inf, log
 from statistics import fmean
@@ -16,7 +16,7 @@ from statistics import fmean
 from spectui.errors import SpectuiError
 from spectui.measure.bench.prompt_files import Prompt
 from spectui.measure.bench.results import FINALS, Run
-from spectui.measure.bench.runner import Cell, Plan
+from spectui.measure.bench.runner import PlannedRun
 from spectui.measure.bench.settings import Setting
 
 PLAIN = Setting("off", "fixed", baseline="target")
@@ -34,24 +34,24 @@ _FINALISTS, _REPEATED = 3, 3
 
 def candidates(drafts: bool) -> list[Setting]:
     """The settings that the halving begins with."""
-    found = []
+    settings = []
     if drafts:
-        found += [Setting("model", "fixed", most, 0, p) for most in (3, 5, 8, 16) for p in (0.0, 0.4, 0.6, 0.8)]
-        found += [Setting("auto", "fixed", most, 0, p) for most in (8, 16) for p in (0.4, 0.7)]
-    return found + [Setting("suffix", "fixed", most, 0, 0.5) for most in (4, 8, 16)]
+        settings += [Setting("model", "fixed", most, 0, p) for most in (3, 5, 8, 16) for p in (0.0, 0.4, 0.6, 0.8)]
+        settings += [Setting("auto", "fixed", most, 0, p) for most in (8, 16) for p in (0.4, 0.7)]
+    return settings + [Setting("suffix", "fixed", most, 0, 0.5) for most in (4, 8, 16)]
 
 
 def neighbours(setting: Setting) -> list[Setting]:
     """Settings one or two steps away."""
-    found = [
+    near = [
         *(replace(setting, draft_max=setting.draft_max + step) for step in (-4, -2, -1, 1, 2, 4)),
         *(replace(setting, p_min=round(setting.p_min + step, 2)) for step in (-0.2, -0.1, 0.1, 0.2)),
         *(replace(setting, draft_min=setting.draft_min + step) for step in (-1, 1)),
     ]
     return [
-        each
-        for each in found
-        if 1 <= each.draft_max <= 48 and 0 <= each.p_min <= 0.95 and 0 <= each.draft_min <= each.draft_max
+        other
+        for other in near
+        if 1 <= other.draft_max <= 48 and 0 <= other.p_min <= 0.95 and 0 <= other.draft_min <= other.draft_max
     ]
 
 
@@ -70,6 +70,7 @@ class Search:
     _scores: dict[Setting, float] = field(default_factory=dict)
     _stage: str = "start"
     _begun: float = 0.0
+    _make: Callable[[PlannedRun], Run] = field(init=False)
 
     @property
     def plain(self) -> Setting:
@@ -97,43 +98,43 @@ class Search:
         finals = [(run.setting, run.prompt, run.repetition) for run in self.runs if run.stage == FINALS]
         return len(finals) >= 2 * 3 * len(self.prompts)
 
-    def plan(self, settings: Sequence[Setting]) -> Plan:
-        """The runs that find the best of these settings and their neighbours. Raises SpectuiError if a reply is empty."""
-        self._begun = self.clock()
-        settings = [replace(each, temperature=self.temperature) for each in settings]
-        yield from self._fit()
-        plain = yield from self._score(self.plain, self.predict, inf)
-        yield from self._score(self.auto, self.predict, inf)
+    def run(self, settings: Sequence[Setting], make: Callable[[PlannedRun], Run]) -> None:
+        """Find the best of these settings and their neighbours. `make` makes a run; what it raises ends the search.
+
+        Raises SpectuiError if a reply is empty.
+        """
+        self._begun, self._make = self.clock(), make
+        settings = [replace(setting, temperature=self.temperature) for setting in settings]
+        self._fit_length()
+        plain = self._score(self.plain, self.predict, inf)
+        self._score(self.auto, self.predict, inf)
         assert plain is not None
         self._stage = "halving"
-        alive = yield from self._halve(list(settings), exp(plain))
+        alive = self._halve(list(settings), exp(plain))
         self._stage = "neighbours"
-        yield from self._climb()
+        self._climb()
         self._stage = "choice"
-        order = sorted(self._scores, key=lambda each: -self._scores[each]) or alive
-        self.best = yield from self._choose(order[:_FINALISTS])
+        ranked = sorted(self._scores, key=lambda setting: -self._scores[setting]) or alive
+        self.best = self._choose(ranked[:_FINALISTS])
         self._stage = FINALS
         number = 1
-        while (yield from self._repeat([self.plain, self.auto, *filter(None, [self.best])], number)):
+        while self._repeat([self.plain, self.auto, *filter(None, [self.best])], number) and self.used < 1.0:
             number += 1
-            if self.used >= 1.0:
-                break
 
-    def _fit(self) -> Generator[Cell, Run, None]:
+    def _fit_length(self) -> None:
         """Shorten the longest replies so that the chosen setting can be repeated a few times in the time left for that.
 
         One short reply tells how fast the target is; it does not count, since the first one of all is also the slowest.
         """
-        first = yield Cell(self.plain, self.prompts[0], 0, _FEWEST_TOKENS, self._stage)
+        first = self._make(PlannedRun(self.plain, self.prompts[0], 0, _FEWEST_TOKENS, self._stage))
         if first.decoding > 0:
             reply_s = (1 - _CHOICE) * self.budget_s / (_REPEATED * 3 * len(self.prompts))
-            self.predict = min(
-                self.predict, max(_FEWEST_TOKENS, int((reply_s - (first.prompt_s or 0.0)) * first.decoding))
-            )
+            tokens = int((reply_s - (first.prompt_s or 0.0)) * first.decoding)
+            self.predict = min(self.predict, max(_FEWEST_TOKENS, tokens))
 
-    def _reply(self, setting: Setting, prompt: Prompt, tokens: int, repetition: int = 0) -> Generator[Cell, Run, float]:
+    def _reply(self, setting: Setting, prompt: Prompt, tokens: int, repetition: int = 0) -> float:
         """The speed of a reply. Raises SpectuiError if it is empty."""
-        run = yield Cell(setting, prompt, repetition, tokens, self._stage)
+        run = self._make(PlannedRun(setting, prompt, repetition, tokens, self._stage))
         if run.speed <= 0:
             raise SpectuiError(
                 f"The reply to the prompt {prompt.name!r} is empty, so it has no speed: take other prompts."
@@ -141,69 +142,72 @@ class Search:
         self.runs.append(run)
         return run.speed
 
-    def _score(self, setting: Setting, tokens: int, end: float) -> Generator[Cell, Run, float | None]:
+    def _score(self, setting: Setting, tokens: int, end: float) -> float | None:
         """Mean over the prompts of ln(speed); None when the share `end` of the time is used."""
         logs = []
         for prompt in self.prompts:
             if self.used >= end:
                 return None
-            speed = yield from self._reply(setting, prompt, tokens)
-            logs.append(log(speed))
+            logs.append(log(self._reply(setting, prompt, tokens)))
         return fmean(logs)
 
-    def _choose(self, finalists: Sequence[Setting]) -> Generator[Cell, Run, Setting | None]:
-        """The best of the finalists after another reply of each to each prompt, if the time suffices."""
-        for setting in finalists:
-            again = (yield from self._score(setting, self.predict, _CHOICE)) if len(finalists) > 1 else None
-            if again is None:
+    def _score_each(self, settings: Sequence[Setting], tokens: int) -> dict[Setting, float]:
+        """The scores of as many of these settings as there is time for."""
+        scores: dict[Setting, float] = {}
+        for setting in settings:
+            score = self._score(setting, tokens, _STEPS)
+            if score is None:
                 break
-            self._scores[setting] = (self._scores.get(setting, again) + again) / 2
-        known = [each for each in finalists if each in self._scores]
-        return max(known, key=lambda each: self._scores[each], default=finalists[0] if finalists else None)
+            scores[setting] = score
+        return scores
 
-    def _repeat(self, settings: Sequence[Setting], number: int) -> Generator[Cell, Run, bool]:
-        """One more repetition of all, every second one backwards. False: the time was up before its end."""
-        for prompt in self.prompts:
-            for setting in settings if number % 2 else settings[::-1]:
-                if number > 1 and self.used >= 1.0:
-                    return False
-                yield from self._reply(setting, prompt, self.predict, number)
-        return True
-
-    def _halve(self, alive: list[Setting], plain: float) -> Generator[Cell, Run, list[Setting]]:
+    def _halve(self, alive: list[Setting], plain: float) -> list[Setting]:
         """Drop the slower half, again and again, with replies that grow longer. Returns the last ones, the best first."""
         rungs = max(1, (len(alive) // _FINALISTS).bit_length())
         for rung in range(rungs):
             share_s = max(0.0, _HALVING - self.used) * self.budget_s / (rungs - rung)
             tokens = int(share_s * plain / (len(alive) * len(self.prompts)))
             tokens = min(self.predict, max(_FEWEST_TOKENS, tokens))
-            scores: dict[Setting, float] = {}
-            for setting in alive:
-                score = yield from self._score(setting, tokens, _STEPS)
-                if score is None:
-                    break
-                scores[setting] = score
+            scores = self._score_each(alive, tokens)
             if not scores:
                 return alive
-            ranked = sorted(scores, key=lambda each: -scores[each])
             if tokens == self.predict:
                 self._scores.update(scores)
+            ranked = sorted(scores, key=lambda setting: -scores[setting])
             alive = ranked[: max(_FINALISTS, (len(alive) + 1) // 2)]
-        for setting in alive:
-            if setting not in self._scores:
-                score = yield from self._score(setting, self.predict, _STEPS)
-                if score is not None:
-                    self._scores[setting] = score
+        self._scores.update(
+            self._score_each([setting for setting in alive if setting not in self._scores], self.predict)
+        )
         return alive
 
-    def _climb(self) -> Generator[Cell, Run, None]:
+    def _climb(self) -> None:
         """Measure the neighbours of the best until none is better."""
         while self._scores:
-            best = max(self._scores, key=lambda each: self._scores[each])
-            for setting in [each for each in neighbours(best) if each not in self._scores]:
-                score = yield from self._score(setting, self.predict, _STEPS)
-                if score is None:
-                    return
-                self._scores[setting] = score
-            if max(self._scores, key=lambda each: self._scores[each]) == best:
+            best = self._fastest()
+            near = [setting for setting in neighbours(best) if setting not in self._scores]
+            scores = self._score_each(near, self.predict)
+            self._scores.update(scores)
+            if len(scores) < len(near) or self._fastest() == best:
                 break
+
+    def _fastest(self) -> Setting:
+        return max(self._scores, key=lambda setting: self._scores[setting])
+
+    def _choose(self, finalists: Sequence[Setting]) -> Setting | None:
+        """The best of the finalists after another reply of each to each prompt, if the time suffices."""
+        for setting in finalists if len(finalists) > 1 else ():
+            again = self._score(setting, self.predict, _CHOICE)
+            if again is None:
+                break
+            self._scores[setting] = (self._scores.get(setting, again) + again) / 2
+        known = [setting for setting in finalists if setting in self._scores]
+        return max(known, key=lambda setting: self._scores[setting], default=finalists[0] if finalists else None)
+
+    def _repeat(self, settings: Sequence[Setting], number: int) -> bool:
+        """One more repetition of all, every second one backwards. False: the time was up before its end."""
+        for prompt in self.prompts:
+            for setting in settings if number % 2 else settings[::-1]:
+                if number > 1 and self.used >= 1.0:
+                    return False
+                self._reply(setting, prompt, self.predict, number)
+        return True

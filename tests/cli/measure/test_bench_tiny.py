@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -13,9 +14,11 @@ from click.testing import CliRunner
 from spectui.cli import root
 from spectui.measure import quiet
 from spectui.measure.bench import results
+from spectui.measure.bench.settings import NO_DRAFT
 from spectui.measure.bench.summary import summarise
 from spectui.measure.report.tables import text
 from tests.cli.programs import PROGRAM
+from tests.llama.ggufs import WORDS, byte_names, write_model
 from tests.llama.heads.headed import write_headed
 from tests.measure.models import tiny_setup
 
@@ -68,7 +71,11 @@ def test_ctrl_c_keeps_and_prints_what_is_done(pair, tmp_path):
     file = tmp_path / "runs.jsonl"
     more = ("--prompts", "python", "--draft-max", "2", "-n", "8", "--results", file, "--yes")
     process = subprocess.Popen(
-        [*PROGRAM, *pair, *more, "--runs", "100"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*PROGRAM, *pair, *more, "--runs", "100"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"COLUMNS": "100"},
     )
     try:
         deadline = monotonic() + 120
@@ -83,7 +90,7 @@ def test_ctrl_c_keeps_and_prints_what_is_done(pair, tmp_path):
     runs = results.read(file)
     assert 4 <= len(runs) < 300
     assert " ".join(out.split()) == " ".join(" ".join(text(summarise(runs))).split())
-    assert "Traceback" not in said and said.rstrip().endswith("--resume goes on with them, --show prints them.")
+    assert "Traceback" not in said and said.rstrip().endswith("--results adds to them, --show prints them.")
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["named", "beside the target"])
@@ -95,3 +102,21 @@ def test_heads_are_measured_as_a_draft_model_is_but_not_alone(pair, tmp_path, na
     labels = {run.setting.label for run in runs}
     assert "target alone" in labels and "draft alone" not in labels
     assert any(run.setting.drafter == "model" and run.statistics.drafted for run in runs)
+
+
+def test_several_drafts_stand_in_one_table_with_their_divergence(pair, tmp_path):
+    target, draft = pair[2], pair[4]
+    words = [*WORDS, *byte_names()]
+    mapped = write_model(tmp_path / "mapped.gguf", tokens=[*words[:10], words[11], words[10], *words[12:]])
+    drafts = f"{draft},{mapped},{target}"
+    arguments = [*pair[:3], "--draft", drafts, *pair[5:-2], "--requantise-draft", "off", "-c", "512"]
+    runs, out = bench(arguments, tmp_path / "runs.jsonl", "--prompts", "story", "--runs", "2", "-n", "8")
+    assert {run.setting.draft for run in runs} == {NO_DRAFT, draft, str(mapped), target}
+    divergences = {run.setting.draft: run.divergence for run in runs}
+    assert divergences[NO_DRAFT] is None and divergences[target] < 0.01
+    assert divergences[draft] is not None and divergences[str(mapped)] is not None
+    rows = {row.setting.label: row for row in summarise(runs).rows}
+    assert list(rows) == ["target alone", NO_DRAFT, "draft.gguf", "mapped.gguf", "target.gguf"]
+    assert all(row.gain is not None and row.gain.pairs == 2 for row in list(rows.values())[1:])
+    assert not rows["target alone"].statistics.drafted and len({run.text for run in runs}) == 1
+    assert " KL" in out and "KL: divergence of the draft from the target" in out

@@ -53,23 +53,6 @@ def killed(
     return done
 
 
-def test_costs(pair: list[str], server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ["costs", *pair, "--contexts", "0", "--runs", "1000", "--json"]
-    done = killed(monkeypatch, server, lambda done, what: done > 0.005, arguments)
-    found = json.loads(done.stdout)
-    assert not found["complete"]
-    assert [each["model"] for each in found["passes"]] == ["target"]
-    assert all(size["seconds"] for size in found["passes"][0]["sizes"])
-
-
-def test_compare(pair: list[str], server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    draft = pair[pair.index("-md") + 1]
-    arguments = ["compare", draft, *pair, "--prompts", "story,toaster", "-n", "200", "-c", "512", "--json"]
-    done = killed(monkeypatch, server, lambda done, what: what.startswith("story, suffix lookup"), arguments)
-    found = json.loads(done.stdout)
-    assert not found["complete"] and {run["prompt"] for run in found["runs"]} == {"story"}
-
-
 def test_tune(pair: list[str], server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
@@ -96,4 +79,4 @@ def test_bench(pair: list[str], server: Server, monkeypatch: pytest.MonkeyPatch,
     done = CliRunner().invoke(root, arguments)
     assert done.exit_code == 1, done.output
     assert done.stderr.splitlines()[-1].startswith(f"spectui: The RPC server {server.address} is gone")
-    assert len(json.loads(done.stdout)["runs"]) == len(file.read_text().splitlines()) == 2
+    assert len(json.loads(done.stdout)["runs"]) == len(file.read_text().splitlines()) - 1 == 2

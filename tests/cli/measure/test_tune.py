@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
@@ -20,8 +20,8 @@ from spectui.cli.measure import tune as command
 from spectui.errors import SpectuiError
 from spectui.measure import progress, quiet
 from spectui.measure.bench import runner
-from spectui.measure.bench.results import FINALS, Run, parsed
-from spectui.measure.bench.runner import EngineModels
+from spectui.measure.bench.results import FINALS, Run, parsed, parsed_conditions
+from spectui.measure.bench.runner import EngineModels, PlannedRun
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import summarise
 from spectui.measure.tune import search
@@ -99,18 +99,20 @@ def test_the_profile_is_what_wins_with_the_whole_set_up(
 ) -> None:
     speeds = {PLAIN: plain, AUTO: auto, FIXED: fixed}
 
-    def ended(models: object, plan: object, *more: object) -> Iterator[Run]:
-        """The end of a search, with replies of these speeds."""
-        held[0].best = heated(FIXED)
-        for setting, speed in speeds.items():
-            for number, each in enumerate(steady(speed)):
-                run = a_run(heated(setting), each, number, "toaster", stage=FINALS)
-                held[0].runs.append(run)
-                yield run
+    def made(planned: PlannedRun, *more: object) -> Run:
+        at = planned.repetition
+        return a_run(
+            planned.setting, steady(speeds[replace(planned.setting, temperature=0.0)])[at], at, "toaster", stage=FINALS
+        )
 
-    held: list[Search] = []
-    monkeypatch.setattr(Search, "plan", lambda self, settings: held.append(self))
-    monkeypatch.setattr(runner, "measure", ended)
+    def ended(self: Search, settings: object, make: Callable[[PlannedRun], Run]) -> None:
+        """The end of a search, with replies of these speeds."""
+        self.best = heated(FIXED)
+        for setting in speeds:
+            self.runs += [make(PlannedRun(heated(setting), self.prompts[0], number)) for number in range(4)]
+
+    monkeypatch.setattr(Search, "run", ended)
+    monkeypatch.setattr(runner, "make_run", made)
     given = ("--no-profile", "-n", "6", "-s", "5", "-ctk", "bf16", "--top-k", "7")
     done = tune(*pair, *given, "--save", "tuned")
     assert done.exit_code == 0, done.output
@@ -187,7 +189,8 @@ def test_ctrl_c_prints_what_is_known_and_saves_nothing(
     done = tune(*pair, *halved, "--save", "tuned", "--replace")
     assert done.exit_code == 130, done.output
     assert "It ended before a fixed setting was compared with plain decoding." in done.stdout
-    assert len([line for line in done.stdout.split("tokens/pass")[1].splitlines() if "  " in line]) == rows
+    first_table = done.stdout.split("\nsetting ")[1].split("\n\n")[0]
+    assert len(first_table.splitlines()) == 1 + rows
     assert done.stderr.splitlines()[-1].startswith("spectui: Profile tuned was not saved: ")
     assert (tmp_path / "config.toml").read_text() == before
 
@@ -227,8 +230,8 @@ def test_every_figure_can_be_computed_from_its_json(pair: list[str], tmp_path: P
     done = tune(*own, "-n", "20", "-s", "3", "-f", str(tmp_path / "prompts.txt"), "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    runs = [parsed(each) for each in found["runs"]]
-    assert {run.prompt for run in runs} == {"Hi", "Who are you?"} and {run.seed for run in runs} == {3}
+    runs = [parsed(each, parsed_conditions(each["conditions"])) for each in found["runs"]]
+    assert {run.prompt for run in runs} == {"Hi", "Who are you?"} and {run.conditions.seed for run in runs} == {3}
     summary = summarise(runs)
     for told, row in zip(found["settings"], summary.rows, strict=True):
         assert told["setting"] == asdict(row.setting)

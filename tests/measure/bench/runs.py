@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 from spectui.engine.events import Finished, Message
 from spectui.knobs import Knobs
+from spectui.measure.bench.conditions import Conditions
 from spectui.measure.bench.results import Run
+from spectui.measure.bench.runner import PlannedRun, Stopped
 from spectui.measure.bench.settings import Setting
 from spectui.measure.tune.search import Search
 from spectui.speculation.records import StopReason
@@ -19,9 +23,14 @@ FAST = Setting("model", "fixed", 8, 0, 0.4)
 SLOW = Setting("model", "fixed", 16, 0, 0.4)
 
 
+CONDITIONS = Conditions(
+    target="target.gguf", draft="draft.gguf", seed=1, predict=100, settings={"threads": 1}, machine={"CPU": "made up"}
+)
+
+
 def a_run(
     setting: Setting, speed: float, repetition: int = 0, prompt: str = "python", text: str = "t", prompt_s: float = 0.0,
-    tokens: int = 100, stage: str = "", length: int = 0,
+    tokens: int = 100, stage: str = "", conditions: Conditions = CONDITIONS,
 ) -> Run:  # fmt: skip
     """So many tokens at this speed, half of the drafted ones accepted."""
     drafts = 0 if setting.baseline else 60
@@ -30,28 +39,35 @@ def a_run(
         decode_s=tokens / speed if tokens else 0.0, reached=[drafts] if drafts else [], kept=[drafts // 2] if drafts else [],
     )  # fmt: skip
     return Run(
-        target="target.gguf", draft="draft.gguf", seed=1, predict=tokens, settings={"threads": 1}, machine={"CPU": "made up"},
-        setting=setting, prompt=prompt, prompt_text="p", repetition=repetition, prompt_tokens=5, prompt_s=prompt_s,
-        time_to_first_token_s=0.2, stop_reason="limit", text=text, statistics=statistics, wall_s=2.0, stage=stage,
-        length=length,
+        conditions=conditions, setting=setting, prompt=prompt, prompt_text="p", repetition=repetition, predict=tokens,
+        prompt_tokens=5, prompt_s=prompt_s, time_to_first_token_s=0.2, stop_reason="limit", text=text, statistics=statistics,
+        wall_s=2.0, stage=stage,
     )  # fmt: skip
+
+
+def elsewhere(run: Run, **others: Any) -> Run:
+    """The same run under other conditions."""
+    return replace(run, conditions=replace(run.conditions, **others))
 
 
 def searched(
     search: Search, settings: Sequence[Setting], speed: Callable[[Setting, str, int], float], stops: int = -1
-) -> Iterator[Run]:
+) -> list[Run]:
     """The runs of a search whose replies have these speeds, 0 for an empty one. `stops`: at this reply somebody stops it."""
-    plan = search.plan(settings)
-    with suppress(StopIteration):
-        cell = next(plan)
-        for number in range(1_000_000):
-            if number == stops:
-                return
-            found = speed(cell.setting, cell.prompt.name, cell.predict)
-            run = a_run(cell.setting, found, cell.repetition, cell.prompt.name, tokens=cell.predict if found else 0,
-                        stage=cell.stage, length=search.predict)  # fmt: skip
-            yield run
-            cell = plan.send(run)
+    runs: list[Run] = []
+    conditions = replace(CONDITIONS, predict=search.predict)
+
+    def make(planned: PlannedRun) -> Run:
+        if len(runs) == stops:
+            raise Stopped
+        reached = speed(planned.setting, planned.prompt.name, planned.predict)
+        runs.append(a_run(planned.setting, reached, planned.repetition, planned.prompt.name,
+                          tokens=planned.predict if reached else 0, stage=planned.stage, conditions=conditions))  # fmt: skip
+        return runs[-1]
+
+    with suppress(Stopped):
+        search.run(settings, make)
+    return runs
 
 
 class ToyModels:

@@ -12,10 +12,10 @@ from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup
 from spectui.measure.bench.conditions import conditions, machine
 from spectui.measure.bench.prompt_files import built_in
-from spectui.measure.bench.results import Run, check_same, read
-from spectui.measure.bench.runner import fixed, measure, plan
+from spectui.measure.bench.results import ResultsFile, Run, check_same, read
+from spectui.measure.bench.runner import make_run, plan
 from spectui.measure.bench.summary import remarks, summarise
-from tests.measure.bench.runs import FAST, ToyModels
+from tests.measure.bench.runs import FAST, ToyModels, elsewhere
 
 KNOBS = Knobs(seed=1, predict=8)
 FILE = Path("runs.jsonl")
@@ -29,24 +29,35 @@ def setup(tmp_path: Path) -> Setup:
 
 
 def made(setup: Setup, knobs: Knobs = KNOBS) -> list[Run]:
-    cells = plan([], [FAST], built_in(["python"], setup.system), 2)
-    return list(measure(ToyModels().answer, fixed(cells), knobs, conditions(setup, knobs)))
+    models, now = ToyModels(), conditions(setup, knobs, {})
+    return [
+        make_run(each, models.answer, knobs, now) for each in plan([], [FAST], built_in(["python"], setup.system), 2)
+    ]
 
 
 def check(done: list[Run], setup: Setup, knobs: Knobs = KNOBS) -> None:
-    check_same(FILE, done, conditions(setup, knobs), built_in(["python", "chess"], setup.system))
+    check_same(FILE, done, conditions(setup, knobs, {}), built_in(["python", "chess"], setup.system))
+
+
+def kept(file: Path, runs: list[Run]) -> list[Run]:
+    """These runs as they come back from a file."""
+    out = ResultsFile(file)
+    for run in runs:
+        out.append(run)
+    return read(file)
 
 
 def test_the_same_work_may_go_on_after_it_was_kept(setup, tmp_path):
-    file = tmp_path / "runs.jsonl"
-    file.write_text("".join(run.line() + "\n" for run in made(setup)))
-    check(read(file), setup)
-    check(read(file), replace(setup, system=""), replace(KNOBS, temperature=0.7, draft_max=3, p_min=0.1))
+    check(
+        kept(tmp_path / "runs.jsonl", made(setup)),
+        replace(setup, system=""),
+        replace(KNOBS, temperature=0.7, draft_max=3),
+    )
     stops = replace(KNOBS, stop=("END", "DONE"))
-    file.write_text("".join(run.line() + "\n" for run in made(setup, stops)))
-    check(read(file), setup, stops)
+    done = kept(tmp_path / "others.jsonl", made(setup, stops))
+    check(done, setup, stops)
     with pytest.raises(UsageError, match="stop END, DONE, not none"):
-        check(read(file), setup)
+        check(done, setup)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +75,8 @@ def test_another_pair_or_set_up_is_one_sentence(setup, other, said):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("of_tune", [True, False], ids=["tune", "compare"])
-def test_a_bench_does_not_go_on_with_the_runs_of_another_command(setup, of_tune):
-    done = made(setup)
-    done[-1] = replace(done[-1], **({"stage": "finals"} if of_tune else {"setting": replace(FAST, draft="/m/d.gguf")}))
+def test_a_bench_does_not_go_on_with_the_runs_of_a_search(setup):
+    done = [replace(run, stage="finals") for run in made(setup)]
     with pytest.raises(UsageError, match="were made with another command"):
         check(done, setup)
 
@@ -96,6 +105,6 @@ def test_another_file_of_the_same_name_is_one_sentence(setup):
 def test_another_version_or_machine_is_one_sentence(setup, key):
     now = machine()
     assert all(now.values())
-    done = [replace(run, machine=now | {key: "another"}) for run in made(setup)]
+    done = [elsewhere(run, machine=now | {key: "another"}) for run in made(setup)]
     with pytest.raises(UsageError, match=f"were made with {key} another, not {re.escape(now[key])}: repeat that"):
         check(done, setup)

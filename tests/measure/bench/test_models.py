@@ -27,6 +27,7 @@ class Told:
         self.events: deque[Any] = deque()
         self.told: list[str] = []
         self.knobs = Knobs()
+        self._model: str | None = None
         self.reason = StopReason.LIMIT
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -85,10 +86,10 @@ def test_every_reply_begins_from_cold_and_the_first_one_of_both_models_does_not_
 def test_the_draft_alone_is_the_file_that_drafts(engine: Told, models: EngineModels) -> None:
     models.answer(DRAFT, DRAFT.on(Knobs(predict=80)), HI)
     copy = "/cache/draft-Q4_0.gguf"
-    assert engine.told[0] == f"load {copy}" and engine.told[-2:] == [f"cold {copy}", "reply of 80, off fixed"]
+    assert engine.told[1] == f"load {copy}" and engine.told[-2:] == [f"cold {copy}", "reply of 80, off fixed"]
     engine.told.clear()
     models.answer(TARGET, TARGET.on(Knobs(predict=80)), HI)
-    assert engine.told[0] == "load /m/target.gguf"
+    assert engine.told[1] == "load /m/target.gguf"
 
 
 def test_a_stop_in_the_reply_that_does_not_count_is_a_stop(engine: Told, models: EngineModels) -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from spectui.errors import UsageError
-from spectui.measure.bench.results import ResultsError, ResultsFile, read
+from spectui.measure.bench.results import ResultsError, ResultsFile, header, read
 from spectui.measure.bench.summary import summarise
 from spectui.measure.report.tables import text
-from tests.measure.bench.runs import FAST, TARGET, a_run
+from tests.measure.bench.runs import CONDITIONS, FAST, TARGET, a_run, elsewhere
+
+HEADER = header(CONDITIONS)
 
 
 def test_runs_come_back_as_they_were(tmp_path):
@@ -26,14 +28,14 @@ def test_runs_come_back_as_they_were(tmp_path):
 
 def test_what_an_editor_of_windows_saved_is_read(tmp_path):
     file = tmp_path / "runs.jsonl"
-    file.write_bytes(f"\ufeff{a_run(FAST, 20.0).line()}\r\n".encode())
+    file.write_bytes(f"\ufeff{HEADER}\r\n{a_run(FAST, 20.0).line()}\r\n".encode())
     assert read(file) == [a_run(FAST, 20.0)]
 
 
 @pytest.mark.parametrize("length", [1, 5, 50])
 def test_a_line_that_was_cut_off_is_left_out_and_replaced(tmp_path, length):
     file = tmp_path / "runs.jsonl"
-    file.write_text(a_run(FAST, 20.0).line() + "\n" + a_run(FAST, 21.0, 1).line()[:length])
+    file.write_text("\n".join([HEADER, a_run(FAST, 20.0).line(), a_run(FAST, 21.0, 1).line()[:length]]))
     done = read(file)
     assert len(done) == 1
     ResultsFile(file).append(a_run(TARGET, 9.0))
@@ -43,13 +45,13 @@ def test_a_line_that_was_cut_off_is_left_out_and_replaced(tmp_path, length):
 def test_a_line_that_was_cut_off_within_a_character_is_left_out(tmp_path):
     file = tmp_path / "runs.jsonl"
     whole = a_run(FAST, 20.0, prompt="Grüße").line().encode()
-    file.write_bytes(whole + b"\n" + whole[: whole.index("ü".encode()) + 1])
+    file.write_bytes(HEADER.encode() + b"\n" + whole + b"\n" + whole[: whole.index("ü".encode()) + 1])
     assert [run.prompt for run in read(file)] == ["Grüße"]
 
 
 def test_a_last_line_that_lacks_its_end_is_a_run(tmp_path):
     file = tmp_path / "runs.jsonl"
-    file.write_text(a_run(FAST, 20.0).line())
+    file.write_text(f"{HEADER}\n{a_run(FAST, 20.0).line()}")
     ResultsFile(file).append(a_run(TARGET, 9.0))
     assert [run.speed for run in read(file)] == pytest.approx([20.0, 9.0])
 
@@ -73,8 +75,11 @@ def test_two_processes_do_not_write_to_one_file(tmp_path):
 
 
 LINE = json.loads(a_run(FAST, 1.0).line())
+CONDITIONS_OF_OTHERS = [
+    json.dumps({"conditions": vars(CONDITIONS) | other}) for other in ({"settings": 3}, {"kernels": 3}, {"machine": []})
+]
 OTHERS: list[dict[str, object]] = [
-    {"settings": 3}, {"prompt": None}, {"kernels": 3}, {"repetition": "1"}, {"machine": []},
+    {"prompt": None}, {"repetition": "1"}, {"divergence": {}, "stage": 3},
     {"setting": {"temperature": "hot"}}, {"statistics": {"decode_s": "long"}}, {"statistics": {"decode_s": float("nan")}},
     {"statistics": {"decode_s": -1.0, "emitted": 5}}, {"statistics": {"kept": [-1]}}, {"prompt_s": float("inf")},
     {"wall_s": -2.0}, {"predict": -5}, {"stolen": float("nan")}, {"statistics": {"decode_s": 1e-320, "emitted": 9}},
@@ -82,33 +87,50 @@ OTHERS: list[dict[str, object]] = [
 BAD = [json.dumps(LINE | other) for other in OTHERS]
 
 
-@pytest.mark.parametrize("line", ["no json", "{}", "[]", "3", *BAD], ids=count())
+@pytest.mark.parametrize("line", ["no json", "{}", "[]", "3", *BAD, *CONDITIONS_OF_OTHERS], ids=count())
 def test_a_damaged_line_is_named(tmp_path, line):
     file = tmp_path / "runs.jsonl"
-    file.write_text(line + "\n" + a_run(FAST, 20.0).line() + "\n")
-    with pytest.raises(UsageError, match="line 1: this is no line of spectui bench: take another file"):
+    file.write_text(f"{HEADER}\n{line}\n{a_run(FAST, 20.0).line()}\n")
+    with pytest.raises(UsageError, match="line 2: this is no line of spectui bench: delete it, or take another file"):
         read(file)
 
 
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        (json.dumps(LINE)[:70], "line 2: this line was cut off, or damaged: delete it."),
-        (json.dumps(LINE | {"schema": "spectui.bench/9"}),
-         r"line 2: this run is of another version of spectui \(spectui.bench/9\): show it with that one\."),
+        (json.dumps(LINE)[:70], "line 3: this is no line of spectui bench: delete it, or take another file."),
+        (json.dumps(LINE | {"schema": "spectui.bench/1"}),
+         r"line 3: this is of another version of spectui \(spectui.bench/1\): show it with that one\."),
     ],
 )  # fmt: skip
 def test_what_stands_between_runs_is_named(tmp_path, line, sentence):
     file = tmp_path / "runs.jsonl"
     run = a_run(FAST, 20.0).line()
-    file.write_text("\n".join([run, line, run]))
+    file.write_text("\n".join([HEADER, run, line, run]))
     with pytest.raises(UsageError, match=sentence):
         read(file)
 
 
+def test_a_run_without_conditions_is_none(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    file.write_text(a_run(FAST, 20.0).line() + "\n")
+    with pytest.raises(UsageError, match="line 1: this is no line of spectui bench"):
+        read(file)
+
+
+def test_conditions_are_written_once_and_again_where_they_change(tmp_path):
+    out = ResultsFile(tmp_path / "runs.jsonl")
+    runs = [a_run(FAST, 20.0), a_run(FAST, 20.0, 1), elsewhere(a_run(FAST, 20.0, 2), models="another")]
+    for run in runs:
+        out.append(run)
+    assert read(out.path) == runs
+    assert sum("conditions" in json.loads(line) for line in out.path.read_text().splitlines()) == 2
+
+
 def test_times_that_no_reply_takes_are_kept_and_have_a_speed(tmp_path):
     file = tmp_path / "runs.jsonl"
-    file.write_text("".join(a_run(each, speed).line() + "\n" for each, speed in ((TARGET, 1e-290), (FAST, 1e290))))
+    runs = (a_run(each, speed).line() for each, speed in ((TARGET, 1e-290), (FAST, 1e290)))
+    file.write_text("\n".join([HEADER, *runs]))
     (line,) = [line for line in text(summarise(read(file))) if line.startswith("model 8") and "%" in line]
     assert ">+900 %" in line
 
@@ -129,4 +151,4 @@ def test_a_full_disk_leaves_whole_lines(tmp_path, monkeypatch):
     with pytest.raises(ResultsError, match="No space left"):
         out.append(a_run(FAST, 20.0, 1))
     monkeypatch.undo()
-    assert out.path.read_text() == a_run(FAST, 20.0).line() + "\n"
+    assert out.path.read_text() == f"{HEADER}\n{a_run(FAST, 20.0).line()}\n"

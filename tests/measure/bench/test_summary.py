@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from dataclasses import replace
@@ -10,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from spectui.measure.bench.conditions import SERVERS
-from spectui.measure.bench.results import FINALS, Run, parsed
+from spectui.measure.bench.results import FINALS, Run, parsed, parsed_conditions
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import Row, Summary, remarks, speed, spread, summarise, winner
-from spectui.measure.report.tables import as_csv, as_json, text
+from spectui.measure.report.tables import as_json, text
 from spectui.measure.verdict import Verdict
-from tests.measure.bench.runs import DRAFT, FAST, SLOW, TARGET, a_run
+from tests.measure.bench.runs import DRAFT, FAST, SLOW, TARGET, a_run, elsewhere
 
 
 def table(summary: Summary) -> str:
@@ -106,9 +105,9 @@ def test_one_verdict_on_a_setting_and_the_target_alone_is_spoken():
     for fast, plain in (((10.1, 8.4, 9.5, 8.1), (12.0, 11.9, 12.1, 11.0)), (steady(20), steady(10))):
         rows = {row.setting: row for row in summarise(some(fast, steady(8), plain)).rows}
         if rows[TARGET].best:
-            assert rows[FAST].behind == rows[FAST].gain and rows[SLOW].behind == rows[SLOW].gain
+            assert rows[FAST].beside_best == rows[FAST].gain and rows[SLOW].beside_best == rows[SLOW].gain
         else:
-            assert rows[TARGET].behind.high == pytest.approx(1 / rows[FAST].gain.low)
+            assert rows[TARGET].beside_best.high == pytest.approx(1 / rows[FAST].gain.low)
 
 
 def test_of_one_setting_nothing_is_the_best_and_many_ties_are_counted():
@@ -190,16 +189,18 @@ def test_it_says_what_makes_the_figures_doubtful():
     ],
 )
 def test_a_file_that_mixes_different_work_says_so(other):
-    mixed = summarise([*some(steady(20)), replace(a_run(FAST, 20.0, 5), **other)])
+    odd = a_run(FAST, 20.0, 5)
+    odd = replace(odd, **other) if "prompt_text" in other else elsewhere(odd, **other)
+    mixed = summarise([*some(steady(20)), odd])
     assert any("different models, prompts, settings, machines or kernels" in each for each in remarks(mixed))
     assert not any("faster" in each or "best" in each for each in remarks(mixed)), "nothing is judged"
     assert mixed.chosen is None and [row.gain for row in mixed.rows] == [None] * 4
 
 
 def test_servers_of_different_models_are_compared():
-    runs = [replace(a_run(Setting(server=name), speed, number), target=SERVERS, models=name)
+    runs = [elsewhere(a_run(Setting(server=name), speed, number), target=SERVERS)
             for number in range(3) for name, speed in (("one", 10.0), ("other", 20.0))]  # fmt: skip
-    assert not summarise(runs).mixed and any(row.behind is not None for row in summarise(runs).rows)
+    assert not summarise(runs).mixed and any(row.beside_best is not None for row in summarise(runs).rows)
 
 
 def test_replies_that_are_too_short_for_a_speed_are_counted():
@@ -224,7 +225,7 @@ FASTER, SLOWER, UNKNOWN = Verdict(1.1, 1.05, 1.2, 9), Verdict(0.9, 0.8, 0.95, 9)
 )  # fmt: skip
 def test_a_draft_needs_proof_and_a_fixed_setting_needs_proof_against_auto(fixed, auto, auto_behind, name):
     rows = (Row(TARGET, {}, Verdict(1.0)), Row(FAST, {}, fixed, best=auto_behind is not None or auto is None),
-            Row(Setting(), {}, auto, behind=auto_behind))  # fmt: skip
+            Row(Setting(), {}, auto, beside_best=auto_behind))  # fmt: skip
     assert Summary(rows, ("python",), ()).chosen == name
 
 
@@ -237,17 +238,9 @@ def test_what_is_known_to_pay_is_the_best_although_another_may_gain_more():
 
 def test_every_figure_can_be_computed_from_the_json():
     summary = summarise(some())
-    again = summarise([parsed(value) for value in json.loads(as_json(summary, summary.runs))["runs"]])
-    assert again == summary
-    assert (as_csv(again), table(again)) == (as_csv(summary), table(summary))
-
-
-def test_the_csv_has_a_line_for_each_cell():
-    lines = list(csv.DictReader(as_csv(summarise(some())).splitlines()))
-    assert len(lines) == 4
-    fast = next(line for line in lines if line["draft-max"] == "8")
-    assert (fast["tokens_per_s"], fast["slowest"], fast["fastest"], fast["speed_up"]) == ("21.0", "20.0", "22.0", "2.1")
-    assert (fast["n_drafted"], fast["n_accept"], fast["runs"]) == ("180", "90", "3")
+    values = json.loads(as_json(summary, summary.runs))["runs"]
+    again = summarise([parsed(value, parsed_conditions(value["conditions"])) for value in values])
+    assert again == summary and table(again) == table(summary)
 
 
 def test_the_winner_of_a_bench_is_what_is_known_to_be_fastest():
@@ -258,14 +251,47 @@ def test_the_winner_of_a_bench_is_what_is_known_to_be_fastest():
 
 
 def test_a_report_is_as_wide_as_it_is_asked_and_has_no_control_characters():
-    summary = summarise([replace(run, target="a\x1b[2Jb.gguf") for run in some()])
-    for width in (60, 120):
+    summary = summarise([elsewhere(run, target="a\x1b[2Jb.gguf") for run in some()])
+    for width in (40, 60, 120):
         lines = text(summary, width)
-        assert max(len(line) for line in lines if not line.startswith(("setting", "target", "model", "draft"))) <= width
+        assert max(map(len, lines)) <= width
         assert not any("\x1b" in line for line in lines)
+        assert sum(line.startswith("target alone") for line in lines) >= (2 if width < 120 else 1)
 
 
-def test_the_csv_names_drafts_and_servers():
-    settings = (Setting(draft="/m/a.gguf"), Setting(draft="/m/b.gguf"), Setting(server="localhost:8080"))
-    lines = csv.DictReader(as_csv(summarise([a_run(setting, 10.0) for setting in settings])).splitlines())
-    assert [line["setting"] for line in lines] == ["a.gguf", "b.gguf", "localhost:8080"]
+def test_drafts_are_compared_by_what_they_gain_beside_the_target_alone_and_have_their_divergence():
+    runs = []
+    for number, gain in enumerate((1.2, 1.5, 1.5)):
+        draft = f"/m/draft {number}.gguf"
+        for repetition in range(4):
+            speed = 10 * gain * (1 + 0.01 * (-1) ** repetition)
+            runs.append(a_run(replace(TARGET, draft=draft), 10.0, repetition))
+            runs.append(replace(a_run(Setting(draft=draft), speed, repetition), divergence=number / 10))
+    summary = summarise(runs)
+    rows = {row.setting.label: row for row in summary.rows}
+    assert list(rows) == ["target alone", "draft 0.gguf", "draft 1.gguf", "draft 2.gguf"], "the target alone is one row"
+    assert [(row.best, row.tie) for row in rows.values()] == [
+        (False, False), (False, False), (True, False), (False, True),
+    ]  # fmt: skip
+    assert rows["draft 1.gguf"].gain.faster and rows["draft 0.gguf"].beside_best.slower
+    assert rows["draft 1.gguf"].gain.pairs == 4
+    said = table(summary).splitlines()
+    assert next(line for line in said if line.startswith("setting")).endswith("KL")
+    assert [line.split()[-1] for line in said if line.startswith(("target alone", "draft "))] == [
+        "–",
+        "0.000",
+        "0.100",
+        "0.200",
+    ]
+
+
+def test_the_target_alone_has_no_bounds_beside_its_own_gain():
+    (line,) = (line for line in table(summarise(some())).splitlines() if line.startswith("target alone"))
+    assert "(" not in line and "+0 %" in line
+
+
+def test_of_candidates_with_one_reply_each_there_is_one_sentence():
+    """As after Ctrl+C in a search."""
+    runs = [a_run(replace(FAST, draft_max=most), 10.0 + most, stage="halving") for most in range(1, 6)]
+    said = [remark for remark in remarks(summarise([*runs, a_run(TARGET, 10.0, stage="start")])) if "=" in remark]
+    assert said == ["One pair of replies tells nothing of what is marked =."]

@@ -53,7 +53,7 @@ def search_on(machine: str, budget_s: float, noise: float = 0.0, stops: int = -1
         return found
 
     search = Search(built_in(PROMPTS, ""), 48, budget_s, lambda: now[0])
-    return search, list(searched(search, candidates(True), measured, stops))
+    return search, searched(search, candidates(True), measured, stops)
 
 
 @pytest.mark.parametrize("machine", ["AMX", "AVX-512, Q8_0 in steps"])
@@ -112,7 +112,7 @@ def test_what_is_judged_are_replies_of_their_own_with_seeds_of_their_own():
 
 def test_the_time_of_the_prompt_counts_as_in_a_reply_of_the_wanted_length():
     """In the first rungs replies are short: there the prompt would count for more than it does in a chat."""
-    run = a_run(FAST, 10.0, tokens=16, prompt_s=2.0, length=100)
+    run = a_run(FAST, 10.0, tokens=16, prompt_s=2.0, stage="halving")
     assert run.decoding == pytest.approx(10.0) and run.speed == pytest.approx(100 / 12.0)
     assert a_run(FAST, 10.0, tokens=16, prompt_s=2.0).speed == pytest.approx(16 / 3.6)
 
@@ -120,7 +120,7 @@ def test_the_time_of_the_prompt_counts_as_in_a_reply_of_the_wanted_length():
 def test_an_empty_reply_is_a_sentence():
     search = Search(built_in(PROMPTS, ""), 48, 60.0, lambda: 0.0)
     with pytest.raises(SpectuiError, match="The reply to the prompt 'python' is empty"):
-        list(searched(search, candidates(True), lambda *arguments: 0.0))
+        searched(search, candidates(True), lambda *arguments: 0.0)
 
 
 def steady(speed: float) -> tuple[float, ...]:

@@ -57,7 +57,7 @@ def comparison(random: Random, speed_ups: list[float], prompts: int, runs: int, 
     made = []
     for number, speed_up in enumerate(speed_ups):
         draft = f"/m/draft {number}.gguf"
-        for repetition in range(number * runs, (number + 1) * runs):
+        for repetition in range(runs):
             for prompt in map(str, range(prompts)):
                 for setting, speed in ((Setting("off", "fixed", baseline="target", draft=draft), 10.0),
                                        (Setting(draft=draft), 10 * speed_up)):  # fmt: skip
@@ -82,5 +82,5 @@ def tuned(random: Random, auto: float, fixed: float, noise: float, budget: float
         return found
 
     search = Search(built_in(["python", "chess", "story"], ""), 96, budget * 3 * 9.6, lambda: now[0])
-    runs = list(searched(search, candidates(True), speed))
+    runs = searched(search, candidates(True), speed)
     return summarise(runs).chosen if search.finished else None

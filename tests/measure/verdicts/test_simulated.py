@@ -1,4 +1,4 @@
-"""How often the verdicts of bench, compare and tune are right on simulated machines.
+"""How often the verdicts of bench and tune are right on simulated machines.
 
 `python -m tests.benchmarks.verdicts` prints more of it.
 """
@@ -27,7 +27,7 @@ def row(random: Random, speed: float, runs: int, noise: float = 0.04, disturbed:
 
 def tells(summary: Summary) -> bool:
     """Whether it says of anything that it is faster or slower."""
-    return any(verdict is not None and verdict.told for row in summary.rows for verdict in (row.gain, row.behind))
+    return any(verdict is not None and verdict.told for row in summary.rows for verdict in (row.gain, row.beside_best))
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,14 @@ def test_more_runs_make_fewer_ties():
 
 @pytest.mark.parametrize("disturbed", [PLAIN, FIXED])
 def test_one_disturbed_reply_hides_no_difference_of_a_tenth(disturbed):
-    assert share(lambda random: row(random, 0.9, 3, 0.02, disturbed).gain.slower, 40) >= 0.95
-    assert share(lambda random: row(random, 1.0, 3, 0.02, disturbed).gain.told, 100) <= SURE
+    assert share(lambda random: row(random, 0.9, 5, 0.02, disturbed).gain.slower, 40) >= 0.95
+    assert share(lambda random: row(random, 1.0, 5, 0.02, disturbed).gain.told, 100) <= SURE
+
+
+@pytest.mark.parametrize("runs", [3, 4])
+def test_one_setting_beside_the_target_alone_with_one_noisy_prompt_is_not_told_from_it(runs):
+    speeds = {PLAIN: level()[PLAIN], FIXED: level()[FIXED]}
+    assert share(lambda random: tells(bench(random, speeds, runs, 0.04, noisier=5)), 200) <= SURE
 
 
 def test_the_range_holds_the_truth():

@@ -39,12 +39,17 @@ def test_every_prompt_counts_the_same():
 
 
 def test_one_disturbed_reply_decides_nothing():
-    steady = {prompt: [0.09, 0.10, 0.11] for prompt in "abcd"}
-    spoilt = steady | {"a": [0.09, 0.10, -0.6]}
+    steady = {prompt: [0.09, 0.10, 0.11, 0.10, 0.09] for prompt in "abcd"}
+    spoilt = steady | {"a": [0.09, 0.10, 0.11, 0.10, -0.6]}
     assert judge(spoilt).faster and judge(spoilt).ratio == pytest.approx(exp(0.1), rel=0.01)
-    assert (judge(steady).pairs, judge(spoilt).pairs) == (12, 11)
-    two = {prompt: each[:2] for prompt, each in steady.items()} | {"a": [0.09, -0.6]}
-    assert judge(two).pairs == 8, "of two nobody knows which one was disturbed"
+    assert (judge(steady).pairs, judge(spoilt).pairs) == (20, 19)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_of_few_pairs_none_is_dropped(count):
+    """The farthest of three pairs of a noisy prompt is far by chance, and the other two are alike by choice."""
+    steady = {prompt: [0.09, 0.10, 0.11, 0.10][:count] for prompt in "abcd"}
+    assert judge(steady | {"a": [*steady["a"][:-1], -0.6]}).pairs == 4 * count
 
 
 @pytest.mark.parametrize(
