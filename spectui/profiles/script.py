@@ -38,6 +38,9 @@ _STARTERS = {
 }  # fmt: skip
 """Programs that start the one that is named after their own flags."""
 
+_PLAIN_STARTERS = ("env", "nohup", "exec", "call", "start")
+"""Those that change nothing which a profile would have to tell."""
+
 LONGEST = 100_000
 """Characters or words of a variable. Variables of variables could grow without end."""
 
@@ -67,7 +70,7 @@ def command(
         elif (arguments := arguments_of(rest)) is not None:
             return Started(arguments, starters, environment, directory) if arguments or not starters else None
         elif name in _STARTERS:
-            starters.append(name)
+            starters += [name] if name not in _PLAIN_STARTERS else []
             rest.pop(0)
             after_flag = False
             while rest and not _begins(rest) and (after_flag or rest[0].startswith("-") or _NUMBER.fullmatch(rest[0])):
@@ -280,7 +283,7 @@ class Shell(Script):
             if declares and re.match("-[a-z]*[inA]", " ".join(raw[1:])):
                 self.doubt(raw, line)
             return
-        first = re.match(r"\W*(\w*)", " ".join(raw))
+        first = re.match(r"[-+]*(\w+)", raw[0]) if raw else None
         if first and (first[1] in _CHANGING or first[1] in self.values or first[1] in self.lists):
             self.doubt(raw, line)
             return
@@ -318,15 +321,17 @@ class Shell(Script):
                 words += [(current or "") + values[0], *values[1:-1]] if values[1:] else []
                 current = values[-1] if values[1:] else (current or "") + values[0]
         words += [] if current is None else [current]
-        return [unknown(word) for word in words] if re.search(r"([*?]|(?<!\$)\{[^}]+,)\S*\.gguf$", raw) else words
+        is_pattern = raw.endswith(".gguf") and re.search(r"[*?]|(?<!\$)\{[^{}]*,", raw)
+        return [unknown(word) for word in words] if is_pattern else words
 
     def _plain(self, kind: str, text: str) -> str:
         """A part of a word without its quotes and backslashes, with the variables in double quotes replaced."""
         if kind == "double":
-            return re.sub(rf"\\([\\\"$`\n])|{_VALUE}", lambda part: part[1] or self.value(part[0]), text).replace(
-                "\\\n", ""
-            )
+            return re.sub(rf"\\\n|\\([\\\"$`])|{_VALUE}", self._inner, text)
         return text[1:-1] if kind == "single" else text[1:].strip("\n") if kind == "escape" else text
+
+    def _inner(self, part: re.Match[str]) -> str:
+        return part[1] or ("" if part[0] == "\\\n" else self.value(part[0]))
 
     def value(self, written: str) -> str:
         """The value of `$NAME`, `${NAME:-other}` or `$(command)`; unknown if only a run can tell it."""

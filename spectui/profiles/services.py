@@ -58,8 +58,11 @@ def _keys(text: str) -> dict[str, list[str]]:
         raise UsageError("There is no [Service] in it: give the unit that starts llama-server.")
     keys: dict[str, list[str]] = {}
     for key, value in re.findall(r"(?m)^[ \t]*(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", section[1]):
-        keys[key] = [*keys.get(key, []), value] if value else []
-    return {key: values for key, values in keys.items() if values}
+        if value:
+            keys.setdefault(key, []).append(value)
+        else:
+            keys.pop(key, None)
+    return keys
 
 
 def _specifiers(file: Path | None) -> Callable[[str], str]:

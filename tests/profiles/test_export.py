@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -221,15 +220,6 @@ def test_several_profiles_in_one_file(tmp_path: Path) -> None:
 def test_every_field_is_compared() -> None:
     fields = {field.name for owner in (Knobs, Setup) for field in dataclasses.fields(owner)}
     assert fields == {key for key, row in SETTINGS.items() if row.spec.section != "ui"}
-
-
-def test_a_command_line_is_what_a_shell_reads(tmp_path: Path) -> None:
-    text = FORMATS["llama-server"].write(
-        [("my code", exported(loaded(tmp_path / "c", "my code", {"model": "/m/a b.gguf"}), "my code"))]
-    )
-    command = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
-    words = shlex.split(command.replace("\\\n", " "))
-    assert words[:5] == ["llama-server", "--alias", "my code", "--model", "/m/a b.gguf"]
 
 
 def test_heads_of_the_target_are_exported_as_what_llama_server_calls_them(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def left_out(form: str, text: str, file: Path | None = None, number: int = 0) ->
         f'if [ ! -d /m ]; then echo "no (models)"; fi\n[ -n "$X" ] || echo none\n{RUN} -c 5 | cat',
         f"start() {{\n  local C=5\n  {RUN} -c $C\n}}\nstart",
         f"set -- -c 5\nwhile true; do {RUN} \"$@\"; break; done",
-        f'nohup nice -n 5 env A=1 {RUN} -c 5',
+        'BIN=llama-server; M=/m/a.gguf\nif x; then BIN=llama-server; fi\nexec nice -n 5 env A=1 "${BIN}" -m $M -c 5',
         f"bash -c 'cd /tmp && exec {RUN} -c 5'",
         'cd "$(cd "$(dirname "$0")/." && pwd)/sub"\n../llama-server -m a.gguf -c 5',
     ],
