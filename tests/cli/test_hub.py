@@ -51,6 +51,7 @@ class FakeHub(ModuleType):
         self.files: tuple[str, ...] = FILES
         self.fetched: list[str] = []
         self.cached: tuple[str, ...] = ()
+        self.cached_before: tuple[str, ...] = ()
         self.listing: BaseException | None = None
         self.downloading: BaseException | None = None
 
@@ -69,8 +70,11 @@ class FakeHub(ModuleType):
 
     def scan_cache_dir(self) -> Any:
         files = [SimpleNamespace(file_path=self.directory / file) for file in self.cached]
-        revision = SimpleNamespace(snapshot_path=self.directory, files=files)
-        return SimpleNamespace(repos=[SimpleNamespace(repo_id="user/big-GGUF", revisions=[revision])])
+        newest = SimpleNamespace(snapshot_path=self.directory, files=files, last_modified=2.0)
+        old = self.directory / "old"
+        before = [SimpleNamespace(file_path=old / file) for file in self.cached_before]
+        older = SimpleNamespace(snapshot_path=old, files=before, last_modified=1.0)
+        return SimpleNamespace(repos=[SimpleNamespace(repo_id="user/big-GGUF", revisions=[newest, older])])
 
 
 @pytest.fixture
@@ -119,7 +123,7 @@ def test_all_parts_of_a_split_model_are_fetched_and_the_first_is_loaded(monkeypa
         (("-hf", "user/big-GGUF", "--drafter", "suffix"), ["big-Q4_K_M.gguf"]),
         (("-hf", "user/big-GGUF", "-hfd", "user/big-GGUF:Q4_K_S"), ["big-Q4_K_M.gguf", "big-Q4_K_S.gguf"]),
         (("-hf", "user/big-GGUF", "-md", "/m/small.gguf"), ["big-Q4_K_M.gguf"]),
-        (("-hf", "user/big-GGUF:BF16"), list(FILES[-2:])),  # they lie in another directory
+        (("-hf", "user/big-GGUF:BF16"), [*FILES[-2:], "mtp-big-BF16.gguf"]),  # above the directory of the parts
     ],
 )
 def test_the_heads_of_a_target_are_fetched_with_it(
@@ -129,6 +133,12 @@ def test_the_heads_of_a_target_are_fetched_with_it(
     _, setup = run(monkeypatch, *arguments)
     assert hub.fetched == fetched
     assert setup.model == str(hub.directory / fetched[0])
+
+
+def test_heads_in_a_folder_of_their_own_are_fetched_too(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
+    hub.files = ("UD/big-Q4_K_M.gguf", "MTP/mtp-big-Q8_0.gguf", "other/deep/mtp-other-Q4_K_M.gguf")
+    run(monkeypatch, "-hf", "user/big-GGUF")
+    assert hub.fetched == ["UD/big-Q4_K_M.gguf", "MTP/mtp-big-Q8_0.gguf"]
 
 
 @pytest.mark.parametrize("kind", ["eagle3", "dflash"])
@@ -156,6 +166,13 @@ def test_an_assistant_is_fetched_with_its_target(monkeypatch: pytest.MonkeyPatch
         ("Q8_0", ("gemma-3-assistant-Q8_0.gguf",), "gemma-3-assistant-Q8_0.gguf"),  # a model of that name
         ("", ("a-EAGLE3-Q4_K_M.gguf", "imatrix_a.gguf", "model-Q6_K.gguf", "mmproj-a-Q4_K_M.gguf"), "model-Q6_K.gguf"),
         ("q4_0", ("Q4_0/model.gguf", "Q8_0/model.gguf"), "Q4_0/model.gguf"),
+        ("", ("a-BF16.gguf", "a-Q4_0.gguf", "a-Q8_0.gguf"), "a-Q8_0.gguf"),
+        ("", ("a-BF16.gguf", "a-Q2_K.gguf", "a-UD-Q4_K_XL.gguf", "a-Q6_K.gguf"), "a-UD-Q4_K_XL.gguf"),
+        ("", ("a-IQ1_S.gguf", "a-Q2_K.gguf"), "a-Q2_K.gguf"),
+        ("", ("model-imatrix.gguf", "model-q5_k_m.gguf"), "model-q5_k_m.gguf"),
+        ("", ("a-Q6_K.gguf", "a-embedding-Q4_K_M.gguf"), "a-Q6_K.gguf"),
+        ("", ("a-Q6_K.gguf", "a-draft-Q4_K_M.gguf"), "a-Q6_K.gguf"),
+        ("", ("a-DRAFT-0.6B-Q4_0.gguf",), "a-DRAFT-0.6B-Q4_0.gguf"),  # a repository of drafts, for -hfd
     ],
 )
 def test_which_file(quant: str, files: Sequence[str], chosen: str):
@@ -167,7 +184,7 @@ def test_which_file(quant: str, files: Sequence[str], chosen: str):
     [
         ("Q5_0", FILES, "user/repo has no Q5_0; it has BF16, Q4_K_M, Q4_K_S, Q8_0."),
         ("Q5_0", ("model.gguf",), "user/repo has no Q5_0; it has model.gguf."),
-        ("", ("model.safetensors", "mmproj-F16.gguf"), "user/repo has no GGUF file: look for"),
+        ("", ("model.safetensors", "mmproj-F16.gguf"), "user/repo has no GGUF file to chat with: look for"),
     ],
 )
 def test_no_such_file(quant: str, files: Sequence[str], says: str):
@@ -223,6 +240,20 @@ def test_without_a_network_what_is_in_the_cache_is_used(monkeypatch: pytest.Monk
     hub.cached = FILES
     said, setup = run(monkeypatch, "-hf", "user/big-GGUF:Q8_0")
     assert setup.model == str(hub.directory / "big-Q8_0.gguf")
+    assert said.startswith(
+        "spectui: The hub cannot be asked for user/big-GGUF: big-Q8_0.gguf is taken from the cache.\n"
+    )
+    assert not hub.fetched, "the client would look in the newest revision alone"
+
+
+def test_what_an_older_revision_had_is_found_in_the_cache(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
+    hub.listing, hub.cached, hub.cached_before = (
+        OSError("off"),
+        ("big-Q8_0.gguf",),
+        ("big-Q4_K_M.gguf", "big-Q8_0.gguf"),
+    )
+    assert run(monkeypatch, "-hf", "user/big-GGUF")[1].model == str(hub.directory / "old" / "big-Q4_K_M.gguf")
+    assert run(monkeypatch, "-hf", "user/big-GGUF:Q8_0")[1].model == str(hub.directory / "big-Q8_0.gguf")
 
 
 @pytest.mark.parametrize(("error", "code"), [(OSError("the line broke"), 1), (KeyboardInterrupt(), 130)])

@@ -20,8 +20,8 @@ from spectui.knobs import Setup
 from spectui.profiles.command_line import HUB_DRAFT, HUB_TARGET
 from spectui.reference import HEADINGS
 
-USUAL_QUANT = "Q4_K_M"
-"""The default quantisation, as in llama.cpp."""
+USUAL_QUANTS = ("Q4_K_M", "Q8_0")
+"""The quantisations that are fetched unless another is named, as in llama.cpp: the first that there is."""
 
 LARGEST_PLAIN = 50 * 10**9
 """Bytes of the largest file that the hub offers as a plain download."""
@@ -32,10 +32,15 @@ _NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?::([\w.-]+))?")
 _QUANT = re.compile(
     r"(?<![A-Za-z0-9])((?:UD-)?(?:I?Q\d\w*|TQ\d\w*|BF16|F16|F32|MXFP4\w*))(?![A-Za-z0-9])", re.IGNORECASE
 )
-_NO_CHAT_MODEL = re.compile(r"mmproj|eagle-?3|dflash|dspark|(^|/)(mtp-|imatrix)|gemma-?4[^/]*assistant", re.IGNORECASE)
-"""Names of files that repositories have beside their models: they see, draft, or help to quantise."""
+_NO_CHAT_MODEL = re.compile(
+    r"mmproj|eagle-?3|dflash|dspark|(^|/)(mtp-|imatrix)|gemma-?4[^/]*assistant|embed[^/]*$", re.IGNORECASE
+)
+"""Names of files that repositories have beside their models: they see, draft, help to quantise, or embed text."""
 
 _HEADS = re.compile(r"((mtp|eagle-?3|dflash)-.*|.*gemma-?4.*assistant.*)\.gguf", re.IGNORECASE)
+
+_FEWEST_BITS = 3
+"""A quantisation with fewer bits a weight is fetched only where it is named, or where there is no other."""
 
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 
@@ -60,7 +65,7 @@ def hub_options(function: Decorated) -> Decorated:
     options = [
         Option(
             [*flags, f"hub_{role}"], metavar="USER/REPO[:QUANT]", heading=HEADINGS["models"], rare=role == "draft",
-            help=f"fetch the {role} from the Hugging Face hub (default {USUAL_QUANT}, else the first file)",
+            help=f"fetch the {role} from the Hugging Face hub (default {', else '.join(USUAL_QUANTS)}, else the smallest)",
         )
         for role, flags in (("draft", HUB_DRAFT), ("target", HUB_TARGET))
     ]  # fmt: skip
@@ -91,10 +96,10 @@ def fetched(settings: Configuration, target: str | None, draft: str | None) -> S
 
 def named(value: str, flag: str) -> HubModel:
     """The model that a flag's value names. Raises UsageError."""
-    found = _NAME.fullmatch(value)
-    if found is None or ".." in value:
+    parts = _NAME.fullmatch(value)
+    if parts is None or ".." in value:
         raise UsageError(f"{flag} takes USER/REPO or USER/REPO:QUANT, not {value!r}.")
-    return HubModel(found[1], found[2] or "")
+    return HubModel(parts[1], parts[2] or "")
 
 
 def fetch_pair(target: str, draft: str, progress: Callable[[int], None]) -> tuple[str, str]:
@@ -117,10 +122,17 @@ def fetch(model: HubModel, flag: str, heads: bool = False, progress: Callable[[i
         import huggingface_hub as hub
     except ImportError:
         raise SpectuiError(NO_CLIENT.format(flag=flag)) from None
-    files = _files(hub, model.repository)
+    files, cached = _listing(hub, model.repository)
     chosen = choose(files, model)
     if heads:
         chosen += _heads(files, chosen[0])
+    if cached:
+        if progress is None:
+            click.echo(
+                f"spectui: The hub cannot be asked for {model.repository}: {chosen[0]} is taken from the cache.",
+                err=True,
+            )
+        return cached[chosen[0]]
     # The client's errors come from whichever HTTP library it was built on, so they have no base of their own.
     try:
         first, *_ = [_download(hub, model.repository, file, progress) for file in chosen]
@@ -195,74 +207,100 @@ def _fetch_blob(
 
 def choose(files: Sequence[str], model: HubModel) -> list[str]:
     """The files to download: one, or the parts of one in order. Raises SpectuiError that names what the repository has."""
-    models = sorted(
-        file
-        for file in files
-        if file.lower().endswith(".gguf") and not _NO_CHAT_MODEL.search(file) and not (_part(file) or 1) > 1
-    )
+    models = sorted(file for file in files if _is_model(file) and (_part(file) or 1) == 1)
+    # Where a repository has models, one that is called a draft is there to draft for them.
+    models = [file for file in models if "draft" not in Path(file).name.lower()] or models
     if not models:
-        raise SpectuiError(f"{model.repository} has no GGUF file: look for a repository whose name ends in -GGUF.")
-    wanted = re.compile(rf"(?<![A-Za-z0-9]){re.escape(model.quant or USUAL_QUANT)}(?![A-Za-z0-9_])", re.IGNORECASE)
-    found = [file for file in models if wanted.search(file)]
-    if not found and model.quant:
-        others = dict.fromkeys(each[1].upper() for file in models for each in _QUANT.finditer(Path(file).name))
+        raise SpectuiError(
+            f"{model.repository} has no GGUF file to chat with: look for a repository whose name ends in -GGUF."
+        )
+    quants = [model.quant] if model.quant else USUAL_QUANTS
+    named = next(
+        (matching for quant in quants if (matching := [file for file in models if _has_quant(file, quant)])), []
+    )
+    if not named and model.quant:
+        others = dict.fromkeys(quant for file in models for quant in _quants(file))
         raise SpectuiError(f"{model.repository} has no {model.quant}; it has {', '.join(others) or ', '.join(models)}.")
     # The shortest name, because a repository may also have variants of one quantisation.
-    first = min(found, key=len) if found else models[0]
+    first = min(named, key=len) if named else min(models, key=_preference)
     if _part(first) is None:
         return [first]
     stem = _PART.sub("", first)
     return sorted(file for file in files if _part(file) is not None and _PART.sub("", file) == stem)
 
 
+def _is_model(file: str) -> bool:
+    """Whether it can chat, by its name: an imatrix has no quantisation of its own."""
+    name = file.lower()
+    is_imatrix = "imatrix" in name and not _quants(file)
+    return name.endswith(".gguf") and not _NO_CHAT_MODEL.search(file) and not is_imatrix
+
+
+def _quants(file: str) -> list[str]:
+    return [found[1].upper() for found in _QUANT.finditer(Path(file).name)]
+
+
+def _has_quant(file: str, quant: str) -> bool:
+    return re.search(rf"(?<![A-Za-z0-9]){re.escape(quant)}(?![A-Za-z0-9_])", file, re.IGNORECASE) is not None
+
+
+def _preference(file: str) -> tuple[bool, int]:
+    """Sorts the smallest quantisation above three bits first, and then those below, the largest first."""
+    bits = next((int(number) for quant in _quants(file) for number in re.findall(r"\d+", quant)), 99)
+    few = bits < _FEWEST_BITS
+    return few, -bits if few else bits
+
+
 def _heads(files: Sequence[str], model: str) -> list[str]:
-    """The file of heads in the model's directory, at best with its quantisation; [] without one."""
-    quants = {each[1].upper() for each in _QUANT.finditer(Path(model).name)}
-    found = [file for file in files if Path(file).parent == Path(model).parent and _HEADS.fullmatch(Path(file).name)]
-    return sorted(
-        found, key=lambda file: (quants.isdisjoint(each[1].upper() for each in _QUANT.finditer(file)), len(file))
-    )[:1]
+    """The file of heads in the model's directory, in one above it or in one beside that, at best with the model's quantisation;
+    [] without one."""
+    folders = set(Path(model).parents)
+    near = [
+        file for file in files
+        if _HEADS.fullmatch(Path(file).name) and not folders.isdisjoint(list(Path(file).parents)[:2])
+    ]  # fmt: skip
+    return sorted(near, key=lambda file: (set(_quants(model)).isdisjoint(_quants(file)), len(file)))[:1]
 
 
 def _part(file: str) -> int | None:
-    found = _PART.search(file)
-    return int(found[1]) if found else None
+    part = _PART.search(file)
+    return int(part[1]) if part else None
 
 
-def _files(hub: Any, repository: str) -> list[str]:
-    """The repository's files; without a network, those that are in the cache."""
+def _listing(hub: Any, repository: str) -> tuple[list[str], dict[str, Path]]:
+    """The repository's files; without a network, those that are in the cache, and where."""
     from huggingface_hub import errors
 
     try:
         # list_repo_files would try for half a minute if there is no network.
-        return [each.rfilename for each in hub.model_info(repository).siblings or ()]
+        return [each.rfilename for each in hub.model_info(repository).siblings or ()], {}
     except errors.GatedRepoError:
         raise SpectuiError(f"{repository} is only for those who agree to its terms: do so at its page on the hub, "
                            "then run hf auth login.") from None  # fmt: skip
     except errors.RepositoryNotFoundError:
         raise SpectuiError(f"The hub has no repository {repository} that you may see: check its name.") from None
     except Exception as error:
-        here = _cached(hub, repository)
-        if not here:
+        cached = _cached(hub, repository)
+        if not cached:
             raise SpectuiError(
                 f"The hub cannot be asked for {repository} ({_said(error)}), and nothing of it is in the cache: "
                 "try again with a network."
             ) from error
-        return here
+        return list(cached), cached
 
 
-def _cached(hub: Any, repository: str) -> list[str]:
+def _cached(hub: Any, repository: str) -> dict[str, Path]:
+    """The repository's files in the hub's cache, each as it is in the newest revision that has it."""
     try:
         repositories = hub.scan_cache_dir().repos
     except Exception:  # there is no cache yet
-        return []
-    return [
-        file.file_path.relative_to(revision.snapshot_path).as_posix()
-        for each in repositories
-        if each.repo_id == repository
-        for revision in each.revisions
+        return {}
+    revisions = [revision for each in repositories if each.repo_id == repository for revision in each.revisions]
+    return {
+        file.file_path.relative_to(revision.snapshot_path).as_posix(): file.file_path
+        for revision in sorted(revisions, key=lambda revision: revision.last_modified)
         for file in revision.files
-    ]
+    }
 
 
 def _said(error: Exception) -> str:
