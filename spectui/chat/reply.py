@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from spectui.chat.messages import ChatMessage
-from spectui.engine.events import Finished
+from spectui.engine.events import Failed, Finished, RoundDone
 from spectui.speculation.records import Round
 from spectui.store.journal import Journal
-from spectui.store.pending import renumbered
+from spectui.store.records import FAILED
 
 
 class ReplyWriter:
-    """Writes one reply: passes the engine's rounds to the journal, which appends them to the message's rounds.
+    """Writes one reply, as the engine tells it: text and rounds, and to the disk.
 
     If the message has rounds already, the new ones continue their numbers. Only this class renumbers rounds.
     """
@@ -23,12 +25,23 @@ class ReplyWriter:
         self._journal = journal
         self._before = message.rounds[-1].index + 1 if message.rounds else 0
 
-    def add(self, round: Round) -> Round:
-        """Append a round. Returns it numbered within the whole reply."""
-        round = renumbered(round, self._before)
-        self._journal.add_round(round)
-        self.message.write(round)
-        return round
+    def hear(self, event: RoundDone | Finished | Failed) -> None:
+        """Write what the engine says, in its thread, before the window takes it: that may be long after."""
+        if isinstance(event, RoundDone):
+            round = self.numbered(event.round)
+            self.message.write(round)
+            self._journal.add_round(round)
+        elif isinstance(event, Finished):
+            self._journal.note_end(event.reason.value, event)
+        else:
+            self._journal.note_end(FAILED)
+
+    def numbered(self, round: Round) -> Round:
+        """The engine's round with its number within the whole reply."""
+        if not self._before:
+            return round
+        tokens = tuple(token._replace(round=token.round + self._before) for token in round.tokens)
+        return replace(round, index=round.index + self._before, tokens=tokens)
 
     def begin_thinking(self) -> None:
         """The prompt has opened the model's thinking."""

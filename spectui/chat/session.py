@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from spectui.chat import sentences
 from spectui.chat.comparison import Comparison, OfComparison, decodes_alike
 from spectui.chat.dropping import Dropped, OldestTurns, dropped, prompt_messages
 from spectui.chat.figures.activity import Activity, State
+from spectui.chat.figures.counts import ChatFigures
 from spectui.chat.figures.records import Figures
 from spectui.chat.figures.running import RunningFigures
 from spectui.chat.history.conversation import CameBack, Conversation
@@ -20,7 +22,7 @@ from spectui.chat.user_knobs import UserKnobs
 from spectui.engine.events import Event, Failed, Finished, Message, Prompt, RoundDone
 from spectui.engine.protocol import Engine, also
 from spectui.knobs import Knobs, Setup
-from spectui.speculation.records import Round
+from spectui.speculation.records import Round, StopReason
 from spectui.store.journal import Journal
 from spectui.store.records import FAILED, StoredConversation
 from spectui.store.recovery.crash import Crash
@@ -57,9 +59,10 @@ class ChatSession:
         self._figures = RunningFigures()
         self._waiting: list[str] = []
         self._writer: ReplyWriter | None = None
+        self._asked: deque[ReplyWriter | None] = deque()  # what the engine writes now and next; None: nothing to keep
         self._came_back: CameBack | None = None
         self.conversation.listen(self._changed)
-        engine.listen = also(engine.listen, self.journal.hear)
+        engine.listen = also(engine.listen, self._hear)
 
     def close(self) -> None:
         """Close the engine, save the text of a reply in progress, and close the journal."""
@@ -244,27 +247,35 @@ class ChatSession:
     # The conversation as a whole
 
     def new_chat(self) -> None:
-        """Begin a new conversation; the models stay. Stops a reply in progress and drops its remaining events."""
+        """Begin a new conversation; the models stay. Stops a reply in progress and drops its remaining events. Where nothing is
+        saved on disk, `undo` turns back to the one before."""
         self._leave()
-        self.conversation.begin((), self.models.setup.system)
+        if self.stored.saved:
+            self.journal.clear()
+            self.conversation.begin((), self.models.setup.system)
+            return
+        if self.messages:
+            self.conversation.go_back(0)
+        self.conversation.system = self.models.setup.system
 
     def resume(self, opened: OpenedConversation) -> None:
         """Continue a stored conversation. A last prompt without an answer can be asked again."""
-        self._leave(opened)
+        self._leave(opened.figures)
+        self.journal.resume(opened.conversation)
         self.conversation.begin(opened.said(), opened.conversation.system)
 
-    def _leave(self, opened: OpenedConversation | None = None) -> None:
+    def _leave(self, figures: ChatFigures | None = None) -> None:
+        """Leave the conversation for one with these figures."""
         # A load in progress has stopped the reply already; another stop would end the load.
-        if self.state in ("reading", "writing", "comparing"):
+        answering = self.state in ("reading", "writing", "comparing")
+        if self.writing is not None:
+            self._end_reply(StopReason.CANCELLED.value)
+        if answering:
             self.engine.stop()
             self.activity.now = "leaving"
         self.user_knobs.restore()
-        self._writer = self.comparison = self._came_back = None
-        self._figures = RunningFigures(opened.figures if opened is not None else None)
-        if opened is not None:
-            self.journal.resume(opened.conversation)
-        else:
-            self.journal.clear()
+        self.comparison = self._came_back = None
+        self._figures = RunningFigures(figures)
 
     def leave(self, identity: str) -> bool:
         """Begin a new chat if the conversation of this id, which is to be deleted, is the open one. Returns whether it was."""
@@ -324,6 +335,16 @@ class ChatSession:
             if shown is not None:
                 yield shown
 
+    def _hear(self, event: Event) -> None:
+        """Have a reply's event written, in the engine's thread: nothing that was said waits for the window."""
+        if self._asked and isinstance(event, RoundDone | Finished | Failed):
+            with self.journal.lock:  # so that another reply cannot be begun meanwhile
+                writer = self._asked[0]
+                if not isinstance(event, RoundDone):
+                    self._asked.popleft()
+                if writer is not None and writer is self._writer:
+                    writer.hear(event)
+
     def take(self, event: Event) -> Event | OfComparison | Dropped | None:
         """Update the session with an event. Returns the event to show, or None if there is nothing to show."""
         if self.comparison is not None and self.comparison.take(event):
@@ -338,7 +359,7 @@ class ChatSession:
         if not self.models.take(event):
             return None
         if isinstance(event, RoundDone) and self._writer is not None:
-            event = event._replace(round=self._add(event.round, self._writer))
+            event = event._replace(round=self._take_round(event.round, self._writer))
         self._figures.take(event)
         to_drop = self.oldest.to_drop(event)
         match event:
@@ -360,7 +381,7 @@ class ChatSession:
         writes the time of the prompt, whenever that is answered, so that it is the same prompt each time."""
         talk, line = self.conversation, reply.line
         whole = (*prompt_messages(talk.system, line)[:-1], begun) if begun else prompt_messages(talk.system, line[:-1])
-        self.journal.expect(saved=reply is self.writing)
+        self._asked.append(self._writer if reply is self.writing else None)
         self.engine.generate(whole, (reply.parent.created or None) if reply.parent is not None else None)
 
     def _begin_reply(self, prompt: Sequence[ChatMessage], behind: ChatMessage | None, *, instead: bool) -> None:
@@ -378,13 +399,12 @@ class ChatSession:
         self.activity.now = "reading"
         self.ask(reply, begun)
 
-    def _add(self, round: Round, writer: ReplyWriter) -> Round:
+    def _take_round(self, round: Round, writer: ReplyWriter) -> Round:
         if self.state == "reading":
             self.activity.now = "writing"
-        round = writer.add(round)
         if self.conversation.attempt and writer.message.content:
             self.conversation.keep_attempt()
-        return round
+        return writer.numbered(round)
 
     def _end_reply(self, stop: str, finished: Finished | None = None) -> None:
         assert self._writer is not None  # other replies' events are dropped

@@ -1,5 +1,4 @@
-"""The one thread that writes conversations and the prompts for the arrow keys: the UI thread tells it what is new, and does not
-wait for the disk.
+"""The one thread that plays the conversations' statements and writes the prompts for the arrow keys. Others wait for no disk.
 
 What fails is tried again, so a full disk or a locked database costs nothing but a delay; until then the conversation is in
 memory only, and a notice says so. A damaged file is set aside: the new file gets the present conversation from memory, and
@@ -11,14 +10,15 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 
 from spectui.store import database
 from spectui.store.database import StoreError
-from spectui.store.pending import PendingConversation, write_conversation
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.recovery.rescue import Rescued, rescue
+from spectui.store.statements import ConversationLog, play
 
 COMMIT_INTERVAL_S = 0.8
 """How long rounds wait for others to be committed with; with the window's 1/30 s and the commit it stays below a second."""
@@ -39,7 +39,7 @@ class Writer:
         self.file_number: int | None = None
         """Number of files that have had this name so far; None before the first was opened."""
         self._file = file
-        self._tracked: list[PendingConversation] = []
+        self._logs: list[ConversationLog] = []
         self._requests: deque[threading.Event] = deque()
         self._history = PromptHistory(prompts_file())
         self._prompts: deque[str] = deque()
@@ -57,9 +57,9 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="spectui-store", daemon=True)
         self._thread.start()
 
-    def track(self, pending: PendingConversation) -> None:
+    def track(self, log: ConversationLog) -> None:
         """Write this one too, from the next request on, until it is closed."""
-        self._tracked.append(pending)
+        self._logs.append(log)
 
     def request(self) -> threading.Event:
         """Write the conversation so far at once. The event is set when it is on disk, or when writing fails (see
@@ -98,7 +98,7 @@ class Writer:
         self._thread.join(timeout)
         if self._thread.is_alive():
             return f"The disk does not answer: what was said last may not be in {self._file}."
-        if all(map(self._is_saved, self._tracked)):
+        if all(map(self._is_saved, self._logs)):
             return ""
         return f"What was said last is not on disk: {self._failure}"
 
@@ -106,9 +106,9 @@ class Writer:
     def _is_late(self) -> bool:
         return self._added - self._taken >= LATE_TOKENS
 
-    def _is_saved(self, pending: PendingConversation) -> bool:
+    def _is_saved(self, log: ConversationLog) -> bool:
         """Whether all of it is in the file that has the name now."""
-        return pending.is_saved() and pending.saved_in == self.file_number
+        return log.saved_in == self.file_number and not log.waiting
 
     def _run(self) -> None:
         self._save()  # there is nothing to write yet, but it shows early whether the disk works
@@ -153,12 +153,12 @@ class Writer:
             if is_new:  # a removed file's inode may be used again, so inodes alone cannot tell files apart
                 self.file_number = (self.file_number or 0) + 1
         assert self._connection is not None
-        changed = [each for each in tuple(self._tracked) if not self._is_saved(each)]
+        changed = [log for log in tuple(self._logs) if not self._is_saved(log)]
         if changed:
-            self._write_changed(self._connection, changed)
-        for pending in tuple(self._tracked):
-            if pending.closed and self._is_saved(pending):
-                self._tracked.remove(pending)  # in place: the UI thread may append to the list just now
+            self._play(self._connection, changed)
+        for log in tuple(self._logs):
+            if log.closed and self._is_saved(log):
+                self._logs.remove(log)  # in place: the UI thread may append to the list just now
 
     def _connect(self) -> None:
         self._disconnect()
@@ -169,23 +169,37 @@ class Writer:
             database.check_pages(self._connection)
         self._opened = database.identity(self._file)
 
-    def _write_changed(self, connection: sqlite3.Connection, changed: list[PendingConversation]) -> None:
+    def _play(self, connection: sqlite3.Connection, logs: Sequence[ConversationLog]) -> None:
+        """Play what waits of these in one transaction; of one that another file has, all of it."""
+        played: list[tuple[ConversationLog, int, set[str]]] = []
         with database.transaction(connection):
-            written = [write_conversation(connection, each, self.file_number) for each in changed]
-        for pending, what in zip(changed, written, strict=True):
-            if what is None:
-                self._tracked.remove(pending)
-                if not pending.closed:
-                    self.notices.append(
-                        "Another spectui has deleted this conversation: what is said in it from now on is not saved on disk."
-                    )
-                continue
-            for failure in sorted(what.failures - pending.failures):
+            for log in logs:
+                there = connection.execute("SELECT 1 FROM conversation WHERE id = ?", (log.row.id,)).fetchone()
+                is_here = log.saved_in == self.file_number or (log.saved_in is None and there is not None)
+                if is_here and there is None:
+                    self._give_up(log)
+                    continue
+                statements = log.statements(whole=not is_here)
+                played.append((log, len(statements), play(connection, statements)))
+        for log, number, failures in played:
+            for failure in sorted(failures - log.failures):
                 self.notices.append(f"A part of this chat could not be saved on disk ({failure}).")
-            what.note()
+            log.failures |= failures
+            log.saved_in = self.file_number
+            for _ in range(number):
+                log.waiting.popleft()
         if self.failing:
             self.failing = False
             self.notices.append("This chat is being saved on disk again, all of it.")
+
+    def _give_up(self, log: ConversationLog) -> None:
+        """Another process has deleted the conversation."""
+        self._logs.remove(log)
+        log.waiting = deque(maxlen=0)
+        if not log.closed:
+            self.notices.append(
+                "Another spectui has deleted this conversation: what is said in it from now on is not saved on disk."
+            )
 
     def _retry_later(self, error: Exception) -> None:
         self._disconnect()

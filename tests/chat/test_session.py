@@ -16,10 +16,11 @@ from spectui.engine.demo import NOTICE
 from spectui.engine.events import Finished, Message, Notice, RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
+from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.recovery.crash import Crash
 from tests.fake_engine import FakeEngine
-from tests.store.journal_helpers import last
+from tests.store.journal_helpers import last, some_rounds, until
 
 PAIR = Setup(model="/models/target.gguf", draft="/models/draft.gguf")
 
@@ -309,3 +310,64 @@ def test_the_code_of_the_last_finished_reply(engine: FakeEngine) -> None:
     reply(engine, "none")
     drained(session)
     assert last_code_blocks(session.messages) == ["c"], "of the last reply with code"
+
+
+def texts(file: Path) -> list[str]:
+    """The texts of the conversation on disk."""
+    conversation = library.last(file)
+    return [message.text for message in conversation.messages] if conversation is not None else []
+
+
+def test_what_the_engine_says_is_saved_before_the_window_takes_it(engine: FakeEngine, tmp_path: Path) -> None:
+    session = loaded(engine, Journal(tmp_path / "c.db"))
+    session.send("one")
+    engine.emit_round(plain="a")
+    engine.emit_round(plain="b")
+    until(lambda: texts(tmp_path / "c.db") == ["one", "ab"])
+    engine.finish()
+    until(lambda: last(tmp_path / "c.db").messages[-1].reply.stop == "eos")
+    assert drained(session) and session.messages[-1].content == "ab"
+    session.close()
+    reply = last(tmp_path / "c.db").messages[-1].reply
+    assert reply is not None and [token.text for round in reply.rounds for token in round.tokens] == ["a", "b"]
+
+
+def test_what_is_heard_of_a_reply_that_was_left_is_no_part_of_the_next_one(late: FakeEngine, tmp_path: Path) -> None:
+    session = loaded(late, Journal(tmp_path / "c.db"))
+    session.send("first")
+    late.emit_round(plain="a")
+    session.new_chat()
+    session.send("second")
+    late.events.append(RoundDone(some_rounds(2)[1], None))  # of the first: it has not stopped yet
+    late.settle()
+    late.emit_round(plain="b")
+    until(lambda: texts(tmp_path / "c.db") == ["second", "b"])
+    session.close()
+    kept = library.summaries(tmp_path / "c.db")
+    replies = [library.open_conversation(tmp_path / "c.db", each.id).messages[-1].text for each in kept]
+    assert replies == ["b", "a"]
+
+
+def test_a_continued_reply_is_numbered_within_it_on_disk(engine: FakeEngine, tmp_path: Path) -> None:
+    session = with_stopped_reply(engine, tmp_path / "c.db")
+    session.continue_reply()
+    reply(engine, "c", "d")
+    until(lambda: texts(tmp_path / "c.db") == ["one", "abcd"])
+    session.close()
+    kept = last(tmp_path / "c.db").messages[-1].reply
+    assert kept is not None and [round.index for round in kept.rounds] == [0, 1, 2, 3]
+
+
+def test_without_a_disk_a_new_chat_is_undone(engine: FakeEngine) -> None:
+    session = loaded(engine)
+    session.send("one")
+    reply(engine, "a")
+    drained(session)
+    session.new_chat()
+    assert session.messages == [] and not session.no_undo
+    session.conversation.undo()
+    assert [each.content for each in session.messages] == ["one", "a"]
+    session.regenerate()
+    reply(engine, "b")
+    drained(session)
+    assert [each.content for each in session.messages] == ["one", "b"] and len(session.messages[-1].rounds) == 1

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -36,7 +37,8 @@ def chat(file: Path, setup: Setup, answer: Answer) -> None:
     session = ChatSession(asked, setup, Journal(file))
 
     def take(event: Event) -> None:
-        session.take(event)
+        asked.events.append(event)
+        deque(session.drain(), maxlen=0)
         if isinstance(event, RoundDone):
             say(text="".join(token.text for token in event.round.tokens), tokens=len(event.round.tokens))
 

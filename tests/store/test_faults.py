@@ -349,13 +349,14 @@ def test_a_last_commit_that_fails_is_told_by_close(file: Path, monkeypatch: pyte
 def test_a_disk_that_hangs_at_the_end_is_told_by_close(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     going = threading.Event()
 
-    def hanging(*_: object) -> None:
+    def hanging(*_: object) -> set[str]:
         going.wait(60)
+        return set()
 
     journal = Journal(file)
     exchange(journal, "one", some_rounds())
     journal.flush()
-    monkeypatch.setattr(writer, "write_conversation", hanging)
+    monkeypatch.setattr(writer, "play", hanging)
     journal.set_system("Be short.")
     close = writer.Writer.close
     monkeypatch.setattr(writer.Writer, "close", lambda self: close(self, 0.01))

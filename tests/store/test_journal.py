@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import pytest
 
-from spectui.engine.events import RoundDone
 from spectui.speculation.records import Round
 from spectui.store import library, writer
 from spectui.store.database import StoreError
@@ -283,64 +282,3 @@ def test_two_processes_write_at_once(file: Path) -> None:
     assert [child.communicate(timeout=300)[0].strip() for child in children] == ["", ""]
     titles = {each.title for each in library.summaries(file)}
     assert titles == {f"{name} {number}" for name in ("one", "other") for number in range(20)}
-
-
-def said(file: Path) -> str:
-    """The text of the last message on disk."""
-    conversation = library.last(file)
-    return conversation.messages[-1].text if conversation is not None else ""
-
-
-def test_what_the_engine_says_is_saved_before_the_window_takes_it(file: Path) -> None:
-    journal, rounds = Journal(file), some_rounds(6)
-    journal.prompt("first", "", "target")
-    journal.begin_reply(SETUP)
-    journal.expect()
-    for round in rounds:
-        journal.hear(RoundDone(round, None))
-    until(lambda: said(file) == text_of(rounds))
-    for round in rounds[:4]:  # the window is there again
-        journal.add_round(round)
-    journal.hear(finished())
-    until(lambda: last(file).messages[-1].reply.stop == "eos")
-    for round in rounds[4:]:
-        journal.add_round(round)
-    assert journal.rounds is not None and list(journal.rounds) == rounds
-    journal.end_reply("eos", finished(), has_text=True)
-    journal.close()
-    (_, reply) = last(file).messages
-    assert reply.text == text_of(rounds) and reply.reply is not None and list(reply.reply.rounds) == rounds
-
-
-def test_what_is_heard_of_a_reply_that_was_left_is_no_part_of_the_next_one(file: Path) -> None:
-    journal, rounds = Journal(file), some_rounds()
-    journal.prompt("first", "", "target")
-    journal.begin_reply(SETUP)
-    journal.expect()
-    journal.hear(RoundDone(rounds[0], None))
-    journal.clear()
-    journal.prompt("second", "", "target")
-    journal.begin_reply(SETUP)
-    journal.expect()
-    journal.hear(RoundDone(rounds[1], None))  # of the first: it has not stopped yet
-    journal.hear(finished())
-    journal.hear(RoundDone(rounds[0], None))
-    journal.expect(saved=False)
-    journal.hear(finished())
-    journal.hear(RoundDone(rounds[1], None))  # a comparison
-    until(lambda: said(file) == text_of(rounds[:1]))
-    journal.close()
-    assert last(file).messages[0].text == "second"
-
-
-def test_what_is_heard_of_a_continued_reply_is_numbered_within_it(file: Path) -> None:
-    journal, rounds = Journal(file), some_rounds()
-    exchange(journal, "first", rounds, "cancelled")
-    journal.continue_reply()
-    journal.expect()
-    for round in rounds:
-        journal.hear(RoundDone(round, None))
-    until(lambda: said(file) == 2 * text_of(rounds))
-    journal.close()
-    reply = last(file).messages[-1].reply
-    assert reply is not None and [round.index for round in reply.rounds] == list(range(6))

@@ -28,7 +28,7 @@ def same(one: Round, other: Round) -> bool:
 class PackedRounds(Sequence[Round]):
     """A sequence of rounds to append to. All but the latest are packed, which rounds their numbers as `pack` does.
 
-    One thread appends and indexes; any other may iterate, ask for the length, and call `between`.
+    One thread appends, and one indexes; any other may iterate, ask for the length, and call `between`.
     """
 
     def __init__(self, rounds: Iterable[Round] = ()) -> None:
@@ -104,10 +104,11 @@ class PackedRounds(Sequence[Round]):
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
         index = range(len(self))[number]
-        chunk = bisect_right(self._ends, index)
-        index -= self._ends[chunk - 1] if chunk else 0
-        if chunk == len(self._packed):
-            return self._latest[index]
+        with self._lock:
+            chunk = bisect_right(self._ends, index)
+            index -= self._ends[chunk - 1] if chunk else 0
+            if chunk == len(self._packed):
+                return self._latest[index]
         if chunk not in self._read:
             self._read[chunk] = unpack(self._packed[chunk])
             if len(self._read) > UNPACKED:

@@ -36,7 +36,6 @@ from spectui.engine.loading.plan import PlanInWords
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.profiles.file import ProfileFile
 from spectui.store.records import StoredConversation
-from spectui.store.rounds.packed import CHUNK
 from spectui.telemetry.monitor import Monitor
 from spectui.text import printable
 from spectui.ui.dashboard.devices import DevicePane
@@ -188,19 +187,15 @@ class ChatScreen(DirectScreen):
             self.transcript.add_error(printable(notice))
         if not self.session.engine.events:
             return
-        rounds = 0
         for shown in self.session.drain():
             event = shown.event if isinstance(shown, OfComparison) else shown
             if isinstance(event, RoundDone):
                 self.view.rate.add(len(event.round.tokens))
             if isinstance(shown, OfComparison):
                 self.replies.show_comparison(shown.event)
-            elif isinstance(shown, RoundDone):
-                rounds += 1
-                if rounds % CHUNK == 0:
-                    self.transcript.grow()  # before they are packed: to unpack them takes time
-            else:
-                self.transcript.grow()
+            elif not isinstance(shown, RoundDone):
+                if not isinstance(shown, Prompt):  # rounds that are there already came after it
+                    self.transcript.grow()
                 self._show(shown)
         self.transcript.grow()
         self.view.stale = True

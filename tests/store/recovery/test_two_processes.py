@@ -149,7 +149,7 @@ def test_a_file_is_not_set_aside_while_a_chat_writes_to_it(file: Path, monkeypat
     journal.begin_reply(SETUP)
     journal.flush()
     other = Other(file)
-    monkeypatch.setattr(writer, "write_conversation", other.after(writer.write_conversation))
+    monkeypatch.setattr(writer, "play", other.after(writer.play))
     for round in some_rounds():
         journal.add_round(round)
     assert journal.close() == ""

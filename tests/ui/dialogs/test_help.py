@@ -32,7 +32,7 @@ async def test_typing_finds_a_key_and_enter_does_it(window: Window, size: tuple[
         await helped(pilot)
         await paste(pilot, "colour tok")
         await wait_until(pilot, lambda: len(lines(app)) == 2)
-        assert lines(app)[0] == "chat" and lines(app)[1].split()[0] == "F2"
+        assert lines(app)[0] == "reading" and lines(app)[1].split()[0] == "F2"
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.screen_stack[0].transcript.show_tokens)  # type: ignore[attr-defined]
         assert not isinstance(app.screen, HelpScreen)

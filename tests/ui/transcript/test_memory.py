@@ -7,9 +7,11 @@ import random
 import sqlite3
 import tracemalloc
 from array import array
+from collections import deque
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from threading import RLock
 
 import pytest
 
@@ -18,9 +20,9 @@ from spectui.engine.events import RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Likeliest, Origin, Round, Token
 from spectui.store import database
-from spectui.store.pending import PendingConversation, write_conversation
 from spectui.store.records import Reply, StoredConversation, StoredMessage
 from spectui.store.rounds.packed import CHUNK, PackedRounds, same
+from spectui.store.statements import ConversationLog, play
 from spectui.ui.transcript.blocks import Block
 from spectui.ui.transcript.wrap import Flow
 from tests.fake_engine import FakeEngine
@@ -84,29 +86,38 @@ def taken(size: int, each: int, make: Callable[[int], Round], connection: sqlite
     """Bytes that so many tokens of `each` a round take: in session, journal and transcript."""
     session, fresh, commits = ChatSession(FakeEngine(), Setup(model="target.gguf")), 0, 0
     session.send("Why?")
-    reply, pending = session.journal._reply, session.journal._pending
-    assert reply is not None and pending is not None
+    reply, log = session.writing, session.journal._log
+    assert reply is not None and log is not None
+    log.waiting = deque()  # as where chats are saved
+    save(connection, log)
     block = Block(Flow(80), rounds=reply.rounds)
     tracemalloc.start()
     for index in range(size // each):
         round = make(index)
-        session.take(RoundDone(round, index))
+        session.engine.events.append(RoundDone(round, index))
+        deque(session.drain(), maxlen=0)
         block.draw(round, False)
         del round
         fresh += each
         if fresh >= A_CHUNK:
-            save(connection, pending)
+            save(connection, log)
             fresh, commits = 0, commits + 1
     taken = held()
     assert len(block.rounds) == size // each and commits == size // A_CHUNK
     return taken
 
 
-def save(connection: sqlite3.Connection, pending: PendingConversation) -> None:
+def save(connection: sqlite3.Connection, log: ConversationLog) -> None:
     """What the writer does."""
-    written = write_conversation(connection, pending, "the file")
-    assert written is not None
-    written.note()
+    statements = log.statements(whole=log.saved_in is None)
+    assert play(connection, statements) == set()
+    log.saved_in = 1
+    log.waiting.clear()
+
+
+def logged(conversation: StoredConversation, saved_in: int | None = None) -> ConversationLog:
+    """A conversation in the journal."""
+    return ConversationLog.of(conversation, RLock(), saved_in)
 
 
 def held() -> int:
@@ -145,11 +156,11 @@ def taken_when_read(file: Path, rounds: list[Round]) -> int:
     connection = database.connect(file)
     try:
         message = StoredMessage(1, None, "assistant", text, 0.0, reply)
-        save(connection, PendingConversation.of(StoredConversation("1", "Why?", 0.0, 0.0, "", "", (message,)), None))
+        save(connection, logged(StoredConversation("1", "Why?", 0.0, 0.0, "", "", (message,))))
         tracemalloc.start()
         conversation = last(file)
-        pending = PendingConversation.of(conversation, None)
-        save(connection, pending)
+        log = logged(conversation, 1)
+        save(connection, log)
         read = conversation.messages[0].reply
         assert read is not None and all(map(same, read.rounds, rounds))
         block = Block(Flow(80), rounds=read.rounds)
