@@ -235,7 +235,7 @@ def export_chat(session: ChatSession, words: str) -> str:
     if not session.messages:
         raise UsageError(sentences.NOTHING_SAID)
     try:
-        return f"Written: {exported(session, words or export.file_name(session.title))()}"
+        return f"Written: {exported(session, words or export.file_name(session.journal.title))()}"
     except ExistsError as error:
         raise UsageError(f"{error} /export NAME takes another name.") from error
 

@@ -1,19 +1,20 @@
-"""The messages of a conversation: each reply with its rounds and figures."""
+"""The messages of a conversation: each reply with its rounds and figures, and how the engine writes it."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from spectui.chat.figures.counts import ChatFigures, ReplyFigures
 from spectui.chat.sentences import short_name, stop_note
-from spectui.engine.events import Message
+from spectui.engine.events import Failed, Finished, Message, RoundDone
 from spectui.knobs import Setup
 from spectui.speculation.records import Round, StopReason
-from spectui.store.records import StoredConversation, StoredMessage
+from spectui.store.journal import Journal
+from spectui.store.records import FAILED, StoredConversation, StoredMessage
 from spectui.store.rounds.packed import PackedRounds
 from spectui.thinking import OPEN
 
@@ -95,6 +96,58 @@ class ChatMessage:
         if self.setup is None:
             return ""
         return stop_note(self.stop, self.setup.ctx_size or None, to_drop=to_drop, larger="")
+
+
+class ReplyWriter:
+    """Writes one reply, as the engine tells it: text and rounds, and to the disk.
+
+    If the message has rounds already, the new ones continue their numbers. Only this class renumbers rounds.
+    """
+
+    def __init__(self, message: ChatMessage, journal: Journal) -> None:
+        """Create it after the journal's `begin_reply` or `continue_reply`."""
+        self.message = message
+        if journal.rounds is not None:
+            message.rounds = journal.rounds  # one list for both
+        self._journal = journal
+        self._ended = False
+        self._before = message.rounds[-1].index + 1 if message.rounds else 0
+
+    def hear(self, event: RoundDone | Finished | Failed) -> None:
+        """Write what the engine says, in its thread, before the window takes it: that may be long after. What it says of a
+        reply that was left is no part of it."""
+        with self._journal.lock:
+            if self._ended:
+                return
+            if isinstance(event, RoundDone):
+                round = self.numbered(event.round)
+                self.message.write(round)
+                self._journal.add_round(round)
+            elif isinstance(event, Finished):
+                self._journal.note_end(event.reason.value, event)
+            else:
+                self._journal.note_end(FAILED)
+
+    def numbered(self, round: Round) -> Round:
+        """The engine's round with its number within the whole reply."""
+        if not self._before:
+            return round
+        tokens = tuple(token._replace(round=token.round + self._before) for token in round.tokens)
+        return replace(round, index=round.index + self._before, tokens=tokens)
+
+    def begin_thinking(self) -> None:
+        """The prompt has opened the model's thinking."""
+        self.message.thinking = True
+        self._journal.begin_thinking()
+
+    def end(self, stop: str, finished: Finished | None = None) -> bool:
+        """End the reply for this reason. Returns False if it has no text: then it is not a message."""
+        with self._journal.lock:
+            self._ended = True
+            self.message.stop = stop
+            has_text = bool(self.message.content)
+            self._journal.end_reply(stop, finished, has_text=has_text)
+            return has_text
 
 
 class MessageReader(Protocol):

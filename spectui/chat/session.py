@@ -15,9 +15,8 @@ from spectui.chat.figures.records import Figures
 from spectui.chat.figures.running import RunningFigures
 from spectui.chat.history.conversation import CameBack, Conversation
 from spectui.chat.history.conversations import StoredConversations
-from spectui.chat.messages import ChatMessage, OpenedConversation
+from spectui.chat.messages import ChatMessage, OpenedConversation, ReplyWriter
 from spectui.chat.models import LoadedModels
-from spectui.chat.reply import ReplyWriter
 from spectui.chat.user_knobs import UserKnobs
 from spectui.engine.events import Event, Failed, Finished, Message, Prompt, RoundDone
 from spectui.engine.protocol import Engine, also
@@ -113,11 +112,6 @@ class ChatSession:
         return self._writer.message if self._writer is not None else None
 
     @property
-    def finished(self) -> list[ChatMessage]:
-        """The messages without the reply in progress."""
-        return [each for each in self.messages if each is not self.writing]
-
-    @property
     def last_reply(self) -> ChatMessage | None:
         """The reply to the last prompt; None while there is none."""
         head = self.conversation.head
@@ -132,11 +126,6 @@ class ChatSession:
     def waiting(self) -> tuple[str, ...]:
         """Prompts that are sent, one after the other, when the engine is free."""
         return tuple(self._waiting)
-
-    @property
-    def title(self) -> str:
-        """The conversation's title; "" before anything was said."""
-        return self.journal.title
 
     # Models and knobs
 
@@ -322,12 +311,6 @@ class ChatSession:
 
     # Events of the engine
 
-    def take_notices(self) -> Iterator[str]:
-        """Take the sentences about the disk since the last call, oldest first."""
-        notices = self.journal.notices
-        while notices:
-            yield notices.popleft()
-
     def drain(self) -> Iterator[Event | OfComparison | Dropped]:
         """Take the engine's events since the last call; gives those to show, in order."""
         while self.engine.events:
@@ -338,12 +321,9 @@ class ChatSession:
     def _hear(self, event: Event) -> None:
         """Have a reply's event written, in the engine's thread: nothing that was said waits for the window."""
         if self._asked and isinstance(event, RoundDone | Finished | Failed):
-            with self.journal.lock:  # so that another reply cannot be begun meanwhile
-                writer = self._asked[0]
-                if not isinstance(event, RoundDone):
-                    self._asked.popleft()
-                if writer is not None and writer is self._writer:
-                    writer.hear(event)
+            writer = self._asked[0] if isinstance(event, RoundDone) else self._asked.popleft()
+            if writer is not None:
+                writer.hear(event)
 
     def take(self, event: Event) -> Event | OfComparison | Dropped | None:
         """Update the session with an event. Returns the event to show, or None if there is nothing to show."""

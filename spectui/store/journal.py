@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,12 @@ class Journal:
             if is_late or written.is_set():
                 self._prompt = None
         return self._writer.notices if self._writer is not None else self._silent
+
+    def take_notices(self) -> Iterator[str]:
+        """Take the sentences since the last call, oldest first."""
+        notices = self.notices
+        while notices:
+            yield notices.popleft()
 
     @property
     def conversation(self) -> str:

@@ -51,7 +51,7 @@ def test_the_open_conversation_is_left_before_it_is_deleted_and_another_is_not(
     assert session.stored.delete(first.id) == ["one"]
     (second,) = session.stored.find()
     assert session.stored.is_open(second.id)
-    assert session.leave(second.id) and session.messages == [] and session.title == ""
+    assert session.leave(second.id) and session.messages == [] and session.journal.title == ""
     assert len(library.summaries(file)) == 1, "nothing is deleted before it is carried out"
     assert session.stored.delete(second.id) == ["two"] and session.stored.find() == []
     session.close()

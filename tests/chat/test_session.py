@@ -284,12 +284,12 @@ def test_a_comparison_in_an_opened_conversation_has_the_time_of_its_prompt(engin
 def test_the_title_is_the_one_on_disk(engine: FakeEngine, tmp_path: Path) -> None:
     file = tmp_path / "conversations.db"
     session = loaded(engine, Journal(file))
-    assert session.title == ""
+    assert session.journal.title == ""
     session.send("one two three four five six seven eight nine ten\nmore")
     reply(engine, "a")
     drained(session)
     session.journal.flush()
-    assert session.title == last(file).title == "one two three four five six seven eight nine ten"
+    assert session.journal.title == last(file).title == "one two three four five six seven eight nine ten"
     session.close()
 
 
@@ -302,7 +302,7 @@ def test_the_code_of_the_last_finished_reply(engine: FakeEngine) -> None:
     session.send("more")
     engine.emit_round(plain="```\nc")
     drained(session)
-    assert last_code_blocks(session.finished) == ["a", "b"]
+    assert last_code_blocks(session.messages[:-1]) == ["a", "b"]
     assert last_code_blocks(session.messages) == ["c"]
     engine.finish()
     drained(session)

@@ -24,7 +24,7 @@ def snapshot(session: ChatSession) -> Callable[[], StoredConversation]:
     journal, memory = session.journal, _in_memory(session)
     if journal.file is None or not journal.conversation:
         return lambda: memory
-    file, identity, path = journal.file, journal.conversation, {each.id for each in session.finished}
+    file, identity, path = journal.file, journal.conversation, {each.id for each in _finished(session)}
 
     def read() -> StoredConversation:
         journal.flush()
@@ -55,14 +55,19 @@ def _has_all(stored: StoredConversation, memory: StoredConversation) -> bool:
     )
 
 
+def _finished(session: ChatSession) -> list[ChatMessage]:
+    """The messages without the reply in progress."""
+    return [message for message in session.messages if message is not session.writing]
+
+
 def _in_memory(session: ChatSession) -> StoredConversation:
     now, setup = time.time(), session.setup
     messages = tuple(
         StoredMessage(index, None, each.role, each.content, now, _reply(each, setup) if each.rounds else None)
-        for index, each in enumerate(session.finished)
+        for index, each in enumerate(_finished(session))
     )
     return StoredConversation(
-        session.journal.conversation, session.title, now, now, setup.system, session.name, messages
+        session.journal.conversation, session.journal.title, now, now, setup.system, session.name, messages
     )
 
 

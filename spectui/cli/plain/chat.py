@@ -228,7 +228,7 @@ class PlainChat:
         while session.state not in IDLE or session.engine.events:
             for event in session.drain():
                 self._show(event)
-            for notice in session.take_notices():
+            for notice in session.journal.take_notices():
                 self.notice(notice)
             if self.interactive and session.state == "reading" and time.monotonic() - since > said:
                 self.notice(f"waiting for the reply, {said:.0f} s")
@@ -242,7 +242,7 @@ class PlainChat:
     @property
     def _continues(self) -> bool:
         reply = self.session.writing
-        return reply is not None and bool(reply.content)
+        return reply is not None and reply.figures.statistics.rounds > 0
 
     def _show(self, event: Event | OfComparison | Dropped) -> None:
         match event:

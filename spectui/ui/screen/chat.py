@@ -183,7 +183,7 @@ class ChatScreen(DirectScreen):
         self.view.rate.adjust(awaited=self.session.state == "reading")
 
     def _drain(self) -> None:
-        for notice in self.session.take_notices():
+        for notice in self.session.journal.take_notices():
             self.transcript.add_error(printable(notice))
         if not self.session.engine.events:
             return

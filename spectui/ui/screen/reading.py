@@ -115,7 +115,7 @@ class Reading:
                 return "JSON, with origins and figures."
             return "Markdown, the text alone (.json: origins and figures too)."
 
-        ask, proposed = "Export to this directory as", export.file_name(self._session.title)
+        ask, proposed = "Export to this directory as", export.file_name(self._session.journal.title)
         question = LineScreen(ask, proposed, verb="write", consequence=consequence, max_length=120)
         self._view.ask(question, self._export)
 
