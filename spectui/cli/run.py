@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
@@ -37,6 +38,9 @@ LARGEST_PROMPT = 10_000_000
 
 DRAIN_S = 0.02
 """Seconds between two checks for events."""
+
+PATIENCE_S = 5.0
+"""Seconds without an event before a person is told that something is waited for."""
 
 
 @click.command("run", cls=Command)
@@ -175,6 +179,12 @@ class Printer:
             self._clear()
             click.echo(f"spectui: {event.message}", err=True)
 
+    def wait(self, seconds: float) -> None:
+        """Nothing has come for so long: say so to a person, in the line of the progress."""
+        if self._progress and self._text and not self._begun and seconds > PATIENCE_S:
+            click.echo(f"\r\x1b[Kwaiting, {seconds:.0f} s", err=True, nl=False)
+            self._on_progress = True
+
     def end(self) -> None:
         """Move the cursor to the beginning of a line."""
         self._clear()
@@ -188,6 +198,7 @@ class Printer:
 
     def _write(self, text: str) -> None:
         if text:
+            self._clear()
             self._begun = True
             sys.stdout.write(text)
             sys.stdout.flush()
@@ -199,18 +210,21 @@ class Printer:
         return token.text
 
 
-def outcome(worker: SessionEngine, future: Future[Result], take: Callable[[Event], None]) -> Result:
-    """The future's result, or what it raises. Until then `take` is called with the worker's events."""
+def outcome(worker: SessionEngine, future: Future[Result], printer: Printer) -> Result:
+    """The future's result, or what it raises. Until then the worker's events are printed."""
     from spectui.engine.events import LoadFailed
 
-    done = False
+    done, since = False, time.monotonic()
     while not done:
         done = bool(wait([future], DRAIN_S).done)
+        if not worker.events:
+            printer.wait(time.monotonic() - since)
         while worker.events:
+            since = time.monotonic()
             event = worker.events.popleft()
             if isinstance(event, LoadFailed):
                 raise SpectuiError(event.message)
-            take(event)
+            printer(event)
     return future.result()
 
 

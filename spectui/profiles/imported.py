@@ -130,13 +130,13 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
             left_out.append(LeftOut(CHANGES_TEXT if changes_text(flag) else NOT_USED, _shown(flag, values)))
     left_out += [LeftOut(UNKNOWN, _shown(flag, values)) for flag, *values in line.unknown]
     left_out += [LeftOut("spectui takes no model from", _shown(flag, values)) for flag, *values in line.refused]
-    escapes = [each for each in line.arguments if each in ESCAPES]
+    escapes = [word for word in line.arguments if word in ESCAPES]
     for flag, value in _pairs(line.arguments, left_out):
         read_escapes = SHAPES[flag].name == "stop" and escapes[-1:] != ["--no-escape"]
         _take(settings, flag, unescaped(value) if read_escapes else value, started, left_out)
     loose = {shown(word) for word in line.arguments if word.startswith(EDGE)}
     words = [what for reason, what in left_out if reason == NOT_KNOWN and what in loose]
-    hub = any(SHAPES[each].name == "hub_target" for each in line.arguments if each in SHAPES)
+    hub = any(SHAPES[word].name == "hub_target" for word in line.arguments if word in SHAPES)
     if words and not (settings.get("model") or hub or line.refused):
         raise ScriptError(f"{words[0]} may name the model, and only a run can tell it: {RUN_IT}.")
     if rest := next((what for reason, what in left_out if reason == NO_FLAG and what.endswith(".gguf")), ""):
@@ -180,10 +180,10 @@ def flag_of_variable(name: str) -> str | None:
 def _take_types(settings: dict[str, Any], types: Sequence[str], left_out: list[LeftOut]) -> None:
     """Choose the drafter that is nearest to llama-server's `--spec-type`, which may be a list, and `--spec-default`."""
     kinds = {**_DRAFTING, "none": "off"}
-    types = [f"draft-{each}" if f"draft-{each}" in kinds else each for each in types]  # as other versions had them
-    found = {each: kinds.get(each) or ("suffix" if each.startswith("ngram-") else "") for each in types}
-    left_out += [LeftOut(NO_DRAFTER, shown(each)) for each, kind in found.items() if not kind]
-    drafters = {kind for kind in found.values() if kind} - ({"off"} if len(found) > 1 else set())
+    types = [f"draft-{name}" if f"draft-{name}" in kinds else name for name in types]  # as other versions had them
+    drafter_of = {name: kinds.get(name) or ("suffix" if name.startswith("ngram-") else "") for name in types}
+    left_out += [LeftOut(NO_DRAFTER, shown(name)) for name, drafter in drafter_of.items() if not drafter]
+    drafters = {drafter for drafter in drafter_of.values() if drafter} - ({"off"} if len(drafter_of) > 1 else set())
     if drafters:
         settings["drafter"] = "auto" if len(drafters) > 1 else drafters.pop()
     draft = settings.get("draft")
@@ -191,7 +191,7 @@ def _take_types(settings: dict[str, Any], types: Sequence[str], left_out: list[L
         left_out.append(
             LeftOut("", "spectui drafts with the draft; newer versions of llama-server would not, without --spec-type.")
         )
-    elif draft and not set(_DRAFTING) & set(types) and any(each.startswith("draft-") for each in types):
+    elif draft and not set(_DRAFTING) & set(types) and any(name.startswith("draft-") for name in types):
         left_out.append(
             LeftOut("", f"draft {settings.pop('draft')} is left out: it is made for what spectui does not have.")
         )
@@ -287,11 +287,11 @@ def _take_marked(settings: dict[str, Any], comments: str, left_out: list[LeftOut
     """Put the settings that are marked in comments in place of what the flags said."""
     import tomli
 
-    for found in MARK.finditer(comments):
+    for comment in MARK.finditer(comments):
         try:
-            table = tomli.loads(found[1])
+            table = tomli.loads(comment[1])
         except (tomli.TOMLDecodeError, ValueError, RecursionError):
-            left_out.append(LeftOut("", f"The comment {found[0].strip()!r} is left out: it is not a line of TOML."))
+            left_out.append(LeftOut("", f"The comment {comment[0].strip()!r} is left out: it is not a line of TOML."))
             continue
         for name, value in table.items():
             key = name.replace("-", "_")

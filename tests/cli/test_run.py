@@ -235,3 +235,18 @@ def test_the_cursor_is_left_at_the_beginning_of_a_line(monkeypatch: pytest.Monke
     printer(RoundDone(replace(a_round(), tokens=(Token(1, "x", "plain", None, 0, 7, None, 1.0),)), 8))
     printer.end()
     assert out.getvalue() == "x\n"
+
+
+def test_a_person_is_told_that_the_reply_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    printer = Printer(text=True, colours=False)
+    printer.wait(4.0)
+    assert capsys.readouterr().err == ""
+    printer.wait(6.0)
+    assert "waiting, 6 s" in capsys.readouterr().err
+    printer(RoundDone(a_round(), 5))
+    assert capsys.readouterr().err == "\r\x1b[K"
+    printer.wait(6.0)
+    assert capsys.readouterr().err == "", "the reply has begun"

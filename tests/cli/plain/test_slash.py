@@ -1,4 +1,4 @@
-"""The commands of `spectui chat --plain`: each does what its key does in the window, and no key is forgotten."""
+"""The commands of `spectui chat --plain`: each does what its key does in the window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from spectui.chat.commands import SLASH
 from spectui.engine.events import Message
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
@@ -19,48 +18,6 @@ from spectui.store.library import last
 from spectui.store.prompts import PromptHistory, prompts_file
 from tests.cli.plain.test_chat import PAIR, AnsweringEngine, Chat, KnownProfiles
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.test_keys import classes
-
-COMMAND_OF = {
-    "help": "help", "quit": "quit",
-    "drop": "drop", "undo": "undo", "undrop": "undrop",
-    "new-chat": "new", "regenerate": "regenerate", "edit": "edit", "editor": "editor", "continue": "continue",
-    "last-chat": "continue", "messages": "messages", "messages.choose": "back", "system": "system", "copy-code": "code",
-    "reading.copy": "code",
-    "conversations": "chats", "conversations.open": "open", "conversations.rename": "rename",
-    "conversations.delete": "delete", "conversations.new": "new", "export": "export",
-    "drafter": "set", "policy": "set", "slider.default": "set", "choice.default": "set", "profile": "profile", "think": "think",
-    "save-profile": "save", "reset": "reset", "models": "models", "models.choose": "load", "load": "load",
-    "without-draft": "nodraft", "safe-mode": "safe", "devices": "devices", "pick-device": "devices",
-    "placement": "placement",
-    "page.now": "stats", "page.settings": "set", "measure-reply": "measure", "inspect": "token",
-}  # fmt: skip
-"""What an action of the window is called here."""
-
-WITHOUT = {
-    "it is a line, and how lines are typed": {"send", "newline"},
-    "it is the terminal's, as Ctrl+C and Ctrl+Z": {"stop", "interrupt", "suspend"},
-    "it is a program of its own: spectui tune": {
-        "best-settings", "measure.begin", "measure.stop", "measure.use", "measure.save",
-    },
-    "it steers a replay, which is a window": {"pause", "faster", "slower", "step"},
-    "it is drawing": {
-        "colours", "rejected", "read", "thinking", "theme", "panel", "page", "page.rounds", "page.details", "page.machine",
-        "page-up", "page-down", "reading.close", "reading.thinking", "reading.before", "reading.after",
-    },
-    "it answers a question that is not asked here": {
-        "palette", "help.choose", "list.close", "confirm", "decline", "question.take", "question.cancel", "system.use",
-        "system.cancel",
-    },
-}  # fmt: skip
-"""Which actions have no command, and why."""
-
-
-def test_every_action_of_the_window_has_a_command_or_a_reason_to_have_none():
-    bindings = [binding for kind in classes() for binding in kind.__dict__.get("BINDINGS", ())]
-    actions = {binding.id for binding in bindings if binding.tooltip}  # what has none moves a cursor or a bar
-    assert actions - {*COMMAND_OF} - set().union(*WITHOUT.values()) == set()
-    assert set(COMMAND_OF.values()) == set(SLASH)
 
 
 def kept(file: Path) -> list[str]:
