@@ -11,14 +11,15 @@ from typing import Any
 from spectui.engine.costs.files import DraftCosts, Key, TargetCosts, cost_model, forget
 from spectui.engine.costs.measuring import draft_costs, target_costs
 from spectui.engine.events import Event, Loading, ModelInfo, Notice, ThreadsInUse
-from spectui.engine.loading import draft_copy, kernel_choice, keys, models, placement, remarks
+from spectui.engine.loading import draft_copy, kernel_choice, models, placement, remarks
 from spectui.engine.loading.automatic import AutomaticPlacement
+from spectui.engine.loading.placement import Placed, Resolved, resolve
 from spectui.engine.replies import Replies
 from spectui.engine.thread_count import ThreadCount
 from spectui.errors import DraftError, SpectuiError, UsageError
-from spectui.gguf_files.check import ModelFileError, check_file, heads_in, same_model, same_vocabulary
+from spectui.gguf_files.check import ModelFileError, check_file, same_model, same_vocabulary
 from spectui.gguf_files.compatibility import drafting_heads
-from spectui.kernels.plugin import LLAMA_CPP, Kernels
+from spectui.kernels.plugin import LLAMA_CPP
 from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.context import Context
@@ -39,12 +40,6 @@ from spectui.speculation.drafters.model import DraftModel, ModelDrafter
 from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.policies.strategy import Strategy
 
-FAST_KERNELS_CRASH = "llama.cpp's fast CPU kernels crash on this machine, so they are off: see spectui doctor."
-
-CHATML_IS_USED = (
-    "The model has no chat template (a base model?): ChatML is used; --no-template continues texts as they are."
-)
-
 
 class Pair:
     """Target, draft, their contexts and the chat template; None while they are not loaded."""
@@ -52,7 +47,7 @@ class Pair:
     def __init__(self, emit: Callable[[Event], None], interrupt: Interrupt) -> None:
         self._emit = emit
         self._interrupt = interrupt
-        self._loaded: dict[str, tuple[Any, ...]] = {}
+        self._loaded: dict[str, tuple[Any, ...]] = {}  # what is loaded -> what it depends on
         self.target: Model | None = None
         self.draft: Model | None = None
         self.context: Context | None = None
@@ -63,7 +58,7 @@ class Pair:
         self.marks: ReplyMarks | None = None
         self.strategy: Strategy | None = None
         self._translated = False  # True: the draft has another vocabulary
-        self._setup = Setup()  # with its automatic choices made
+        self._resolved: Resolved | None = None  # the set-up, with its automatic choices made
         self._automatic = AutomaticPlacement(emit)
         self._measured: tuple[tuple[Key, Key], TargetCosts, DraftCosts] | None = None
         self._own_kernels = LLAMA_CPP  # spectui's, where they are available
@@ -91,20 +86,20 @@ class Pair:
         rpc.add_servers(setup.rpc)
         use_numa(setup.numa)
         tested = self._self_test()
-        placed = self._automatic.place(kernel_choice.without_crashes(setup, tested), self._memory())
-        self._own_kernels = kernel_choice.available(replace(placed, no_repack=setup.no_repack), tested)
-        self._setup = setup = placed
+        chosen = self._automatic.place(kernel_choice.without_crashes(setup, tested), self._memory())
+        self._own_kernels = kernel_choice.available(replace(chosen, no_repack=setup.no_repack), tested)
+        resolved = self._resolved = resolve(chosen)
         if not tested.extra_buffers and not self._own_kernels.set and not self._loaded:
-            self._emit(Notice(FAST_KERNELS_CRASH))
-        self._make_room(setup)
-        self._load_target(setup)
-        if setup.draft is not None:
-            self._load_draft(setup)
+            self._emit(Notice(remarks.FAST_KERNELS_CRASH))
+        self._make_room(resolved)
+        self._load_target(resolved)
+        if resolved.draft is not None:
+            self._load_draft(resolved, resolved.draft)
         else:
-            self._use_own_heads()
+            self._use_own_heads(resolved)
         rpc.reset_when_closed()
-        self._make_strategy(setup, again)
-        self._choose_threads(setup)
+        self._make_strategy(resolved, again)
+        self._choose_threads(resolved)
 
     def adapt_threads(self) -> None:
         """Use as many threads as other processes leave cores. Call it between two passes."""
@@ -112,9 +107,9 @@ class Pair:
             self._use_threads(self._threads)
             self._emit(ThreadsInUse(self._threads.now, self._threads.most))
 
-    def _choose_threads(self, setup: Setup) -> None:
+    def _choose_threads(self, resolved: Resolved) -> None:
         """Let the number of threads follow the load of the cores, unless a person named it or the text depends on it."""
-        if setup.threads > 0 or self._rounds_by_threads(setup):
+        if resolved.setup.threads > 0 or self._rounds_by_threads(resolved):
             if self._threads is not None:
                 self._emit(ThreadsInUse(self._threads.most, self._threads.most))
             self._threads = None
@@ -122,30 +117,33 @@ class Pair:
         self._threads = self._threads or ThreadCount(placement.threads(0), len(allowed_cpus()))
         self._use_threads(self._threads)
 
-    def _rounds_by_threads(self, setup: Setup) -> bool:
+    def _rounds_by_threads(self, resolved: Resolved) -> bool:
         assert self.target is not None  # its output is the last of it to go to a GPU
-        return placement.rounds_by_threads(setup) and not self.target.output_on_gpu
+        return resolved.target.rounds_by_threads and not self.target.output_on_gpu
 
     def _use_threads(self, count: ThreadCount) -> None:
         """Set the number of threads, also of contexts that were created with more."""
         assert self.context is not None
         self.context.use_threads(count.now)
-        named = self._setup.threads_draft > 0 or isinstance(self.drafter, AheadDrafter)
+        named = self._resolved is not None and self._resolved.setup.threads_draft > 0
+        named |= isinstance(self.drafter, AheadDrafter)
         if self.draft_context is not None and not named:
             self.draft_context.use_threads(count.now)
 
-    def _make_strategy(self, setup: Setup, again: bool) -> None:
+    def _make_strategy(self, resolved: Resolved, again: bool) -> None:
         """Measure the costs of passes, and create the strategy."""
         assert self.target is not None and self.context is not None
+        setup = resolved.setup
         found, drafting = TargetCosts(), DraftCosts()
-        found_out = [remarks.SAME_THREADS] if self._rounds_by_threads(setup) else []
+        found_out = [remarks.SAME_THREADS] if self._rounds_by_threads(resolved) else []
         strict = setup.strict == "on"
-        target_key = keys.target_costs_key(setup, self.target.kernels)
-        ahead, draft_key = isinstance(self.drafter, AheadDrafter), ()
-        if self.draft is not None:
-            draft_key = keys.draft_costs_key(setup, self.draft.path, ahead, self.draft.kernels)
+        target_key: Key = replace(resolved.target, kernels=self.target.kernels).costs_key()
+        draft_key: Key = ()
+        if self.draft is not None and resolved.draft is not None:
+            draft = replace(resolved.draft, path=self.draft.path, kernels=self.draft.kernels)
+            draft_key = draft.costs_key(isinstance(self.drafter, AheadDrafter))
         elif self.draft_context is not None:
-            draft_key = keys.heads_costs_key(setup, target_key)
+            draft_key = (*target_key, self._own_heads(resolved).context_key)
         measured_as = target_key, draft_key
         again = again and self._measured is not None and self._measured[0] == measured_as
         if again and self._measured is not None:
@@ -163,7 +161,7 @@ class Pair:
             self.remarks["target"] = "; ".join(filter(None, found_out))
             self._measured = measured_as, found, drafting
         foresees = self.draft_context.foresees if self.draft_context is not None else None
-        costs = cost_model(found, drafting, models.slow_down_together(setup), foresees)
+        costs = cost_model(found, drafting, resolved.slow_down_together, foresees)
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
         self.strategy = Strategy(self.drafter, costs, past)
@@ -174,7 +172,8 @@ class Pair:
         """Measure the costs of passes anew, in place of those that are stored. Nothing may be in the contexts."""
         if self._measured is not None:
             forget(*self._measured[0])
-        self._make_strategy(self._setup, again=False)
+        assert self._resolved is not None
+        self._make_strategy(self._resolved, again=False)
 
     def _measure(self, setup: Setup, target_key: Key, draft_key: Key) -> tuple[TargetCosts, DraftCosts]:
         """What passes take: as it is stored under these keys, or as it is measured now. Raises LoadCancelled."""
@@ -204,18 +203,17 @@ class Pair:
             raise SpectuiError(tested.advice)
         return tested
 
-    def _make_room(self, setup: Setup) -> None:
+    def _make_room(self, resolved: Resolved) -> None:
         """Free what the set-up does not use before loading anything: both may not fit into memory."""
-        if self._loaded.get("target") != keys.target_key(setup):
+        if self._loaded.get("target") != resolved.target_key:
             self.close()
-        elif setup.draft is None or self._loaded.get("draft") != keys.draft_key(setup):
+        elif resolved.draft is None or self._loaded.get("draft") != resolved.draft_key:
             self._close_draft()
 
-    def _load_target(self, setup: Setup) -> None:
+    def _load_target(self, resolved: Resolved) -> None:
         if self.target is None:
-            path = setup.model or ""
-            progress, kernels = self._loading("target", path), self._kernels_of("target", path)
-            target = models.target_model(setup, progress, kernels=kernels)
+            placed = self._with_kernels(resolved.target)
+            target = models.load(placed, placed, self._loading("target", placed.path))
             try:
                 self.template = ChatTemplate(target, lambda text: self._emit(Notice(text)))
                 self.marks = ReplyMarks(target, self.template.with_thinking)
@@ -223,46 +221,52 @@ class Pair:
                 target.close()
                 raise
             self.target = target
-            self._loaded["target"] = keys.target_key(setup)
-            if not self.template.from_file and setup.no_template == "off":
-                self._emit(Notice(CHATML_IS_USED))
-        key = (*keys.context_key(setup), models.rows_for_heads(setup, self.target))
+            self._loaded["target"] = resolved.target_key
+            if not self.template.from_file and resolved.setup.no_template == "off":
+                self._emit(Notice(remarks.CHATML_IS_USED))
+        key = (*resolved.target.context_key, models.rows_for_heads(resolved.setup, self.target))
         if self._loaded.get("context") != key:
             self._close_context()
-            self.context = models.target_context(setup, self.target, self._interrupt)
+            self.context = models.target_context(resolved.target, self.target, self._interrupt)
             self._loaded["context"] = key
 
-    def _kernels_of(self, role: str, path: str) -> Kernels:
-        """The kernels of the model in this file, which is loaded next.
+    def _with_kernels(self, placed: Placed) -> Placed:
+        """The model, which is loaded next, with its kernels.
 
         Says once why they are not spectui's, if those are wanted by name or crash.
         """
-        kernels = kernel_choice.for_model(self._setup, role, path, self._own_kernels)
-        wanted = self._setup.kernels == "spectui" or kernels.why == kernel_choice.CRASH
+        kernels = kernel_choice.for_model(placed, self._own_kernels)
+        wanted = placed.setup.kernels == "spectui" or kernels.why == kernel_choice.CRASH
         if wanted and not kernels.set and kernels.why not in self._refused_kernels:
             self._refused_kernels.add(kernels.why)
             self._emit(Notice(f"spectui's kernels are not used here: {kernels.why}."))
-        return kernels
+        return replace(placed, kernels=kernels)
 
-    def _use_own_heads(self) -> None:
+    def _own_heads(self, resolved: Resolved) -> Placed:
+        """The target's own heads."""
+        assert self.target is not None
+        heads = placement.place_draft(resolved.setup, self.target.path, resolved.target)
+        return replace(heads, kernels=self.target.kernels)
+
+    def _use_own_heads(self, resolved: Resolved) -> None:
         """Let the target draft with its own heads, if it has some."""
-        if not rows.available() and drafting_heads(self._setup.model or "", None):
+        assert self.target is not None and self.context is not None
+        if not rows.available() and drafting_heads(self.target.path, None):
             self._emit(Notice(f"The model's own heads cannot draft: {models.FUNCTIONS_MOVED}."))
+        if self.context.hidden is None:
+            return
         try:
-            self._make_heads()
+            self._make_heads(self._own_heads(resolved), self.target)
         except SpectuiError as error:
             self._emit(Notice(f"The model's own heads cannot draft: {error}"))
 
-    def _make_heads(self) -> None:
+    def _make_heads(self, placed: Placed, model: Model) -> None:
         """The context of the heads, the target's own or those of the draft's file, beside a new context of the target."""
         assert self.target is not None and self.context is not None
         if self.context.hidden is None or self.draft_context is not None:
             return
-        model = self.draft or self.target
-        heads = models.heads_context(self._setup, model, self.context, self._interrupt)
+        heads = models.heads_context(placed, model, self.context, self._interrupt)
         self.draft_context, self.drafter = heads, ModelDrafter(heads, self.target.n_vocab, source=heads.source)
-        if self.strategy is not None:
-            self.strategy.model = self.drafter
 
     def _close_context(self) -> None:
         """Free the target's context, and before it that of heads, which read it."""
@@ -274,54 +278,52 @@ class Pair:
         self.context = None
         self._loaded.pop("context", None)
 
-    def _load_draft(self, setup: Setup) -> None:
+    def _load_draft(self, resolved: Resolved, placed: Placed) -> None:
         assert self.target is not None and self.context is not None
         try:
-            if heads_in(setup.draft or "")[1] and (problem := models.heads_problem(setup.draft or "", self.target)):
+            if placed.heads and (problem := models.heads_problem(placed.path, self.target)):
                 raise DraftError(problem)
-            self.draft = self.draft or self._draft_or_copy(setup)
-            self._make_heads()  # if it is a file of heads
+            self.draft = self.draft or self._draft_or_copy(resolved, placed)
+            loaded = replace(placed, path=self.draft.path, kernels=self.draft.kernels)
+            self._make_heads(loaded, self.draft)  # if it is a file of heads
             if self.draft_context is not None:
-                self._loaded["draft"] = keys.draft_key(setup)
+                self._loaded["draft"] = resolved.draft_key
                 return
             if self.draft.recurrent:
-                raise DraftError(
-                    "This draft's context cannot take back a rejected token (it is recurrent), so it cannot draft: choose "
-                    "a draft without recurrent layers."
-                )
-            ahead = models.drafts_ahead(setup, self.target.layers, self.draft.layers)
-            if setup.async_draft == "on" and not ahead:
-                self._emit(Notice(models.NOT_AHEAD))
-            self.draft_context = models.draft_context(setup, self.draft, self._interrupt, self.context.n_ctx, ahead)
+                raise DraftError(remarks.RECURRENT)
+            ahead = resolved.drafts_ahead(self.target.layers, self.draft.layers)
+            if resolved.setup.async_draft == "on" and not ahead:
+                self._emit(Notice(remarks.NOT_AHEAD))
+            self.draft_context = models.draft_context(loaded, self.draft, self._interrupt, self.context.n_ctx, ahead)
             self.drafter, sentence = drafter_for(self.target, self.draft, self.draft_context)
             if ahead:
                 self.drafter = AheadDrafter(self.drafter)
             self._translated = bool(sentence)
-            self.remarks["draft"] = sentence or draft_copy.remark(setup.draft or "", self.draft.path)
+            self.remarks["draft"] = sentence or draft_copy.remark(placed.path, self.draft.path)
             if sentence:
                 self._emit(Notice(sentence))
-            self._loaded["draft"] = keys.draft_key(setup)
+            self._loaded["draft"] = resolved.draft_key
         except SpectuiError as error:
             self._close_draft()
             if isinstance(error, LoadCancelled | UsageError):
                 raise
             raise DraftError(str(error)) from error
 
-    def _draft_or_copy(self, setup: Setup) -> Model:
-        assert self.target is not None and setup.draft is not None
+    def _draft_or_copy(self, resolved: Resolved, placed: Placed) -> Model:
+        assert self.target is not None
         target = self.target
 
         def load(path: str) -> Model:
-            metadata = same_vocabulary(setup.model or "", path)
+            metadata = same_vocabulary(target.path, path)
             if metadata is not None and metadata.n_tokens < target.n_vocab - padding(target):
                 metadata = None  # it lacks tokens of the target, so the texts are needed
-            progress, kernels = self._loading("draft", path), self._kernels_of("draft", path)
-            return models.draft_model(setup, path, progress, metadata=metadata, kernels=kernels)
+            chosen = self._with_kernels(replace(placed, path=path))
+            return models.load(chosen, resolved.target, self._loading("draft", path), metadata=metadata)
 
-        if heads_in(setup.draft)[1] or setup.requantise_draft == "off" or not placement.drafts_on_cpu(setup):
-            return load(setup.draft)
+        if placed.heads or resolved.setup.requantise_draft == "off" or not placed.on_cpu:
+            return load(placed.path)
         return draft_copy.load_best(
-            setup.draft, target, load, self.progress("draft copy"), lambda text: self._emit(Notice(text))
+            placed.path, target, load, self.progress("draft copy"), lambda text: self._emit(Notice(text))
         )
 
     def progress(self, what: str, size: int = 0) -> Callable[[float], None]:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from spectui.engine.loading import models
+from spectui.engine.loading import models, placement
 from spectui.engine.loading.kernel_choice import without_crashes
 from spectui.engine.loading.plan import MemoryPlan, make_plan
 from spectui.knobs import Setup
@@ -39,8 +39,9 @@ def compare(setup: Setup) -> Iterator[tuple[MemoryUse, MemoryUse]]:
 def load(made: MemoryPlan) -> Iterator[tuple[MemoryUse, MemoryUse]]:
     """The same of a plan."""
     planned = {use.device: use for use in made.target}
-    model = models.target_model(without_crashes(made.setup, selftest.run()))
-    context = models.target_context(made.setup, model, Interrupt())
+    placed = placement.place_target(without_crashes(made.setup, selftest.run()))
+    model = models.load(placed, placed)
+    context = models.target_context(placed, model, Interrupt())
     logged = {use.device: use for use in context.memory}
     context.close()
     model.close()

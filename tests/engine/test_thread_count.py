@@ -121,7 +121,7 @@ def test_the_number_stays_where_the_text_depends_on_it(
     changed: dict[str, str], kernels: bool, stays: bool, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(reference_path, "available", lambda: kernels)
-    assert placement.rounds_by_threads(replace(Setup(model="m"), **changed)) == stays  # type: ignore[arg-type]
+    assert placement.place_target(replace(Setup(model="m"), **changed)).rounds_by_threads == stays  # type: ignore[arg-type]
 
 
 def test_it_is_said_that_the_number_stays(monkeypatch: pytest.MonkeyPatch):

@@ -22,7 +22,7 @@ def command(ctx: click.Context) -> None:
     from spectui.cli.machine.dear_passes import dear_passes
     from spectui.cli.machine.findings import advice, cpu_flags, findings, threads_in_words
     from spectui.engine.costs.files import stored_targets
-    from spectui.engine.loading import keys, placement
+    from spectui.engine.loading import placement
     from spectui.engine.loading.kernel_choice import available
     from spectui.kernels.plugin import LLAMA_CPP
     from spectui.knobs import Setup
@@ -71,7 +71,7 @@ def command(ctx: click.Context) -> None:
     for line in advice(found, known=bool(flags)):
         click.echo(line)
     # What the CPU's kernels cost is no fault of the build, so it does not change the exit code.
-    with_own, without = (stored_targets(keys.measured_with(each)) for each in (own, LLAMA_CPP))
+    with_own, without = (stored_targets(placement.measured_with(each)) for each in (own, LLAMA_CPP))
     for line in dear_passes(without | with_own):
         click.echo(f"\n{line}")
     ctx.exit(1 if found else 0)

@@ -1,7 +1,7 @@
 """What was measured of the passes of a pair, as it is saved on disk.
 
-A file for the target and another for the draft, each under a key of what it depends on (`keys.target_costs_key`,
-`keys.draft_costs_key`), so that another draft keeps the target's.
+A file for the target and another for the draft, each under a key of what it depends on (`Placed.costs_key`), so that another
+draft keeps the target's.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class TargetCosts:
     model_file: str = ""
     """The model's path, and..."""
     measured_with: str = ""
-    """... what the costs depend on besides (`keys.measured_with`), for `stored_targets`."""
+    """... what the costs depend on besides (`placement.measured_with`), for `stored_targets`."""
 
     @property
     def strict_up_to(self) -> int:

@@ -61,7 +61,7 @@ def target_costs(
 ) -> TargetCosts:
     """The stored costs of `key`, or newly measured ones, or empty ones where the context holds a conversation.
 
-    The key begins with `keys.measured_with`. New costs are stored with it and with the path `model_file`.
+    The key begins with `placement.measured_with`. New costs are stored with it and with the path `model_file`.
     `strict`: compare the logits behind a long context too, and measure all the same where the context holds a conversation,
     which is then evaluated anew. `disturbed`: whether other processes took its cores meanwhile; then the costs are measured
     again the next time. Raises Interrupted.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from spectui.engine.events import Event, Loading, Notice
-from spectui.engine.loading import keys, placement
+from spectui.engine.loading.placement import resolve
 from spectui.engine.loading.plan import PlacementError, make_plan, on_servers
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
@@ -35,14 +35,10 @@ class AutomaticPlacement:
         on servers no other process can plan, and what was chosen for the first ones stays. Raises UsageError for a placement
         that cannot be, and PlacementError for one that would end the process.
         """
-        placement.target_devices(setup)
-        if setup.draft is not None:
-            placement.draft_devices(setup)
-        on_cpu = placement.target_on_cpu(setup) and (setup.draft is None or placement.drafts_on_cpu(setup))
-        if on_cpu:
+        resolved = resolve(setup)
+        if resolved.on_cpu:
             return setup
-        context = keys.context_key(setup)
-        asked = (keys.target_key(setup), keys.draft_key(setup), context)
+        asked = (resolved.target_key, resolved.draft_key, resolved.target.context_key)
         loaded = tuple(loaded)
         if on_servers(loaded):
             same = [key for key in self._chosen if getattr(setup, key) == getattr(self._planned, key)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spectui.engine.loading import placement
+from spectui.engine.loading.placement import Placed, resolve
 from spectui.gguf_files.check import matrices_of, values_of
 from spectui.gguf_files.metadata import architecture_of
 from spectui.kernels.plugin import Kernels, Unusable
@@ -23,7 +23,8 @@ _BESIDE = 2**28
 
 def available(setup: Setup, tested: SelfTest) -> Kernels:
     """The instruction set of spectui's kernels, if they may be used at all. `tested`: what the self-test found."""
-    if not placement.target_on_cpu(setup) and (setup.draft is None or not placement.drafts_on_cpu(setup)):
+    resolved = resolve(setup)
+    if not resolved.target.on_cpu and (resolved.draft is None or not resolved.draft.on_cpu):
         return Kernels(why=OFFLOADED)  # then ggml does not get to know them
     if setup.kernels == "llama.cpp":
         return Kernels(why="--kernels llama.cpp")
@@ -42,39 +43,36 @@ def without_crashes(setup: Setup, tested: SelfTest) -> Setup:
     return setup if tested.extra_buffers else replace(setup, no_repack="on")
 
 
-def for_model(setup: Setup, role: str, path: str, own: Kernels, freed: int = 0) -> Kernels:
-    """The kernels of the model in this file. `own`: those that are available.
+def for_model(placed: Placed, own: Kernels, freed: int = 0) -> Kernels:
+    """The kernels of a model that is loaded next. `own`: those that are available.
 
     `freed`: bytes of the host's memory that will be free before it is loaded.
     """
     if not own.set:
         return own
-    if not (placement.target_on_cpu(setup) if role == "target" else placement.drafts_on_cpu(setup)):
+    if not placed.on_cpu:
         return Kernels(why=OFFLOADED)
     library = plugin.load()
-    repacked = sum(library.bytes(*matrices[:4]) for matrices in matrices_of(path))
+    repacked = sum(library.bytes(*matrices[:4]) for matrices in matrices_of(placed.path))
     if not repacked:
         return Kernels(why="they have none for the types of the model's weights")
-    if _too_little_memory(setup, role, path, repacked, freed):
+    if _too_little_memory(placed, repacked, freed):
         return Kernels(why="there is too little memory for a second copy of the weights")
     # A draft cannot change the text, so it may take the likeliest tokens for others now and then.
-    return own._replace(signs=role == "draft" and setup.requantise_draft == "auto")
+    return own._replace(signs=placed.role == "draft" and placed.setup.requantise_draft == "auto")
 
 
-def _too_little_memory(setup: Setup, role: str, path: str, repacked: int, freed: int) -> bool:
+def _too_little_memory(placed: Placed, repacked: int, freed: int) -> bool:
     """Whether the repacked weights would leave too little memory. The mapped file counts as free."""
     import psutil
 
-    values = values_of(path)
+    values = values_of(placed.path)
     architecture = architecture_of(values)
 
     def number(key: str) -> int:
         value = values.get(f"{architecture}.{key}")
         return value if isinstance(value, int) else 0
 
-    if role == "target":
-        tokens, types = setup.ctx_size, (setup.cache_type_k, setup.cache_type_v)
-    else:
-        tokens, types = setup.ctx_size_draft or setup.ctx_size, (setup.cache_type_k_draft, setup.cache_type_v_draft)
-    cells = bytes_of_cells(number, *types) * (tokens or number("context_length"))
+    tokens = placed.of("ctx_size") or placed.setup.ctx_size or number("context_length")
+    cells = bytes_of_cells(number, *placed.types) * tokens
     return bool(repacked + cells + _BESIDE > psutil.virtual_memory().available + freed)

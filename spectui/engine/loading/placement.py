@@ -1,58 +1,26 @@
-"""A set-up's meaning on this machine: devices, threads and kinds of attention, where it leaves them open."""
+"""What a set-up means on this machine: a record of each of its models, with what the set-up leaves open decided."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
+from spectui.engine.costs.files import MEASURED
 from spectui.engine.loading.lists import shares
 from spectui.errors import UsageError
 from spectui.gguf_files.check import heads_in
-from spectui.kernels.plugin import LLAMA_CPP, Kernels
+from spectui.kernels.plugin import LLAMA_CPP, Kernels, identity
 from spectui.knobs import Setup
 from spectui.llama.cpu import plugin, reference_path
 from spectui.llama.cpu.cores import allowed_cpus, performance_cores
 from spectui.llama.cpu.quota import cpu_quota
-from spectui.llama.devices.listing import list_devices, offloading, selected
+from spectui.llama.devices.listing import gpu_key, list_devices, offloading, selected
 from spectui.llama.devices.records import Device
-
-
-def rounds_by_threads(setup: Setup) -> bool:
-    """Whether the target's logits depend on the number of threads: ggml's CPU attention divides the cells of a single row among
-    them where llama.cpp has no `reference_path`."""
-    divides = reference_path.divides(setup.cache_type_k, setup.cache_type_v) and not reference_path.available()
-    return divides and setup.flash_attn != "off"
-
-
-def target_on_cpu(setup: Setup) -> bool:
-    """Whether every layer of the target is computed on the CPU."""
-    return _on_cpu(setup.gpu_layers, setup.device)
-
-
-def drafts_on_cpu(setup: Setup) -> bool:
-    return _on_cpu(setup.gpu_layers_draft, setup.device_draft)
-
-
-def _on_cpu(gpu_layers: int, device: str) -> bool:
-    offloads = any(device.kind in ("gpu", "igpu") for device in list_devices())
-    return not offloads or gpu_layers == 0 or device.strip().lower() in ("none", "cpu")
-
-
-def draft_flash(setup: Setup, kernels: Kernels = LLAMA_CPP) -> str:
-    """Flash attention for the draft, if the set-up leaves it open: off on a CPU with llama.cpp's `kernels`.
-
-    At 1,000 cells a pass of a 0.5B draft over one token takes 27 ms with ggml's CPU flash attention and 17 ms without; heads
-    of 64 are the worst.
-    """
-    wanted = draft_flash_wanted(setup)
-    open_choice = wanted == "auto" and setup.cache_type_v_draft in _PLAIN_TYPES
-    own = plugin.attends(kernels) and {setup.cache_type_k_draft, setup.cache_type_v_draft} <= _OWN_TYPES
-    return "off" if open_choice and drafts_on_cpu(setup) and not own else wanted
-
-
-def draft_flash_wanted(setup: Setup) -> str:
-    """What a person asked for, for the draft."""
-    return setup.flash_attn if setup.flash_attn_draft == "auto" else setup.flash_attn_draft
-
+from spectui.llama.devices.rpc import on_this_machine
+from spectui.llama.drafting import has_own_devices
+from spectui.llama.library import build_key
 
 _PLAIN_TYPES = ("f16", "bf16", "f32")
 """Types of V cells that do not need flash attention."""
@@ -60,62 +28,225 @@ _PLAIN_TYPES = ("f16", "bf16", "f32")
 _OWN_TYPES = {"f16", "q8_0"}
 """Types of cells whose flash attention spectui's kernels compute."""
 
-
-def draft_chunk_of(setup: Setup, kernels: Kernels = LLAMA_CPP) -> int:
-    """Tokens of a prompt that the draft computes at once.
-
-    Without flash attention the scores of a whole chunk are in memory: 120 MB at 512 tokens, and slower than at 128.
-    """
-    return setup.ubatch if draft_flash(setup, kernels) == draft_flash_wanted(setup) else min(setup.ubatch, 128)
+_SPLIT = ("gpu_layers", "split_mode", "main_gpu", "tensor_split")
+_OVERRIDES = ("override_tensor", "n_cpu_moe", "cpu_moe")
 
 
-def target_devices(setup: Setup) -> list[Device]:
-    """The GPUs that the target uses; [] for none. Raises UsageError for a placement that cannot be."""
+@dataclass(frozen=True)
+class Placed:
+    """The target or the draft of a set-up, as it is loaded on this machine."""
+
+    setup: Setup
+    role: str
+    """"target" or "draft"."""
+    path: str
+    """The file that is loaded: of a draft perhaps a copy."""
+    heads: bool
+    """It is a file of heads that draft for a target, and nothing else."""
+    devices: tuple[Device, ...]
+    """The GPUs that it uses."""
+    threads: int
+    kernels: Kernels = LLAMA_CPP
+
+    def of(self, name: str) -> Any:
+        """The set-up's value for this role: of `gpu_layers`, a draft's is `gpu_layers_draft`."""
+        return getattr(self.setup, f"{name}_draft" if self.role == "draft" else name)
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether every layer is computed on the CPU."""
+        return not self.devices or self.of("gpu_layers") == 0
+
+    @property
+    def computing(self) -> tuple[Device, ...]:
+        """The GPUs that compute layers."""
+        return self.devices if self.of("gpu_layers") else ()
+
+    @property
+    def types(self) -> tuple[str, str]:
+        """The types of its K and V cells."""
+        return self.of("cache_type_k"), self.of("cache_type_v")
+
+    @property
+    def wanted_flash(self) -> str:
+        """Flash attention as a person asked for it; a draft's "auto" is the target's."""
+        of_draft = self.setup.flash_attn_draft if self.role == "draft" else "auto"
+        return self.setup.flash_attn if of_draft == "auto" else of_draft
+
+    @property
+    def flash_attn(self) -> str:
+        """Flash attention: as it is wanted; where that is open, off for a draft on a CPU with llama.cpp's kernels.
+
+        At 1,000 cells a pass of a 0.5B draft over one token takes 27 ms with ggml's CPU flash attention and 17 ms without;
+        heads of 64 are the worst.
+        """
+        open_choice = self.role == "draft" and self.wanted_flash == "auto" and self.types[1] in _PLAIN_TYPES
+        own = plugin.attends(self.kernels) and set(self.types) <= _OWN_TYPES
+        return "off" if open_choice and self.on_cpu and not own else self.wanted_flash
+
+    @property
+    def chunk(self) -> int:
+        """Tokens of a prompt that are computed at once.
+
+        Without flash attention the scores of a whole chunk are in memory: 120 MB at 512 tokens, and slower than at 128.
+        """
+        return self.setup.ubatch if self.flash_attn == self.wanted_flash else min(self.setup.ubatch, 128)
+
+    @property
+    def rounds_by_threads(self) -> bool:
+        """Whether the logits depend on the number of threads: ggml's CPU attention divides the cells of a single row among them
+        where llama.cpp has no `reference_path`."""
+        divides = reference_path.divides(*self.types) and not reference_path.available()
+        return divides and self.wanted_flash != "off"
+
+    @property
+    def weights_key(self) -> tuple[Any, ...]:
+        """If this changes, the model must be loaded again."""
+        placed = (self.of(name) for name in ("device", *_SPLIT, *_OVERRIDES))
+        return (*_file(self.path), *placed, self.setup.no_repack)
+
+    @property
+    def context_key(self) -> tuple[Any, ...]:
+        """If this changes, the context must be created again."""
+        size = (self.of("ctx_size"), self.setup.batch, self.setup.ubatch, self.setup.swa_full)
+        return (*size, self.setup.threads, self.of("threads"), self.wanted_flash, *self.types)
+
+    def costs_key(self, ahead: bool = False) -> tuple[Any, ...]:
+        """What its costs on this machine depend on. A target's are compared behind a context, if that has room for it.
+
+        The other model does not matter. `ahead`: a draft computes while the target does.
+        """
+        room = min(self.setup.ctx_size or MEASURED, MEASURED) if self.role == "target" else 0
+        context = (
+            room,
+            self.setup.ubatch,
+            self.setup.swa_full,
+            self.threads_beside(ahead),
+            self.flash_attn,
+            *self.types,
+        )
+        weights = (*self.weights_key, self.setup.op_offload_min_batch)
+        return (measured_with(self.kernels), gpu_key(), weights, context)
+
+    def threads_beside(self, ahead: bool) -> int:
+        """The number of threads of a draft. `ahead`: it computes while the target does. Two threads that compute with OpenMP
+        would slow each other down, and one thread does without it."""
+        return 1 if ahead else self.threads
+
+    def _checked(self) -> Placed:
+        """Itself, if its GPUs can be used so. Raises UsageError."""
+        suffix, written = "-draft" if self.role == "draft" else "", self.of("tensor_split")
+        gpus = f"{len(self.devices)} GPU{'s' if len(self.devices) > 1 else ''}"
+        split = len(shares(written, f"tensor-split{suffix}"))
+        if self.devices and split and split != len(self.devices):
+            has = f"{split} share{'s' if split > 1 else ''}"
+            raise UsageError(
+                f"tensor-split{suffix} {written} has {has} and the {self.role} uses {gpus}: give one for each."
+            )
+        gpu = self.of("main_gpu")
+        if self.devices and self.of("split_mode") == "none" and gpu >= len(self.devices):
+            raise UsageError(f"There is no main-gpu{suffix} {gpu}: the {self.role} uses {gpus}, counted from 0.")
+        return self
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A set-up with its models placed. `draft`: None without one."""
+
+    setup: Setup
+    target: Placed
+    draft: Placed | None
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether both models are computed on the CPU."""
+        return self.target.on_cpu and (self.draft is None or self.draft.on_cpu)
+
+    @property
+    def target_key(self) -> tuple[Any, ...]:
+        """If this changes, the target must be loaded again."""
+        return (*self.target.weights_key, self.setup.kernels)
+
+    @property
+    def draft_key(self) -> tuple[Any, ...]:
+        """If this changes, the draft must be loaded again. It has the size of the target's context."""
+        if self.draft is None:
+            return ()
+        ways = (self.setup.ctx_size, self.setup.requantise_draft, self.setup.async_draft, self.setup.kernels)
+        return (*self.draft.weights_key, *self.draft.context_key, *ways)
+
+    def drafts_ahead(self, layers: int, layers_draft: int) -> bool:
+        """Whether the draft goes on while the target computes: where each has devices of its own.
+
+        `layers`: that can be on GPUs. Never on the CPU: the threads of two passes wait for each other's there. An RPC server on
+        this machine may compute on the CPU too, so that with "auto" it is not the draft's own device where the target computes
+        on this CPU.
+        """
+        wanted, draft = self.setup.async_draft, self.draft
+        if draft is None or wanted == "off" or 0 <= self.setup.gpu_layers_draft < layers_draft:
+            return False
+        target = self.target.computing
+        target_here = not target or 0 <= self.setup.gpu_layers < layers or _any_here(target)
+        if wanted == "auto" and target_here and _any_here(draft.devices):
+            return False
+        return has_own_devices(target, draft.devices)
+
+    @property
+    def slow_down_together(self) -> bool:
+        """Whether the models' devices slow down together: if they share one, or both compute on the CPU."""
+        target, draft = self.target.computing, self.draft.computing if self.draft is not None else ()
+        return not (has_own_devices(target, draft) or has_own_devices(draft, target))
+
+
+def resolve(setup: Setup) -> Resolved:
+    """The set-up's models on this machine. Raises UsageError for a placement that cannot be."""
+    target = place_target(setup)
+    return Resolved(setup, target, place_draft(setup, setup.draft, target) if setup.draft is not None else None)
+
+
+def place_target(setup: Setup) -> Placed:
+    """The set-up's target on this machine. Raises UsageError for a placement that cannot be."""
     devices = list_devices()
     chosen = selected(setup.device, devices)
-    chosen = offloading(devices) if chosen is None else chosen
-    _check_split(chosen, "target", setup.tensor_split, setup.split_mode, setup.main_gpu)
-    return chosen
+    used = tuple(offloading(devices) if chosen is None else chosen)
+    return Placed(setup, "target", setup.model or "", False, used, threads(setup.threads))._checked()
 
 
-def draft_devices(setup: Setup) -> list[Device]:
-    """The GPUs that the draft uses; [] for none. Unless named, one: the one with the most free memory, and for heads that of
-    the target's last layers, whose rows they read.
+def place_draft(setup: Setup, path: str, target: Placed) -> Placed:
+    """The draft in this file, or the heads in it or in the target's, on this machine.
 
-    A pass of a draft is short, so that handing its activations from card to card would cost more than it gains. Raises
-    UsageError for a placement that cannot be.
+    It is on one GPU unless it is told otherwise: the one with the most free memory, and for heads that of the target's last
+    layers, whose rows they read. A pass of a draft is short, so that handing its activations from card to card would cost more
+    than it gains. Raises UsageError for a placement that cannot be.
     """
-    devices = list_devices()
-    chosen = selected(setup.device_draft, devices, "--device-draft")
-    if chosen is None and heads_in(setup.draft or "")[1]:
-        chosen = _of_last_layers(setup)
-    elif chosen is None:
-        chosen = sorted(offloading(devices), key=lambda gpu: -gpu.free)[:1]
-    _check_split(chosen, "draft", setup.tensor_split_draft, setup.split_mode_draft, setup.main_gpu_draft)
-    return chosen
+    devices, heads = list_devices(), heads_in(path)[1]
+    used = selected(setup.device_draft, devices, "--device-draft")
+    if used is None:
+        most_room = sorted(offloading(devices), key=lambda gpu: -gpu.free)[:1]
+        used = _of_last_layers(target) if heads else most_room
+    number = threads(setup.threads_draft or setup.threads)
+    return Placed(setup, "draft", path, heads, tuple(used), number)._checked()
 
 
-def _of_last_layers(setup: Setup) -> list[Device]:
+def _of_last_layers(target: Placed) -> list[Device]:
     """The GPU that computes the target's last layers, which are the last to stay on the CPU; [] if none does."""
-    chosen = target_devices(setup) if setup.gpu_layers else []
-    if setup.split_mode == "none":
-        return chosen[setup.main_gpu :][:1]
-    split = shares(setup.tensor_split) or [1.0] * len(chosen)
-    return [device for device, share in zip(chosen, split, strict=False) if share][-1:]
+    computing = list(target.computing)
+    if target.setup.split_mode == "none":
+        return computing[target.setup.main_gpu :][:1]
+    split = shares(target.setup.tensor_split) or [1.0] * len(computing)
+    return [device for device, share in zip(computing, split, strict=False) if share][-1:]
 
 
-def _check_split(chosen: Sequence[Device], role: str, tensor_split: str, split_mode: str, main_gpu: int) -> None:
-    """Raise UsageError if the role's GPUs cannot be used so."""
-    suffix = "-draft" if role == "draft" else ""
-    split = shares(tensor_split, f"tensor-split{suffix}")
-    gpus = f"{len(chosen)} GPU{'s' if len(chosen) > 1 else ''}"
-    if chosen and split and len(split) != len(chosen):
-        has = f"{len(split)} share{'s' if len(split) > 1 else ''}"
-        raise UsageError(
-            f"tensor-split{suffix} {tensor_split} has {has} and the {role} uses {gpus}: give one for each."
-        )
-    if chosen and split_mode == "none" and main_gpu >= len(chosen):
-        raise UsageError(f"There is no main-gpu{suffix} {main_gpu}: the {role} uses {gpus}, counted from 0.")
+def _any_here(devices: Iterable[Device]) -> bool:
+    """Whether an RPC server on this machine is among them."""
+    return any(device.name.startswith("RPC") and on_this_machine(device.description) for device in devices)
+
+
+def measured_with(kernels: Kernels = LLAMA_CPP) -> str:
+    """What costs on this CPU depend on whatever the set-up: llama.cpp's build, how much of the cores' time there is, and which
+    kernels multiply the weights."""
+    own = f", {kernels.name} {identity()}" if kernels.set else ""
+    return f"{build_key()}, quota {cpu_quota()}{own}"
 
 
 def threads(wanted: int) -> int:
@@ -130,7 +261,11 @@ def threads(wanted: int) -> int:
     return max(1, min(cores, len(allowed), len(allowed) if quota is None else int(quota)))
 
 
-def draft_threads(setup: Setup, ahead: bool) -> int:
-    """The draft's number of threads. `ahead`: it computes while the target does. Two threads that compute with OpenMP would
-    slow each other down, and one thread does without it."""
-    return 1 if ahead else threads(setup.threads_draft or setup.threads)
+def _file(path: str) -> tuple[str, int, int]:
+    """A model file's identity: path, bytes, time of the last change in ns; zeros if there is no such file."""
+    path = os.path.expanduser(path)
+    try:
+        status = os.stat(path)
+    except OSError:
+        return path, 0, 0
+    return path, status.st_size, status.st_mtime_ns

@@ -5,6 +5,22 @@ from __future__ import annotations
 from spectui.engine.costs.files import DraftCosts, TargetCosts
 from spectui.llama.devices.records import ModelInfo
 
+FAST_KERNELS_CRASH = "llama.cpp's fast CPU kernels crash on this machine, so they are off: see spectui doctor."
+
+CHATML_IS_USED = (
+    "The model has no chat template (a base model?): ChatML is used; --no-template continues texts as they are."
+)
+
+RECURRENT = (
+    "This draft's context cannot take back a rejected token (it is recurrent), so it cannot draft: choose a draft without "
+    "recurrent layers."
+)
+
+NOT_AHEAD = (
+    "The draft has no device of its own, so drafting ahead would slow the target down: it waits for its turn. "
+    "-devd names a device that the target does not use."
+)
+
 SAME_THREADS = "the number of threads stays when other processes are busy, because passes over one token round by it"
 
 _AS_DEAR = 0.9

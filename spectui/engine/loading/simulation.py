@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from spectui.engine.loading import draft_copy, kernel_choice, models, placement
+from spectui.engine.loading.placement import Placed, resolve
 from spectui.engine.loading.plan import MemoryPlan, shortage
 from spectui.errors import DraftError, SpectuiError, UsageError
 from spectui.gguf_files.check import heads_in, vocabulary_of
@@ -64,11 +65,10 @@ class Simulation:
         if self._target is not None:
             self._close(*self._target)
             self._target = None
-        path = setup.model or ""
-        kernels = self._kernels(setup, "target", path)
-        model = models.target_model(setup, simulated=True, metadata=vocabulary_of(path), kernels=kernels)
+        placed = self._with_kernels(placement.place_target(setup))
+        model = models.load(placed, placed, simulated=True, metadata=vocabulary_of(placed.path))
         self.layers = model.layers
-        context = models.target_context(setup, model, self._interrupt)
+        context = models.target_context(placed, model, self._interrupt)
         self.n_ctx = context.n_ctx
         self._target = model, context
         return self._ask(context)
@@ -80,33 +80,33 @@ class Simulation:
             if path is not None and heads_in(path)[1]:
                 raise DraftError(models.heads_problem(path, beside[0]))
             beside = None
-        if path is None:
-            if beside is None:
-                return ()
-            own = models.heads_context(setup, *beside, self._interrupt)
-            found = tuple(use._replace(weights=0) for use in self._ask(own))  # the target has them
+        if path is None and beside is None:
+            return ()
+        target = placement.place_target(setup)
+        placed = placement.place_draft(setup, path or setup.model or "", target)
+        if path is None and beside is not None:
+            own = models.heads_context(replace(placed, kernels=beside[0].kernels), *beside, self._interrupt)
+            uses = tuple(use._replace(weights=0) for use in self._ask(own))  # the target has them
             own.close()
-            return found
-        if setup.requantise_draft == "auto" and placement.drafts_on_cpu(setup):
-            copy = draft_copy.copy_of(path)
-            path = str(copy) if os.path.exists(copy) else path
-        model = models.draft_model(
-            setup, path, simulated=True, metadata=vocabulary_of(path),
-            kernels=self._kernels(setup, "draft", path),
-        )  # fmt: skip
+            return uses
+        if setup.requantise_draft == "auto" and placed.on_cpu:
+            copy = draft_copy.copy_of(placed.path)
+            placed = replace(placed, path=str(copy)) if os.path.exists(copy) else placed
+        placed = self._with_kernels(placed)
+        model = models.load(placed, target, simulated=True, metadata=vocabulary_of(placed.path))
         self.layers_draft = model.layers
         context: Context
         if beside is not None:
-            context = models.heads_context(setup, model, beside[1], self._interrupt)
+            context = models.heads_context(placed, model, beside[1], self._interrupt)
         else:
-            context = models.draft_context(setup, model, self._interrupt, self.n_ctx)
-        found = self._ask(context)
+            context = models.draft_context(placed, model, self._interrupt, self.n_ctx)
+        uses = self._ask(context)
         self._close(model, context)
-        return found
+        return uses
 
-    def _kernels(self, setup: Setup, role: str, path: str) -> Kernels:
+    def _with_kernels(self, placed: Placed) -> Placed:
         freed = sum(use.total - use.mapped for name, use in self._freed.items() if name == HOST)
-        return kernel_choice.for_model(setup, role, path, self._own, freed)
+        return replace(placed, kernels=kernel_choice.for_model(placed, self._own, freed))
 
     def look(self) -> None:
         """Read the free memory of the devices, once: the first model has opened those that are used."""
@@ -154,17 +154,11 @@ def plan(setup: Setup, simulation: Simulation) -> MemoryPlan:
             [*simulation.target(replace(whole, gpu_layers=n)), *draft], simulation.devices))  # fmt: skip
         whole = replace(whole, gpu_layers=fits)
         target = simulation.target(whole)
-    return MemoryPlan(
-        whole,
-        simulation.devices,
-        target,
-        draft,
-        (_on_gpus(placement.target_on_cpu(whole), whole.gpu_layers, simulation.layers), simulation.layers),
-        (
-            _on_gpus(placement.drafts_on_cpu(whole), whole.gpu_layers_draft, simulation.layers_draft),
-            simulation.layers_draft,
-        ),
-    )
+    placed = resolve(whole)
+    layers, layers_draft = simulation.layers, simulation.layers_draft
+    on_gpus = _on_gpus(placed.target.on_cpu, whole.gpu_layers, layers)
+    on_gpus_draft = _on_gpus(placed.draft is None or placed.draft.on_cpu, whole.gpu_layers_draft, layers_draft)
+    return MemoryPlan(whole, simulation.devices, target, draft, (on_gpus, layers), (on_gpus_draft, layers_draft))
 
 
 def _on_gpus(on_cpu: bool, layers: int, of: int) -> int:
@@ -196,7 +190,7 @@ def _one_device(target: Iterable[MemoryUse], devices: Sequence[Device]) -> str:
 
 def _free_shares(setup: Setup, draft: Iterable[MemoryUse], devices: Iterable[Device]) -> str:
     """A tensor split by the memory that is free beside the draft, in MiB; "" for fewer than two GPUs."""
-    names = [device.name for device in placement.target_devices(setup)]
+    names = [device.name for device in placement.place_target(setup).devices]
     taken = {use.device: use.total for use in draft}
     free = {device.name: device.free - MARGIN - taken.get(device.name, 0) for device in devices}
     return ",".join(str(max(1, free[name] // 2**20)) for name in names) if len(names) > 1 else ""
@@ -249,12 +243,10 @@ def answer(setup: Setup, freed: Iterable[MemoryUse]) -> MemoryPlan | SpectuiErro
     """The answer to `make_plan`'s question: the plan, or why there is none."""
     setup = models.with_heads_beside(setup)
     tested = selftest.run()
-    own = kernel_choice.available(setup, tested)
-    setup = kernel_choice.without_crashes(setup, tested)
-    simulation = Simulation(freed, own)
     try:
         rpc.add_servers(setup.rpc)
-        made = plan(setup, simulation)
+        simulation = Simulation(freed, kernel_choice.available(setup, tested))
+        made = plan(kernel_choice.without_crashes(setup, tested), simulation)
     except SpectuiError as error:
         return (UsageError if isinstance(error, UsageError) else SpectuiError)(str(error))
     return made._replace(suggestions=suggestions(made, simulation)) if made.missing else made

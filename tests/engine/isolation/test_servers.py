@@ -27,7 +27,7 @@ from spectui.engine.events import (
 )
 from spectui.engine.isolation.link import HANGS
 from spectui.engine.isolation.process import EngineProcess
-from spectui.engine.loading.models import NOT_AHEAD
+from spectui.engine.loading.remarks import NOT_AHEAD
 from spectui.engine.loading.simulation import ALL
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup

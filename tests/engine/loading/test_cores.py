@@ -12,7 +12,7 @@ import pytest
 
 from spectui.cli.machine.findings import threads_in_words
 from spectui.engine.costs.files import TargetCosts, stored_targets
-from spectui.engine.loading import keys, placement
+from spectui.engine.loading import placement
 from spectui.llama.cpu.cores import of_highest_class, performance_cores
 from spectui.llama.cpu.quota import cpu_quota
 from spectui.paths import state_directory
@@ -189,22 +189,22 @@ def test_costs_under_another_quota_are_not_believed(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("spectui.engine.costs.measuring._is_noisy", lambda seconds: False)
     found = []
     for quota in (None, 0.5, 1.5, 0.5):
-        monkeypatch.setattr(keys, "cpu_quota", lambda quota=quota: quota)
+        monkeypatch.setattr(placement, "cpu_quota", lambda quota=quota: quota)
         session, _ = smollm2.opened(replace(smollm2.setup(), no_profile="off"))
         session.close()
         files = [len(list(state_directory().glob(f"{of}-costs-*.json"))) for of in ("target", "draft")]
-        found.append((files, [*stored_targets(keys.measured_with())]))
+        found.append((files, [*stored_targets(placement.measured_with())]))
     model = os.path.abspath(smollm2.setup().model or "")
     assert found == [([number] * 2, [model]) for number in (1, 2, 3, 3)]
-    monkeypatch.setattr(keys, "cpu_quota", lambda: 4.0)
-    assert stored_targets(keys.measured_with()) == {}
+    monkeypatch.setattr(placement, "cpu_quota", lambda: 4.0)
+    assert stored_targets(placement.measured_with()) == {}
 
 
 def test_a_draft_that_computes_ahead_has_costs_of_its_one_thread() -> None:
-    pair = replace(smollm2.setup(), threads=2)
-    assert [placement.draft_threads(pair, ahead) for ahead in (False, True)] == [2, 1]
-    apart = [keys.draft_costs_key(pair, pair.draft or "", ahead) for ahead in (False, True)]
-    assert apart[0] != apart[1]
+    draft = placement.resolve(replace(smollm2.setup(), threads=2)).draft
+    assert draft is not None
+    assert [draft.threads_beside(ahead) for ahead in (False, True)] == [2, 1]
+    assert draft.costs_key(ahead=False) != draft.costs_key(ahead=True)
 
 
 def test_doctor_says_what_bounds_the_threads() -> None:

@@ -197,6 +197,6 @@ def test_the_number_of_copies_is_limited_and_all_can_be_deleted(small_pair: Setu
 def test_a_draft_on_a_gpu_is_not_copied(monkeypatch: pytest.MonkeyPatch):
     gpu = Device(name="CUDA0", description="", kind="gpu", free=1, total=1, id=None)
     monkeypatch.setattr(placement, "list_devices", lambda: (gpu,))
-    assert not placement.drafts_on_cpu(Setup(draft="d"))
-    assert placement.drafts_on_cpu(Setup(draft="d", gpu_layers_draft=0))
-    assert placement.drafts_on_cpu(Setup(draft="d", device_draft="none"))
+    for changes, on_cpu in (({}, False), ({"gpu_layers_draft": 0}, True), ({"device_draft": "none"}, True)):
+        placed = placement.resolve(Setup(model="m", draft="d", **changes)).draft
+        assert placed is not None and placed.on_cpu is on_cpu

@@ -12,10 +12,11 @@ import pytest
 
 from spectui.engine.events import Loaded, Notice
 from spectui.engine.isolation.process import EngineProcess
-from spectui.engine.loading import keys, placement
-from spectui.engine.loading.kernel_choice import available, for_model
+from spectui.engine.loading import placement
+from spectui.engine.loading.kernel_choice import available
+from spectui.engine.loading.kernel_choice import for_model as of_placed
 from spectui.engine.loading.plan import make_plan
-from spectui.engine.pair import FAST_KERNELS_CRASH
+from spectui.engine.loading.remarks import FAST_KERNELS_CRASH
 from spectui.engine.session import Session
 from spectui.gguf_files.check import matrices_of
 from spectui.gguf_files.tiny import write_tiny_model
@@ -36,6 +37,12 @@ built = pytest.mark.skipif(not LIBRARY.exists(), reason="the kernels are not bui
 
 def wanted(**changes: object) -> Setup:
     return replace(whole_alone(), kernels="spectui", device="none", **changes)
+
+
+def for_model(setup: Setup, role: str, path: str, own: Kernels, freed: int = 0) -> Kernels:
+    """The kernels of this file as the target or as the draft."""
+    target = placement.place_target(replace(setup, model=path))
+    return of_placed(target if role == "target" else placement.place_draft(setup, path, target), own, freed)
 
 
 @pytest.mark.parametrize(
@@ -192,20 +199,18 @@ def test_a_pair_is_loaded_with_llama_cpp_s_where_the_library_cannot_be_used(monk
 @built
 def test_costs_are_kept_apart() -> None:
     pair = replace(setup(), device="none")
-    found = [
-        (
-            keys.target_costs_key(each, kernels),
-            keys.draft_costs_key(each, each.draft or "", False, kernels),
-        )
-        for each, kernels in (
-            (pair, LLAMA_CPP),
-            (replace(pair, kernels="spectui"), LLAMA_CPP),
-            (replace(pair, kernels="llama.cpp"), Kernels(why="--kernels llama.cpp")),
-            (replace(pair, kernels="spectui"), OWN),
-            (pair, OWN),
-            (pair, Kernels("avxvnni")),
-        )
-    ]
+    found = []
+    for each, kernels in (
+        (pair, LLAMA_CPP),
+        (replace(pair, kernels="spectui"), LLAMA_CPP),
+        (replace(pair, kernels="llama.cpp"), Kernels(why="--kernels llama.cpp")),
+        (replace(pair, kernels="spectui"), OWN),
+        (pair, OWN),
+        (pair, Kernels("avxvnni")),
+    ):
+        placed = placement.resolve(each)
+        assert placed.draft is not None
+        found.append(tuple(replace(model, kernels=kernels).costs_key() for model in (placed.target, placed.draft)))
     assert len({target for target, _ in found}) == len({draft for _, draft in found}) == 3
     assert found[0] == found[1] == found[2] and found[3] == found[4]
 

@@ -9,8 +9,7 @@ import pytest
 
 from spectui.engine.costs.files import DraftCosts, TargetCosts
 from spectui.engine.events import Event, Loading
-from spectui.engine.loading import keys, placement
-from spectui.engine.loading import models as loading
+from spectui.engine.loading import placement
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.llama import library
@@ -31,7 +30,9 @@ def models(tmp_path: Path) -> Setup:
 
 
 def both_keys(setup: Setup) -> tuple[object, object]:
-    return keys.target_costs_key(setup), keys.draft_costs_key(setup, setup.draft or "", False)
+    resolved = placement.resolve(setup)
+    assert resolved.draft is not None
+    return resolved.target.costs_key(), resolved.draft.costs_key()
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_models_on_one_device_slow_down_together(
     cards = (CARD, CARD._replace(name="CUDA1"))
     monkeypatch.setattr(placement, "list_devices", lambda: cards)
     asked = replace(Setup(model="m", draft="d"), **changed)  # type: ignore[arg-type]
-    assert loading.slow_down_together(asked) == together
+    assert placement.resolve(asked).slow_down_together == together
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -150,7 +151,7 @@ def test_a_draft_on_a_device_of_its_own_is_not_thought_slower_when_the_target_is
     together: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The target's device is twice as slow as when it was measured, and the draft's as fast; then the target's slows down."""
-    monkeypatch.setattr(loading, "slow_down_together", lambda setup: together)
+    monkeypatch.setattr(placement.Resolved, "slow_down_together", together)
     monkeypatch.setattr("spectui.engine.pair.target_costs", lambda *_: TargetCosts({1: 1.0, 4: 1.2}, drift=2.0))
     monkeypatch.setattr("spectui.engine.pair.draft_costs", lambda *_: DraftCosts(0.2, 0.1))
     session, _ = opened(replace(setup(), no_profile="off", requantise_draft="off"))
@@ -192,10 +193,10 @@ def test_a_server_on_this_machine_has_no_device_of_its_own_beside_a_target_on_th
 ) -> None:
     monkeypatch.setattr(placement, "list_devices", lambda: (CARD, *SERVERS))
     asked = Setup(model="m", draft="d", device=target, device_draft=draft, gpu_layers=layers)
-    assert loading.drafts_ahead(asked, 29, 25) is auto
-    assert loading.drafts_ahead(replace(asked, async_draft="on"), 29, 25)
-    assert not loading.drafts_ahead(replace(asked, async_draft="off"), 29, 25)
-    assert not loading.drafts_ahead(replace(asked, async_draft="on", gpu_layers_draft=24), 29, 25)
+    assert placement.resolve(asked).drafts_ahead(29, 25) is auto
+    assert placement.resolve(replace(asked, async_draft="on")).drafts_ahead(29, 25)
+    assert not placement.resolve(replace(asked, async_draft="off")).drafts_ahead(29, 25)
+    assert not placement.resolve(replace(asked, async_draft="on", gpu_layers_draft=24)).drafts_ahead(29, 25)
 
 
 def test_costs_of_other_kernels_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,10 +33,12 @@ def test_the_plan_is_what_llama_cpp_logs_after_loading():
     asked = replace(whole(), requantise_draft="off", cache_type_k="q8_0", cache_type_v="q8_0")
     asked = without_crashes(asked, selftest.run())
     made = make_plan(asked)
-    target = models.target_model(asked)
-    context = models.target_context(asked, target, Interrupt())
-    draft = models.draft_model(asked, asked.draft or "")
-    beside = models.draft_context(asked, draft, Interrupt(), context.n_ctx)
+    placed = placement.resolve(asked)
+    assert placed.draft is not None
+    target = models.load(placed.target, placed.target)
+    context = models.target_context(placed.target, target, Interrupt())
+    draft = models.load(placed.draft, placed.target)
+    beside = models.draft_context(placed.draft, draft, Interrupt(), context.n_ctx)
     for planned, logged in ((made.target, context.memory), (made.draft, beside.memory)):
         assert [use.device for use in planned] == [use.device for use in logged] == ["CPU"]
         for one, other in zip(planned[0][1:4], logged[0][1:4], strict=True):
@@ -82,12 +84,12 @@ def test_a_context_that_llama_cpp_could_not_even_simulate():
 
 
 def test_a_draft_copy_that_exists_is_planned_with(monkeypatch: pytest.MonkeyPatch):
-    def load(setup: Setup, path: str, *_: object, **__: object) -> None:
-        raise SpectuiError(path)
+    def load(placed: placement.Placed, *_: object, **__: object) -> None:
+        raise SpectuiError(placed.path)
 
     pair = whole()
     monkeypatch.setattr(simulation.draft_copy, "copy_of", lambda draft: Path(pair.model or ""))  # any file that exists
-    monkeypatch.setattr(models, "draft_model", load)
+    monkeypatch.setattr(models, "load", load)
     for way, path in (("auto", pair.model), ("off", pair.draft)):
         with pytest.raises(SpectuiError) as caught:
             simulation.Simulation([]).draft(replace(pair, requantise_draft=way))
@@ -178,7 +180,7 @@ class Toy(simulation.Simulation):
         self.n_ctx = 4096
 
     def target(self, setup: Setup) -> tuple[MemoryUse, ...]:
-        names = [gpu.name for gpu in placement.target_devices(setup)]
+        names = [gpu.name for gpu in placement.place_target(setup).devices]
         shares = split(setup.tensor_split) or [1.0] * len(names)
         layers = self.layers if setup.gpu_layers < 0 else setup.gpu_layers
         cells = self.cells * (setup.ctx_size or 4096) // 4096 // (2 if setup.cache_type_k == "q8_0" else 1)
@@ -192,7 +194,8 @@ class Toy(simulation.Simulation):
         if setup.draft is None:
             return ()
         layers = self.layers_draft if setup.gpu_layers_draft < 0 else setup.gpu_layers_draft
-        return tuple(MemoryUse(gpu.name, int(layers * GIB / 8)) for gpu in placement.draft_devices(setup)[:1])
+        draft = placement.place_draft(setup, setup.draft, placement.place_target(setup))
+        return tuple(MemoryUse(gpu.name, int(layers * GIB / 8)) for gpu in draft.devices[:1])
 
 
 def test_auto_leaves_a_gibibyte_of_each_card(cards):

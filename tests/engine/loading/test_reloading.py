@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from spectui.engine.events import Event, Loaded, Notice
-from spectui.engine.loading import automatic
+from spectui.engine.loading import automatic, placement
 from spectui.engine.loading.plan import MemoryPlan, PlacementError, plan_in_words
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
@@ -70,7 +70,7 @@ def test_a_placement_that_would_end_the_process_frees_nothing(
         raise PlacementError("llama.cpp cannot place the models so.")
 
     monkeypatch.setattr(automatic, "make_plan", make_plan)
-    monkeypatch.setattr(automatic.placement, "target_on_cpu", lambda setup: setup.split_mode != "tensor")
+    monkeypatch.setattr(placement.Resolved, "on_cpu", property(lambda placed: placed.setup.split_mode != "tensor"))
     assert session.pair is not None
     target = session.pair.target
     events.clear()
@@ -98,7 +98,7 @@ def test_automatic_choices_are_kept_while_the_models_are_loaded(monkeypatch: pyt
         return MemoryPlan(replace(setup, gpu_layers=7 + len(plans), device_draft="CUDA0"), (gpu,), ())
 
     monkeypatch.setattr(automatic, "make_plan", make_plan)
-    monkeypatch.setattr(automatic.placement, "list_devices", lambda: (gpu,))
+    monkeypatch.setattr(placement, "list_devices", lambda: (gpu,))
     placed = automatic.AutomaticPlacement(lambda _: None)
     in_use = (MemoryUse("CUDA0", 1),)
     assert placed.place(whole_alone(), ()).gpu_layers == 8
@@ -119,7 +119,7 @@ def test_with_models_on_a_server_the_first_choices_stay(monkeypatch: pytest.Monk
         return MemoryPlan(replace(setup, gpu_layers=7, device_draft="RPC0"), (gpu,), ())
 
     monkeypatch.setattr(automatic, "make_plan", make_plan)
-    monkeypatch.setattr(automatic.placement, "list_devices", lambda: (gpu,))
+    monkeypatch.setattr(placement, "list_devices", lambda: (gpu,))
     placed = automatic.AutomaticPlacement(lambda _: None)
     asked, in_use = replace(whole_alone(), rpc="127.0.0.1:50052"), (MemoryUse("RPC0", 1),)
     assert placed.place(asked, in_use) == asked, "nothing was chosen yet"
@@ -162,7 +162,7 @@ def test_what_cannot_be_planned_is_tried_and_no_line_says_so_beside_the_error_of
         raise SpectuiError("The target model cannot be divided so: choose -sm layer.")
 
     monkeypatch.setattr(automatic, "make_plan", make_plan)
-    monkeypatch.setattr(automatic.placement, "target_on_cpu", lambda setup: False)
+    monkeypatch.setattr(placement.Resolved, "on_cpu", False)
     with caplog.at_level("INFO"):
         placed = automatic.AutomaticPlacement(lambda _: None).place(whole_alone(), ())
     assert placed == whole_alone()

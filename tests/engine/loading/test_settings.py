@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spectui.engine.loading import models
+from spectui.engine.loading import models, placement
 from spectui.kernels.plugin import LLAMA_CPP
 from spectui.knobs import Setup
 from spectui.llama.devices.records import Device
@@ -51,10 +51,12 @@ def test_each_setting_reaches_its_model(
 
     monkeypatch.setattr(models, "Model", make)
     monkeypatch.setattr(models, "Context", make)
-    monkeypatch.setattr(models.placement, "list_devices", lambda: CARDS)
-    monkeypatch.setattr(models.placement, "threads", lambda wanted: wanted or 7)
+    monkeypatch.setattr(placement, "list_devices", lambda: CARDS)
+    monkeypatch.setattr(placement, "threads", lambda wanted: wanted or 7)
     asked = replace(Setup(model="m", draft="d"), **setup)  # type: ignore[arg-type]
-    models.target_context(asked, models.target_model(asked), Interrupt())
-    models.draft_context(asked, models.draft_model(asked, "d"), Interrupt(), 4096)
+    resolved = placement.resolve(asked)
+    assert resolved.draft is not None
+    models.target_context(resolved.target, models.load(resolved.target, resolved.target), Interrupt())
+    models.draft_context(resolved.draft, models.load(resolved.draft, resolved.target), Interrupt(), 4096)
     for found, wanted in ((made[0] | made[1], target), (made[2] | made[3], draft)):
         assert {key: found[key] for key in USUAL} == USUAL | wanted

@@ -22,7 +22,6 @@ GIB = 2**30
 FIRST = Device("CUDA0", "a GPU", "gpu", 8 * GIB, 8 * GIB)
 SECOND = Device("CUDA1", "a GPU", "gpu", 4 * GIB, 4 * GIB)
 CPU = Device("CPU", "a CPU", "cpu", 32 * GIB, 32 * GIB)
-ROLES = {"target": placement.target_devices, "draft": placement.draft_devices}
 
 
 def asked(role: str, **split: object) -> Setup:
@@ -30,6 +29,11 @@ def asked(role: str, **split: object) -> Setup:
     suffix = "_draft" if role == "draft" else ""
     changes = {f"{key}{suffix}": value for key, value in (split | {"device": "CUDA0,CUDA1"}).items()}
     return replace(Setup(model="m", draft="d"), **changes)  # type: ignore[arg-type]
+
+
+def devices(setup: Setup, role: str) -> list[Device]:
+    """The GPUs that the role uses."""
+    return list(getattr(placement.resolve(setup), role).devices)
 
 
 @pytest.mark.parametrize("role", ["target", "draft"])
@@ -48,7 +52,7 @@ def asked(role: str, **split: object) -> Setup:
 def test_a_tensor_split_that_cannot_be_is_refused(cards, role: str, split: str, message: str) -> None:
     cards(FIRST, SECOND, CPU)
     with pytest.raises(UsageError) as caught:
-        ROLES[role](asked(role, tensor_split=split))
+        placement.resolve(asked(role, tensor_split=split))
     assert str(caught.value).startswith(
         message.format({"target": "tensor-split"}.get(role, "tensor-split-draft"), role)
     )
@@ -65,8 +69,8 @@ def test_heads_lie_where_the_targets_last_layers_do(
     """A draft model lies where most memory is free."""
     cards(FIRST, SECOND, CPU)
     setup = replace(Setup(model="m", draft=str(write_headed(tmp_path / "h.gguf", alone=True))), **changes)  # type: ignore[arg-type]
-    assert placement.draft_devices(setup) == device
-    assert placement.draft_devices(Setup(model="m", draft="d")) == [FIRST]
+    assert devices(setup, "draft") == device
+    assert devices(Setup(model="m", draft="d"), "draft") == [FIRST]
 
 
 @pytest.mark.parametrize("role", ["target", "draft"])
@@ -74,11 +78,11 @@ def test_a_main_gpu_that_there_is_not_is_refused(cards, role: str) -> None:
     cards(FIRST, SECOND, CPU)
     one = asked(role, split_mode="none", main_gpu=2)
     with pytest.raises(UsageError, match=rf"There is no main-gpu\S* 2: the {role} uses 2 GPUs, counted from 0"):
-        ROLES[role](one)
-    assert ROLES[role](asked(role, split_mode="none", main_gpu=1)) == [FIRST, SECOND]
+        placement.resolve(one)
+    assert devices(asked(role, split_mode="none", main_gpu=1), role) == [FIRST, SECOND]
     cards(CPU)
     alone = replace(one, device="", device_draft="")
-    assert ROLES[role](alone) == []  # a line written for a machine with GPUs
+    assert devices(alone, role) == []  # a line written for a machine with GPUs
 
 
 @pytest.mark.parametrize(
@@ -100,9 +104,9 @@ def test_another_split_mode_is_the_way_out(modes: dict[str, str], flags: str) ->
 )  # fmt: skip
 def test_the_drafts_attention_is_the_targets_unless_it_is_named(both: str, draft: str, on_cpu: bool, used: str, cards):
     cards(*([] if on_cpu else [FIRST]), CPU)
-    named = Setup(model="m", draft="d", flash_attn=both, flash_attn_draft=draft)
-    assert placement.draft_flash(named) == used
-    assert placement.draft_chunk_of(named) == (128 if (both, draft, on_cpu) == ("auto", "auto", True) else 512)
+    placed = placement.resolve(Setup(model="m", draft="d", flash_attn=both, flash_attn_draft=draft)).draft
+    assert placed is not None and placed.flash_attn == used
+    assert placed.chunk == (128 if (both, draft, on_cpu) == ("auto", "auto", True) else 512)
 
 
 def test_the_draft_alone_is_placed_as_beside_the_target() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.loading import keys
 from spectui.engine.loading.lists import overrides
+from spectui.engine.loading.placement import resolve
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 from spectui.llama.model import Model
@@ -35,10 +35,10 @@ def test_the_experts_of_the_first_layers_are_in_the_hosts_memory():
 def test_models_are_loaded_again_with_other_buffers():
     setup = Setup(model=__file__, draft=__file__)
     for changes in ({"n_cpu_moe": 1}, {"cpu_moe": "on"}, {"override_tensor": "a=CPU"}):
-        assert keys.target_key(replace(setup, **changes)) != keys.target_key(setup)
-        of_draft = {f"{key}_draft": value for key, value in changes.items()}
-        assert keys.draft_key(replace(setup, **of_draft)) != keys.draft_key(setup)
-        assert keys.target_key(replace(setup, **of_draft)) == keys.target_key(setup)
+        before, after = resolve(setup), resolve(replace(setup, **changes))
+        assert after.target_key != before.target_key
+        after = resolve(replace(setup, **{f"{key}_draft": value for key, value in changes.items()}))
+        assert after.draft_key != before.draft_key and after.target_key == before.target_key
 
 
 def test_a_model_is_loaded_into_named_buffers(tmp_path: Path):
