@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 
 import numpy as np
@@ -14,7 +14,7 @@ from spectui.speculation.decoder import Decoder
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import Strategy
-from spectui.speculation.records import Outcome, Round
+from spectui.speculation.records import Candidate, Round
 
 END = 0
 """The token that ends a toy's reply."""
@@ -29,7 +29,7 @@ class ToyModel:
     """Logits that depend on the last two tokens and the position; `noise` makes it disagree with the toy of that seed."""
 
     asynchronous = False
-    foresees: int | None = None
+    max_drafted: int | None = None
 
     def __init__(
         self, seed: int = 0, n_vocab: int = 12, n_ctx: int = 96, noise: float = 0.0, ends: bool = True
@@ -73,6 +73,36 @@ class ToyModel:
         del self.tokens[length:]
 
 
+class ToyHooks:
+    """A reply whose texts are the numbers of its tokens, and which nothing ends."""
+
+    def __init__(self, notices: list[str] | None = None) -> None:
+        """`notices` gets what is said of a draft that failed; without it no draft may fail."""
+        self._notices = notices
+
+    def text_of(self, token: int) -> str:
+        return str(token)
+
+    def piece(self, token: int) -> str:
+        return str(token)
+
+    def is_end(self, token: int) -> bool:
+        return False
+
+    def stops(self, token: int, texts: Sequence[str]) -> bool:
+        return False
+
+    def forced(self, knobs: Knobs, tokens: Sequence[int]) -> int | None:
+        return None
+
+    def cancelled(self) -> bool:
+        return False
+
+    def draft_failed(self, sentence: str) -> None:
+        assert self._notices is not None, sentence
+        self._notices.append(sentence)
+
+
 def decode(
     target: ToyModel,
     prompt: Sequence[int],
@@ -90,16 +120,10 @@ def decode(
     """
     notices: list[str] = []
     rounds: list[Round] = []
-    decoder = Decoder(
-        target,
-        strategy or Strategy(drafter, CostModel()),
-        text=str,
-        piece=str,
-        is_end=is_end or (lambda token: token == END and target.n_vocab == 12),
-        cancelled=lambda: cancel_after is not None and len(rounds) >= cancel_after,
-        notice=notices.append,
-        clock=clock,
-    )
+    hooks = ToyHooks(notices)
+    hooks.is_end = is_end or (lambda token: token == END and target.n_vocab == 12)  # type: ignore[method-assign]
+    hooks.cancelled = lambda: cancel_after is not None and len(rounds) >= cancel_after  # type: ignore[method-assign]
+    decoder = Decoder(target, strategy or Strategy(drafter, CostModel()), hooks, clock)
     given = [knobs] if isinstance(knobs, Knobs) else list(knobs)
     decoder.prompt(prompt, given[0])
     for round in decoder.rounds(lambda: given[min(len(rounds), len(given) - 1)]):
@@ -112,7 +136,7 @@ def decode(
 class SameCosts(CostModel):
     """What passes cost whatever they take: a toy's take no time worth the name."""
 
-    def learned(self, outcome: Outcome) -> CostModel:
+    def learned(self, n: int, seconds: float, context: int, drafted: Iterable[Candidate] = ()) -> CostModel:
         return self
 
 

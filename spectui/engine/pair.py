@@ -160,8 +160,8 @@ class Pair:
         if not again:
             self.remarks["target"] = "; ".join(filter(None, found_out))
             self._measured = measured_as, found, drafting
-        foresees = self.draft_context.foresees if self.draft_context is not None else None
-        costs = cost_model(found, drafting, resolved.slow_down_together, foresees)
+        max_drafted = self.draft_context.max_drafted if self.draft_context is not None else None
+        costs = cost_model(found, drafting, resolved.slow_down_together, max_drafted)
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         past = self.replies.automaton if self.replies is not None else None
         self.strategy = Strategy(self.drafter, costs, past)

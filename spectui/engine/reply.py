@@ -20,7 +20,7 @@ from spectui.text import safe
 
 
 class Reply:
-    """Behind a prompt. `write` decodes it; what was written until an error stays."""
+    """A prompt's reply, as the decoder's `ReplyHooks`. `write` decodes it; what was written until an error stays."""
 
     def __init__(
         self,
@@ -40,23 +40,15 @@ class Reply:
         self._prompt = [*prompt, *begun]
         limit = ThoughtLimit(marks, prompt)
         self._thinks = limit.opened
-        shown, chosen = (ReplyText(marks, thinking=limit.opened) for _ in range(2))
-        name = target.control_name if names else lambda _: ""
+        self._shown, chosen = (ReplyText(marks, thinking=limit.opened) for _ in range(2))
+        name = self._name = target.control_name if names else lambda _: ""
         for token in begun:
-            shown.push(token)
+            self._shown.push(token)
         text = "".join(chosen.push(token) or name(token) for token in begun)
         self._stops = StopTexts(lambda token: chosen.push(token) or name(token), target.control_name, text)
-        self._decoder = Decoder(
-            context,
-            strategy,
-            text=lambda token: shown.push(token) or name(token),
-            piece=cache(lambda token: safe(target.piece(token).decode("utf-8", "replace"))),
-            is_end=target.is_end,
-            cancelled=stopped,
-            notice=lambda text: emit(Notice(text, draft_failed=True)),
-            stops=self._stops.reached,
-            forced=limit.forced,
-        )
+        self.is_end, self.cancelled, self.stops, self.forced = target.is_end, stopped, self._stops.reached, limit.forced
+        self.piece = cache(lambda token: safe(target.piece(token).decode("utf-8", "replace")))
+        self._decoder = Decoder(context, strategy, self)
         self._statistics = Statistics()
         self._texts: list[str] = []
         self._read = 0
@@ -78,6 +70,12 @@ class Reply:
         """Why it ended."""
         assert self._decoder.reason is not None
         return self._decoder.reason
+
+    def text_of(self, token: int) -> str:
+        return self._shown.push(token) or self._name(token)
+
+    def draft_failed(self, sentence: str) -> None:
+        self._emit(Notice(sentence, draft_failed=True))
 
     def write(self, since: float) -> None:
         """Read the prompt and decode until the end. `since`: when it was asked for, by `perf_counter`.

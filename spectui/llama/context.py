@@ -51,7 +51,7 @@ class EvaluationError(SpectuiError):
 class Context:
     """The KV cache of one conversation. One thread at a time may call it: the engine's, or that which drafts ahead."""
 
-    foresees: int | None = None  # most tokens that it drafts in a round; None for any number
+    max_drafted: int | None = None  # most tokens that it drafts in a round; None for any number
 
     def __init__(
         self,

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from spectui.chat.figures.break_even import break_even
 from spectui.chat.sentences import kernels_used
 from spectui.engine.events import Loaded, ModelInfo
 from spectui.knobs import Setup
 from spectui.measure.report.columns import DASH, table
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.policies.plan import Rounds
+from spectui.speculation.policies.draft import RoundTimes
 from spectui.store.export import finite, model_table
 
 if TYPE_CHECKING:
@@ -43,11 +44,11 @@ def text_lines(loaded: Loaded, costs: CostModel, width: int) -> Iterator[str]:
     yield ""
     yield from table([_HEADS, *_rows(costs, rounds)], width)
     yield ""
-    yield from _wrapped(_sentences(loaded, rounds.break_even(), several=len(costs.passes) > 1), width)
+    yield from _wrapped(_sentences(loaded, break_even(rounds), several=len(costs.passes) > 1), width)
 
 
-def _rounds(costs: CostModel) -> Rounds:
-    return Rounds.of(costs, 0, LARGEST - 1)
+def _rounds(costs: CostModel) -> RoundTimes:
+    return RoundTimes.of(costs, 0, LARGEST - 1)
 
 
 def _model_lines(loaded: Loaded, costs: CostModel) -> Iterator[str]:
@@ -76,13 +77,13 @@ def _placed(model: ModelInfo) -> str:
 _HEADS = ("tokens", "ms", "pass", "drafted", "round", "pays from", *(f"at {chance:.0%}" for chance in ACCEPTANCES))
 
 
-def _rows(costs: CostModel, rounds: Rounds) -> Iterator[list[str]]:
+def _rows(costs: CostModel, rounds: RoundTimes) -> Iterator[list[str]]:
     """A row for each size that was measured: its pass, and the rounds that verify a draft in it."""
     for size in sorted(size for size in costs.passes if size <= LARGEST):
         drafted = size - 1
         row = [f"{size}", f"{costs.verify(size) * 1e3:.1f}", f"{rounds.passes[drafted]:.2f}"]
         if 0 < drafted < len(rounds.drafting):
-            needed = rounds.break_even(drafted)
+            needed = break_even(rounds, drafted)
             row += [f"{drafted}", f"{rounds.passes[drafted] + rounds.drafting[drafted]:.2f}",
                     "never" if needed is None else f"{needed:.0%}",
                     *(f"{rounds.speed_up(chance, drafted):.2f}x" for chance in ACCEPTANCES)]  # fmt: skip
@@ -118,7 +119,7 @@ def json_object(loaded: Loaded, costs: CostModel, busy: str) -> dict[str, Any]:
     """The object that `spectui costs --json` prints. `busy`: the process that used the machine, "" for none."""
     rounds = _rounds(costs)
     lengths = [{"drafted": length, "pass": rounds.passes[length], "round": rounds.passes[length] + rounds.drafting[length],
-                "pays_from": rounds.break_even(length)} for length in range(1, len(rounds.drafting))]  # fmt: skip
+                "pays_from": break_even(rounds, length)} for length in range(1, len(rounds.drafting))]  # fmt: skip
     return finite(  # type: ignore[no-any-return]
         {
             "schema": SCHEMA,
@@ -132,6 +133,6 @@ def json_object(loaded: Loaded, costs: CostModel, busy: str) -> dict[str, Any]:
             "per_pass_s": costs.per_pass,
             "draft_cost": {"first_s": costs.first or None, "next_s": costs.next or None},
             "lengths": lengths,
-            "pays_from": rounds.break_even(),
+            "pays_from": break_even(rounds),
         }
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,52 +15,69 @@ from numpy.typing import NDArray
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.choice import Choice, choose_rows, submit_rows
-from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, Interrupted, common_prefix, feed
+from spectui.speculation.evaluator import Evaluator, Interrupted, common_prefix, feed
 from spectui.speculation.policies.strategy import Drafted, Strategy
-from spectui.speculation.records import Candidate, Likeliest, Outcome, Round, StopReason
+from spectui.speculation.records import Candidate, Likeliest, Round, StopReason
 from spectui.speculation.top_k import TopK
+
+
+class ReplyHooks(Protocol):
+    """What the decoder asks of the reply that it writes."""
+
+    def text_of(self, token: int) -> str:
+        """The printable text of an emitted token. Asked of each, in order."""
+
+    def piece(self, token: int) -> str:
+        """The text of a single token out of order."""
+
+    def is_end(self, token: int) -> bool:
+        """Does the token end the reply?"""
+
+    def stops(self, token: int, texts: Sequence[str]) -> bool:
+        """Does one of the stop texts end the reply at this token? Told each emitted token, in order."""
+
+    def forced(self, knobs: Knobs, tokens: Sequence[int]) -> int | None:
+        """The token that must come after these, whatever the target would choose; None if it chooses."""
+
+    def cancelled(self) -> bool:
+        """Has a person stopped the reply?"""
+
+    def draft_failed(self, sentence: str) -> None:
+        """The draft model failed, and the reply goes on without it: show this."""
+
+
+class Pass(NamedTuple):
+    """A round whose pass the target computes."""
+
+    knobs: Knobs
+    draft: Drafted
+    size: int
+    """Tokens that the pass evaluates."""
+    started: float
+    drafted: float
+    """When drafting began and ended."""
+    rows: Callable[[], NDArray[np.float32] | TopK]
+    """Waits for its logits."""
 
 
 class Decoder:
     """One reply. Iterate over `rounds()`; afterwards `reason` says why it ended and `tokens` holds prompt and reply."""
 
     def __init__(
-        self,
-        target: Evaluator,
-        strategy: Strategy,
-        *,
-        text: Callable[[int], str],
-        piece: Callable[[int], str],
-        is_end: Ends,
-        cancelled: Cancelled,
-        notice: Callable[[str], None],
-        stops: Callable[[int, Sequence[str]], bool] = lambda token, texts: False,
-        forced: Callable[[Knobs, Sequence[int]], int | None] = lambda knobs, tokens: None,
-        clock: Callable[[], float] = perf_counter,
+        self, target: Evaluator, strategy: Strategy, hooks: ReplyHooks, clock: Callable[[], float] = perf_counter
     ) -> None:
-        """`text` turns the emitted tokens, in order, into printable text; `piece` shows a single token out of order.
-
-        `stops` is told each emitted token, in order, and the knobs' stop texts: does one of them end the reply?
-        `forced`: the token that must come behind these, whatever the target would choose; None if it chooses.
-        """
         self.target = target
         self.strategy = strategy
         self.tokens: list[int] = []
         self.reason: StopReason | None = None
-        self._text = text
-        self._piece = piece
-        self._is_end = is_end
-        self._cancelled = cancelled
-        self._notice = notice
-        self._stops = stops
-        self._forced = forced
+        self._hooks = hooks
         self._clock = clock
+        self._index = 0  # of the next round
         self._emitted = 0
         self._ended: float | None = None  # when the last round ended
         # With a draft model the next pass begins a draft later, and nobody should wait so long for tokens that are chosen.
         self._overlaps: bool = getattr(target, "asynchronous", False) and strategy.model is None
         self._ring: int = getattr(target, "ring", 0)
-        self._unrecorded: tuple[Outcome, list[Choice]] | None = None
 
     def prompt(self, tokens: Sequence[int], knobs: Knobs, progress: Callable[[int], None] | None = None) -> None:
         """Evaluate the prompt in both contexts, but for its last token, which the first round evaluates."""
@@ -67,151 +85,145 @@ class Decoder:
         if len(tokens) > self.target.n_ctx:
             self.reason = StopReason.CONTEXT
             return
+        hooks, suffix = self._hooks, self.strategy.suffix
         try:
             began, before, aside_s = self._clock(), common_prefix(self.target.tokens, self.tokens), 0.0
-            self.strategy.suffix.begin(self.tokens)
+            suffix.begin(self.tokens)
 
             def between_passes(done: int) -> None:
                 nonlocal aside_s
                 since = self._clock()
-                self.strategy.suffix.read(self.tokens, done)
+                suffix.read(self.tokens, done)
                 aside_s += self._clock() - since
                 if progress is not None:
                     progress(done)
 
-            feed(self.target, self.tokens[:-1], self._cancelled, between_passes)
+            feed(self.target, self.tokens[:-1], hooks.cancelled, between_passes)
             read, seconds = len(self.target.tokens) - before, self._clock() - began - aside_s
             try:
-                self.strategy.prepare(self.tokens, knobs, read, seconds, self._cancelled, self._is_end)
+                self.strategy.prepare(self.tokens, knobs, read, seconds, hooks.cancelled, hooks.is_end)
             except SpectuiError as error:
-                self._go_on_without_model(error)
+                self._drop_failed_draft(error)
         except Interrupted:
             self.reason = StopReason.CANCELLED
 
     def rounds(self, knobs: Callable[[], Knobs]) -> Iterator[Round]:
-        """Rounds until the reply ends. `knobs` is asked once per round.
-
-        Where the target's device computes by itself and no draft model delays its next pass, a round is recorded and yielded
-        while it computes that pass.
-        """
+        """Rounds until the reply ends. `knobs` is asked once per round."""
         try:
-            yield from self._rounds(knobs)
+            yield from self._overlapped(knobs) if self._overlaps else self._in_turn(knobs)
         except Interrupted:
             self.reason = StopReason.CANCELLED
-        except SpectuiError:
-            yield from self._record()
-            raise
         finally:
             self.strategy.end_reply()
-        yield from self._record()
 
-    def _rounds(self, knobs: Callable[[], Knobs]) -> Iterator[Round]:
-        index = 0
-        while self.reason is None:
-            snapshot = knobs()
-            room = self.target.n_ctx - len(self.tokens)
-            if self._cancelled():
+    def _in_turn(self, knobs: Callable[[], Knobs]) -> Iterator[Round]:
+        while (begun := self._begin(knobs())) is not None:
+            yield self._written(*self._judge(begun))
+
+    def _overlapped(self, knobs: Callable[[], Knobs]) -> Iterator[Round]:
+        """The same rounds. Each is written and yielded while the target's device computes the next one's pass."""
+        last: tuple[Round, Sequence[Choice]] | None = None
+        try:
+            while (begun := self._begin(knobs())) is not None:
+                if last is not None:
+                    done, last = self._written(*last), None
+                    yield done
+                last = self._judge(begun)
+        except (SpectuiError, Interrupted):
+            if last is not None:
+                yield self._written(*last)
+            raise
+        if last is not None:
+            yield self._written(*last)
+
+    def _limit(self, knobs: Knobs) -> int | None:
+        """Most tokens to draft in the next round; None if the reply has ended, and `reason` says why."""
+        room = self.target.n_ctx - len(self.tokens)
+        if self.reason is None:
+            if self._hooks.cancelled():
                 self.reason = StopReason.CANCELLED
-            elif snapshot.predict >= 0 and self._emitted >= snapshot.predict:
+            elif 0 <= knobs.predict <= self._emitted:
                 self.reason = StopReason.LIMIT
             elif room < 0:
                 self.reason = StopReason.CONTEXT
-            else:
-                left = snapshot.predict - self._emitted - 1 if snapshot.predict >= 0 else room
-                longest = room if self.strategy.longest is None else self.strategy.longest
-                ring = self._ring - len(self.tokens) % self._ring if self._ring else room
-                yield from self._round(index, snapshot, min(snapshot.draft_max, room, left, longest, ring))
-                index += 1
+        if self.reason is not None:
+            return None
+        left = knobs.predict - self._emitted - 1 if knobs.predict >= 0 else room
+        longest = room if self.strategy.longest is None else self.strategy.longest
+        ring = self._ring - len(self.tokens) % self._ring if self._ring else room
+        return max(0, min(knobs.draft_max, room, left, longest, ring))
 
-    def _round(self, index: int, knobs: Knobs, limit: int) -> Iterator[Round]:
-        """Draft, evaluate the draft in one target pass, keep what the target chose."""
+    def _begin(self, knobs: Knobs) -> Pass | None:
+        """Draft, and let the target evaluate the draft in one pass. None if the reply has ended."""
+        if (limit := self._limit(knobs)) is None:
+            return None
         started = self._clock()
-        position = len(self.tokens)
-        drafted, sent, reason, guessed = self._draft(knobs, max(limit, 0))
-        drafted_at = self._clock()
+        draft = self._draft(knobs, limit)
+        drafted = self._clock()
+        ids = [candidate.id for candidate in draft.tokens[: draft.sent]]
+        if ids and self._hooks.is_end(ids[-1]):
+            del ids[-1]  # the row before it judges it, and nobody reads the row after it
+        batch = self.tokens[len(self.target.tokens) :] + ids
+        self.strategy.draft_ahead(self.tokens, ids, knobs)
+        rows = submit_rows(self.target, batch, len(ids) + 1, knobs)
+        return Pass(knobs, draft, len(batch), started, drafted, rows)
 
-        pending = self.tokens[len(self.target.tokens) :]
-        ids = [candidate.id for candidate in drafted[:sent]]
-        if ids and self._is_end(ids[-1]):
-            del ids[-1]  # the row before it judges it, and nobody reads the row behind it
-        batch = pending + ids
-        self.strategy.go_on(self.tokens, ids, knobs)
-        computed = submit_rows(self.target, batch, len(ids) + 1, knobs)
-        yield from self._record()  # the round before
-        rows = computed()
-        verified_at = self._clock()
-
-        choices = self._verify(rows, drafted[:sent], knobs)
-        chosen_at = self._clock()
+    def _judge(self, begun: Pass) -> tuple[Round, Sequence[Choice]]:
+        """Keep what the target chose, and learn from it. The round has no texts yet."""
+        rows, position, draft = begun.rows(), len(self.tokens), begun.draft
+        verified = self._clock()
+        choices = self._verify(rows, draft.tokens[: draft.sent], begun.knobs)
+        chosen = self._clock()
         if len(self.target.tokens) >= len(self.tokens):
             self.target.truncate(len(self.tokens) - 1)
-
         costs = self.strategy.costs
         # Learning from the last round, recording it and showing it are in this round's seconds.
         since, self._ended = self._ended, self._clock()
-        outcome = Outcome(
-            index,
-            position,
-            knobs,
-            drafted,
-            sent,
-            tokens=[choice.token for choice in choices],
-            p=[choice.p for choice in choices],
-            sure=[choice.shares.item(0) for choice in choices],
-            draft_s=drafted_at - started,
-            verify_s=verified_at - drafted_at,
-            choose_s=chosen_at - verified_at,
-            seconds=self._ended - (started if since is None else since),
-            pass_size=len(batch),
-            reason=reason,
-            plain_s=costs.verify(1, position) if costs.known else None,
-            guessed=guessed,
-            saved_s=sum((candidate.seconds for candidate in drafted if candidate.ahead), 0.0),
-        )
-        self.strategy.learn(outcome)
-        self._unrecorded = outcome, choices
-        if not self._overlaps:
-            yield from self._record()
+        round = Round.of(
+            self._index, position, begun.knobs, draft.tokens, draft.sent, [(choice.token, choice.p) for choice in choices],
+            draft_s=begun.drafted - begun.started, verify_s=verified - begun.drafted, choose_s=chosen - verified,
+            seconds=self._ended - (begun.started if since is None else since), pass_size=begun.size, reason=draft.reason,
+            plain_s=costs.verify(1, position) if costs.known else None, guessed=draft.guessed,
+            saved_s=sum((candidate.seconds for candidate in draft.tokens if candidate.ahead), 0.0),
+        )  # fmt: skip
+        self._index += 1
+        self.strategy.learn(round, draft.tokens, [choice.shares.item(0) for choice in choices])
+        return round, choices
 
-    def _record(self) -> Iterator[Round]:
-        """The record of the last round, if it is not made yet."""
-        if self._unrecorded is not None:
-            (outcome, choices), self._unrecorded = self._unrecorded, None
-            texts = [self._text(token) for token in outcome.tokens]
-            yield Round.of(outcome, texts, self._piece, self._likeliest(choices))
+    def _written(self, round: Round, choices: Sequence[Choice]) -> Round:
+        """The round with its texts and the target's likeliest tokens."""
+        ids = np.array([choice.ids for choice in choices], np.int32)
+        p = np.array([choice.shares for choice in choices], np.float32)
+        piece = self._hooks.piece
+        likeliest = Likeliest(ids.shape[1], ids.tobytes(), p.tobytes(), tuple(map(piece, ids.ravel().tolist())))
+        return round.written(self._hooks.text_of, piece, likeliest)
 
     def _draft(self, knobs: Knobs, limit: int) -> Drafted:
         try:
             return self.strategy.draft(self.tokens, knobs, limit)
         except SpectuiError as error:
-            self._go_on_without_model(error)
+            self._drop_failed_draft(error)
         return self.strategy.draft(self.tokens, knobs, limit)
 
     def _verify(self, rows: NDArray[np.float32] | TopK, kept: Sequence[Candidate], knobs: Knobs) -> list[Choice]:
         """Choose at each row while the draft equals the choice. Appends to `tokens`."""
         choices: list[Choice] = []
         for index, choice in enumerate(choose_rows(rows, knobs, self.tokens)):
-            if (forced := self._forced(knobs, self.tokens)) is not None:
+            if (forced := self._hooks.forced(knobs, self.tokens)) is not None:
                 choice = choice.of(forced)
             choices.append(choice)
             self.tokens.append(choice.token)
             self._emitted += 1
-            if self._is_end(choice.token):
+            if self._hooks.is_end(choice.token):
                 self.reason = StopReason.EOS
                 break
-            if self._stops(choice.token, knobs.stop):
+            if self._hooks.stops(choice.token, knobs.stop):
                 self.reason = StopReason.STOP
                 break
             if index < len(kept) and choice.token != kept[index].id:
                 break
         return choices
 
-    def _likeliest(self, choices: Sequence[Choice]) -> Likeliest:
-        """The target's likeliest tokens in the rows of these choices."""
-        ids = np.array([choice.ids for choice in choices], np.int32)
-        p = np.array([choice.shares for choice in choices], np.float32)
-        return Likeliest(ids.shape[1], ids.tobytes(), p.tobytes(), tuple(map(self._piece, ids.ravel().tolist())))
-
-    def _go_on_without_model(self, error: SpectuiError) -> None:
+    def _drop_failed_draft(self, error: SpectuiError) -> None:
         self.strategy.drop_model()
-        self._notice(f"The draft failed, so the reply goes on without it: {error}")
+        self._hooks.draft_failed(f"The draft failed, so the reply goes on without it: {error}")

@@ -24,9 +24,9 @@ class Interrupted(Exception):
 class Evaluator(Protocol):
     """A model with its KV cache. `llama.context.Context` is the real one; the tests have toys.
 
-    One whose KV cache is filled over and over has `ring`, its number of cells: a draft must not extend over its end. One that
-    may draft only so many tokens in a round has `foresees`, their number; None for any number. One whose device may compute by
-    itself has a method `submit` too, and `asynchronous`, which says whether it does.
+    `ring`: number of cells of a KV cache that is filled over and over; a draft must not extend over its end. `max_drafted`:
+    most tokens that it may draft in a round; None for any number. One whose device may compute by itself has a method `submit`
+    too, and `asynchronous`, which says whether it does.
     """
 
     n_vocab: int

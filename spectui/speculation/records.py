@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from spectui.knobs import Knobs
 
@@ -55,7 +55,7 @@ class Reason(NamedTuple):
     unread: the draft model would need `seconds` to read the text, which is more than it is expected to save.
     uncertain: the draft was not sent, because its first token's `expected_acceptance` was too low.
     unlikely: the model was not asked, because its `expected_acceptance` is below what is needed:
-    `Rounds(passes, drafting).needed(rate)`, where `passes` and `drafting` are the times of the target's pass
+    `break_even.needed(RoundTimes(passes, drafting), rate)`, where `passes` and `drafting` are the times of the target's pass
     and of the draft model by draft length, in plain passes, and `rate` is the going rate in tokens per plain pass.
     no match: nothing here stood in the text before, and no model drafts.
     server drafts nothing: it was started without speculation. server found nothing: it did not draft in this round. server does
@@ -167,36 +167,6 @@ def parts(draft_s: float, verify_s: float, choose_s: float, whole_s: float) -> P
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a target pass: policies learn from it at once, and its `Round` is made when there is time.
-
-    Names that both have mean the same.
-    """
-
-    index: int
-    position: int
-    knobs: Knobs
-    drafted: Sequence[Candidate]
-    sent: int
-    """How many of these the target judges."""
-    tokens: Sequence[int]
-    """The target's choices."""
-    p: Sequence[float]
-    """The target's probability of each, at temperature 1."""
-    sure: Sequence[float]
-    """The target's probability of its likeliest token at each position, at temperature 1."""
-    draft_s: float
-    verify_s: float
-    choose_s: float
-    seconds: float
-    pass_size: int = 1
-    reason: Reason | None = None
-    plain_s: float | None = None
-    guessed: bool | None = None
-    saved_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Round:
     """One target pass: the draft, what came of it, the knobs it ran under, and seconds spent.
 
@@ -232,37 +202,42 @@ class Round:
 
     @classmethod
     def of(
-        cls, outcome: Outcome, texts: Sequence[str], piece: Callable[[int], str], likeliest: Likeliest | None = None
-    ) -> Round:
-        """The record of this outcome, whose tokens have these texts. `piece`: the text of a token by itself."""
-        index, position, drafted, sent = outcome.index, outcome.position, outcome.drafted, outcome.sent
-        emitted = list(zip(outcome.tokens, texts, outcome.p, strict=True))
-        pairs = zip(outcome.tokens, drafted[:sent], strict=False)
+        cls, index: int, position: int, knobs: Knobs, drafted: Sequence[Candidate], sent: int,
+        chosen: Sequence[tuple[int, float]], **measured: Any,
+    ) -> Round:  # fmt: skip
+        """The record of a pass that judged the first `sent` drafted tokens, without texts.
+
+        `chosen`: the target's tokens, and its probability of each at temperature 1. `measured`: the other fields.
+        """
+        pairs = zip(chosen, drafted[:sent], strict=False)
         accepted = next(
-            (n for n, (token, candidate) in enumerate(pairs) if token != candidate.id), min(len(emitted), sent)
+            (n for n, ((token, _), candidate) in enumerate(pairs) if token != candidate.id), min(len(chosen), sent)
         )
-        judged = sent if accepted < len(emitted) else accepted  # behind an accepted end nothing was compared
+        judged = sent if accepted < len(chosen) else accepted  # after an accepted end nothing was compared
         own: Origin = "plain" if not sent else "bonus" if accepted == sent else "correction"
         tokens = tuple(
-            Token(token, text, "accepted", drafted[n].source, index, position + n, drafted[n].p, p)
+            Token(token, "", "accepted", drafted[n].source, index, position + n, drafted[n].p, p)
             if n < accepted
-            else Token(token, text, own, None, index, position + n, None, p)
-            for n, (token, text, p) in enumerate(emitted)
+            else Token(token, "", own, None, index, position + n, None, p)
+            for n, (token, p) in enumerate(chosen)
         )
+        fates: list[Fate] = [
+            "accepted" if n < accepted else "rejected" if n < judged else "ignored" for n in range(len(drafted))
+        ]
         drafts = tuple(
-            DraftToken(
-                each.id,
-                piece(each.id),
-                each.p,
-                each.source,
-                "accepted" if n < accepted else "rejected" if n < judged else "ignored",
-            )
-            for n, each in enumerate(drafted)
+            DraftToken(candidate.id, "", candidate.p, candidate.source, fate)
+            for candidate, fate in zip(drafted, fates, strict=True)
         )
-        return cls(
-            index, position, outcome.knobs, drafts, tokens, outcome.draft_s, outcome.verify_s, outcome.choose_s,
-            outcome.seconds, outcome.pass_size, outcome.reason, likeliest, outcome.plain_s, outcome.guessed, outcome.saved_s,
-        )  # fmt: skip
+        return cls(index, position, knobs, drafts, tokens, **measured)
+
+    def written(self, text: Callable[[int], str], piece: Callable[[int], str], likeliest: Likeliest | None) -> Round:
+        """The same round with its texts. `text` is asked of each emitted token, in order; `piece` of single tokens."""
+        return replace(
+            self,
+            drafted=tuple(token._replace(text=piece(token.id)) for token in self.drafted),
+            tokens=tuple(token._replace(text=text(token.id)) for token in self.tokens),
+            likeliest=likeliest,
+        )
 
     @property
     def rest_s(self) -> float:
@@ -275,7 +250,7 @@ class Round:
         return parts(self.draft_s, self.verify_s, self.choose_s, self.seconds)
 
     @property
-    def sure(self) -> Sequence[float]:
+    def target_confidence(self) -> Sequence[float]:
         """The target's probability of its likeliest token at each position (at temperature 1), else of its chosen token, 0
         if that is not known."""
         if self.likeliest is None:

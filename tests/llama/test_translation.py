@@ -27,6 +27,7 @@ from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.statistics import Statistics
 from tests.helpers.smollm2 import SNAKE, setup
 from tests.llama.ggufs import vocabulary_of, write_model
+from tests.toys import ToyHooks
 
 PROMPT = f"<|im_start|>user\n{SNAKE}<|im_end|>\n<|im_start|>assistant\n"
 SAMPLES = ["x", " x", "\n  y = 1\n", "naïve 日本語 👋🏽", "<|im_end|>", "    if a:\n\n\n\t\treturn"]
@@ -50,15 +51,9 @@ def reply(target: Model, knobs: Knobs, drafter=None) -> tuple[list[int], Statist
     """(the reply's tokens, its statistics)"""
     with memory(target, rows=17) as context:
         prompt = target.tokenize(PROMPT, special=True)
-        decoder = Decoder(
-            context,
-            Strategy(drafter, CostModel()),
-            text=lambda _: "",
-            piece=lambda _: "",
-            is_end=target.is_end,
-            cancelled=lambda: False,
-            notice=pytest.fail,
-        )
+        hooks = ToyHooks()
+        hooks.is_end = target.is_end  # type: ignore[method-assign]
+        decoder = Decoder(context, Strategy(drafter, CostModel()), hooks)
         decoder.prompt(prompt, knobs)
         statistics = Statistics.of(decoder.rounds(lambda: knobs))
         return decoder.tokens[len(prompt) :], statistics

@@ -34,7 +34,7 @@ def write_recording(file: Path, prompt: Sequence[int], rounds: Sequence[Round], 
             rows.append({"type": "drafts", "position": round.position, "tokens": chains[index]})
         tokens = [
             [token.id, token.text, token.origin, token.source, token.p_draft, p]
-            for token, p in zip(round.tokens, round.sure, strict=True)
+            for token, p in zip(round.tokens, round.target_confidence, strict=True)
         ]
         rows.append({"type": "round", "position": round.position, "tokens": tokens})
     file.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))

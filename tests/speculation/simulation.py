@@ -20,6 +20,7 @@ from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import Round
 from spectui.speculation.sampling import CONFIDENCE_TOKENS
+from tests.toys import ToyHooks
 
 Chain = list[tuple[int, float]]
 """What the draft model would write behind some text: tokens with its confidence in each."""
@@ -64,8 +65,6 @@ class Machine:
     """A pass of the draft model."""
     look: float = 0.0
     """A look for repetitions."""
-    choose: float = 0.0
-    """Choosing a token."""
     rest: float = 0.0
     """The rest of a round."""
     read: float = 0.0
@@ -119,14 +118,9 @@ class Simulator:
             return replace(knobs(position), temperature=0.0, repeat_penalty=1.0, presence_penalty=0.0,
                            frequency_penalty=0.0, predict=predict)  # fmt: skip
 
-        def chosen(token: int) -> str:
-            clock.now += machine.choose
-            return ""
-
-        decoder = Decoder(
-            target, self.strategy, text=chosen, piece=lambda token: "", is_end=self._ends.__contains__,
-            cancelled=lambda: False, notice=lambda text: None, clock=clock,
-        )  # fmt: skip
+        hooks = ToyHooks()
+        hooks.is_end = self._ends.__contains__  # type: ignore[method-assign]
+        decoder = Decoder(target, self.strategy, hooks, clock)
         decoder.prompt(text[: recording.prompt], given(recording.prompt))
         rounds = list(decoder.rounds(lambda: given(len(decoder.tokens))))
         assert decoder.tokens == text[: len(decoder.tokens)]

@@ -15,7 +15,7 @@ from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import Strategy
-from spectui.speculation.records import Candidate, Outcome, Round, StopReason
+from spectui.speculation.records import Candidate, Round, StopReason
 from tests.toys import SameCosts, ToyModel, decode, emitted, toy_drafter
 
 PROMPT = [3, 1, 4, 1, 5]
@@ -138,7 +138,7 @@ def test_the_seconds_of_rounds_are_all_seconds_of_the_reply(kind: type[ToyModel]
     now = [0.0]
 
     class Slow(Strategy):
-        def learn(self, outcome: Outcome) -> None:
+        def learn(self, *outcome: object) -> None:
             now[0] += 1.0
 
     def seen(round: Round) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from spectui.chat.figures.break_even import needed
 from spectui.chat.figures.format import UNKNOWN
 from spectui.knobs import Knobs
+from spectui.speculation.policies.draft import RoundTimes
 from spectui.speculation.records import Reason
 
 SERVER = {
@@ -53,16 +55,13 @@ def cause(reason: Reason, knobs: Knobs) -> str:
 
 
 def _unlikely(reason: Reason) -> str:
-    from spectui.speculation.policies.plan import Rounds  # brings numpy, which a server's chat does without
-
     if not 1 < len(reason.drafting) <= len(reason.passes):  # read from a file
         return "the draft is not expected to pay"
     dear = f"the draft costs {reason.drafting[1]:.2f} of a target pass"
-    rounds = Rounds(reason.passes, reason.drafting)
-    needed = rounds.needed(reason.rate or 1.0)
-    if needed is not None:
-        return f"{dear}, needs {needed:.2f} accepted, expects {_number(reason.expected_acceptance)}"
-    if rounds.needed(1.0) is not None:
+    times = RoundTimes(reason.passes, reason.drafting)
+    if (least := needed(times, reason.rate or 1.0)) is not None:
+        return f"{dear}, needs {least:.2f} accepted, expects {_number(reason.expected_acceptance)}"
+    if needed(times, 1.0) is not None:
         return f"{dear}, too much for the speed reached lately"
     return f"{dear}, cannot pay at any acceptance"
 

@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from spectui.chat.figures.break_even import break_even
 from spectui.engine.costs.files import TargetCosts
-from spectui.speculation.policies.plan import Rounds
+from spectui.speculation.policies.draft import RoundTimes
 from spectui.text import printable
 
 _MORE = 1.1
@@ -19,7 +20,7 @@ def dear_passes(stored: Mapping[str, TargetCosts]) -> Iterator[str]:
     dear = {path: costs.verify for path, costs in stored.items() if _two(costs.verify) > _MORE * 2}
     for path, verify in dear.items():
         passes = tuple(verify.get(n, float("inf")) / verify[1] for n in range(1, max(verify) + 1))
-        needed = Rounds(passes, (0.0,) * len(passes)).break_even()
+        needed = break_even(RoundTimes(passes, (0.0,) * len(passes)))
         which = "no draft pays" if needed is None else "drafts pay where more than {:.0%} of their tokens are accepted"
         yield (
             f"{printable(Path(path).name)} on this machine: a pass over two tokens takes {_two(verify):.1f} times as long as "

@@ -40,6 +40,9 @@ _MOST_CONTEXT = 1 / 200
 """What a token of context may add to a pass at most, as a share of a pass over one row with an empty context. Measured: 1/10000
 (1.5B, heads of 128) to 1/300 (135M, heads of 64, AVX512-FP16)."""
 
+_LEAST_SIZES = 4
+"""A table of fewer sizes is not trusted: its measurement was cut short, because the machine was busy."""
+
 _MOST_DRIFT = 2.0
 """How much slower or faster than when it was measured one look may say that the machine is."""
 
@@ -107,8 +110,8 @@ class DraftCosts:
         return 0 < self.first < _LONGEST_S and 0 < self.next < _LONGEST_S
 
 
-def cost_model(target: TargetCosts, draft: DraftCosts, one_device: bool, foresees: int | None = None) -> CostModel:
-    """For the policies to start from. `one_device`, `foresees`: see `CostModel`."""
+def cost_model(target: TargetCosts, draft: DraftCosts, one_device: bool, max_drafted: int | None = None) -> CostModel:
+    """For the policies to start from. `one_device`, `max_drafted`: see `CostModel`."""
     drift = min(max(target.drift or 1.0, 1 / _MOST_DRIFT), _MOST_DRIFT)
     passes = {n: drift * seconds for n, seconds in target.verify.items()}
     if passes:
@@ -118,8 +121,9 @@ def cost_model(target: TargetCosts, draft: DraftCosts, one_device: bool, foresee
     most = _MOST_CONTEXT * passes.get(1, 0.0)
     terms = min(drift * target.per_row, most), min(drift * target.per_pass, most)
     d = draft.drift or 1.0
-    costs = CostModel(passes, *terms, d * draft.first, d * draft.next, one_device, foresees)
-    return costs if target.drift is not None else replace(costs, rounds=0)
+    costs = CostModel(passes, *terms, d * draft.first, d * draft.next, one_device, max_drafted)
+    trusted = target.drift is not None and not target.noisy and len(passes) >= _LEAST_SIZES
+    return costs if trusted else replace(costs, rounds=0)
 
 
 def path(what: str, key: Key) -> Path:

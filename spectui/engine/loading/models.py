@@ -206,7 +206,7 @@ def info(model: Model, context: Context, remark: str) -> ModelInfo:
         trained_ctx=model.scaled_ctx,
         remark=remark,
         memory=context.memory,
-        at_once=(context.foresees or 1) if isinstance(context, DFlash) else 1,
+        at_once=(context.max_drafted or 1) if isinstance(context, DFlash) else 1,
         kernels=model.kernels.name,
         kernels_why=model.kernels.why,
     )

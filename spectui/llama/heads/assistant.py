@@ -26,7 +26,7 @@ class Assistant(Heads):
         """As `Heads`. The target's cells have to be those that the assistant's keys name: llama.cpp would end the process."""
         super().__init__(model, target, interrupt, **settings)
         target.clear()  # llama.cpp has emptied its cells' table
-        self.foresees = None
+        self.max_drafted = None
 
     def clear(self) -> None:
         self.truncate(0)

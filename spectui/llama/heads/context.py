@@ -49,7 +49,7 @@ class Heads(Context):
         self._batch.embd = self._states.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
         extension.llama_set_embeddings_nextn(self.handle, True, True)
         number = llama.llama_model_n_layer_nextn(model.handle)
-        self.foresees = number if number > 1 else None
+        self.max_drafted = number if number > 1 else None
         target.on_hidden = self._read_along
 
     def evaluate(self, tokens: Sequence[int], rows: int) -> Rows:
@@ -97,7 +97,7 @@ class Heads(Context):
         """Tokens with the target's hidden rows, in each head's cells; the first head's logits."""
         start = len(self.tokens)
         found = np.empty((0, self.n_vocab), np.float32)
-        for head in reversed(range(self.foresees or 1)):
+        for head in reversed(range(self.max_drafted or 1)):
             super().truncate(start)
             self._select(head)
             found = super().evaluate(tokens, rows if head == 0 else 0)
@@ -108,18 +108,18 @@ class Heads(Context):
 
     def _follow(self, token: int) -> Rows:
         """The logits behind a drafted token."""
-        if self.foresees is None:
+        if self.max_drafted is None:
             found = super().evaluate([token], 1)
         else:  # the next head has no cells of this draft yet
             drafted = [*self.tokens[self._read :], token]
             super().truncate(self._read)
-            self._select(min(len(drafted), self.foresees - 1))
+            self._select(min(len(drafted), self.max_drafted - 1))
             found = super().evaluate(drafted, 1)
         self._own.append(self._row())
         return found
 
     def _select(self, head: int) -> None:
-        if self.foresees is not None:
+        if self.max_drafted is not None:
             extension.llama_set_nextn_layer_offset(self.handle, head)
 
     def _row(self) -> Rows:

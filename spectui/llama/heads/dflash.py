@@ -38,7 +38,7 @@ class DFlash(Heads):
             **settings,
         )  # fmt: skip
         self.n_ctx = n_ctx  # the block lies behind
-        self.foresees = block - 1
+        self.max_drafted = block - 1
         self._masks = [int(model.metadata(MASK) or 0)] * (block - 1)
         self._block = np.empty((0, self.n_vocab), np.float32)
         self._batch.embd = None  # tokens alone are a block, rows alone become cells

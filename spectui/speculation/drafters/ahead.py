@@ -34,10 +34,10 @@ class Job:
 
 
 class AheadDrafter(DraftModel):
-    """A draft model that also drafts in a thread of its own, from `go_on` on.
+    """A draft model that also drafts in a thread of its own, from `draft_ahead` on.
 
     Each method that uses the model waits for the end of the thread's pass first, so two threads never use it at the same time.
-    `take`, `lag` and `go_on` do not use it: a round without a draft does not wait.
+    `take`, `lag` and `draft_ahead` do not use it: a round without a draft does not wait.
     """
 
     def __init__(self, drafter: DraftModel) -> None:
@@ -65,7 +65,7 @@ class AheadDrafter(DraftModel):
         """The draft model. Waits until its thread does not use it."""
         return self.inner.model
 
-    def go_on(self, tokens: Sequence[int], sent: Sequence[int], knobs: Knobs, is_end: Ends) -> None:
+    def draft_ahead(self, tokens: Sequence[int], sent: Sequence[int], knobs: Knobs, is_end: Ends) -> None:
         """Draft behind these tokens and what was sent, while the target computes that; nothing behind the reply's end.
 
         The thread begins when the pass that it is in has ended.

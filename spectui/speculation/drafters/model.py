@@ -58,7 +58,7 @@ class DraftModel:
         """A round begins behind these tokens. Returns `Round.guessed`."""
         return None
 
-    def go_on(self, tokens: Sequence[int], sent: Sequence[int], knobs: Knobs, is_end: Ends) -> None:
+    def draft_ahead(self, tokens: Sequence[int], sent: Sequence[int], knobs: Knobs, is_end: Ends) -> None:
         """The target begins to compute what was sent behind these tokens: draft behind it meanwhile, if it can."""
 
     def drop(self) -> None:
@@ -124,7 +124,7 @@ class ModelDrafter(DraftModel):
         # The last token is evaluated again even if the KV cache has it: its logits are needed.
         model.truncate(min(self._read(history), len(history) - 1))
         pending = history[len(model.tokens) :]
-        most: int | None = getattr(model, "foresees", None)
+        most: int | None = getattr(model, "max_drafted", None)
         end = history.length + most if most is not None else model.n_ctx
         while len(history) < end and len(model.tokens) + len(pending) <= model.n_ctx:
             started = self._clock()

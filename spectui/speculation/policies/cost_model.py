@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import exp, log
 
-import numpy as np
+from spectui.speculation.records import Candidate
 
-from spectui.speculation.records import Outcome
+_WEIGHT, _STALE_WEIGHT = 0.2, 0.5
+"""Share of its error that a pass corrects: usually; where the size 1 is stale. The first passes count equally."""
 
-_WEIGHT = 0.15
-"""EWMA weight of a round. The first ones are averaged equally."""
+_SHARED = 0.8
+"""Share of a correction that moves the costs of all sizes. The rest moves the pass's own size.
+
+A rise and the fall after it are divided alike, so an accident leaves nothing in any size. (The sum of all corrections in the
+logarithm is in the same proportion in the sizes' own parts and in the common part: where all sizes that are seen are right
+again, the common part is 0.)"""
 
 _TOKENS = 3
 """The weight of a drafted token is so many times less, because a round has several."""
@@ -22,8 +29,11 @@ _MOST = 3.0
 _FIRST_RISE, _LEAST_RISE = 0.1, 0.01
 """What each row more is taken to add, as a share of a row's cost: while one size is known; at least, beyond the largest."""
 
-_DRAWN = 64
-"""Up to at least so many rows the lines are drawn in advance."""
+_STALE = 96
+"""Rounds without a plain pass after which its cost counts as stale."""
+
+TRUSTED = 100
+"""`rounds` of costs that were measured at load on a quiet machine."""
 
 
 @dataclass(frozen=True)
@@ -40,60 +50,78 @@ class CostModel:
     next: float = 0.0
     one_device: bool = True
     """Whether the draft model slows down as the target does."""
-    foresees: int | None = None
+    max_drafted: int | None = None
     """Most tokens that it drafts in a round; None for any number."""
-    error: float = 1.0
-    """What the last pass took, by what was expected."""
-    rounds: int = 100
+    rounds: int = TRUSTED
     """The number that corrected it; 0: it was measured when the machine may have been at another speed."""
+    since_plain: int = 0
+    """Rounds since the last plain pass."""
 
     @property
     def known(self) -> bool:
         """Whether any pass has been measured."""
         return bool(self.passes)
 
+    @property
+    def stale(self) -> bool:
+        """Whether no plain pass was made for long: what it costs, and so what drafts gain, may be wrong by now."""
+        return self.since_plain >= _STALE
+
     def verify(self, n: int, context: int = 0) -> float:
         """Seconds of a pass of the target over n rows."""
-        lines = self._lines
-        last = len(lines) - 1
-        base = lines[n] if n <= last else lines[last] + (n - last) * (lines[last] - lines[last - 1])
-        return base + (self.per_pass + self.per_row * n) * context
+        return self._without_context(n) + (self.per_pass + self.per_row * n) * context
 
     def drafting(self, n: int) -> float:
         """Seconds for the draft model to draft n tokens."""
         return 0.0 if n <= 0 else (self.first or self.next) + (n - 1) * (self.next or self.first)
 
     @cached_property
-    def _lines(self) -> list[float]:
-        sizes, costs = zip(*sorted(self.passes.items()), strict=True)
-        largest, last = sizes[-1], max(_DRAWN, sizes[-1] + 1)
-        # Beyond the largest size the slope before it goes on.
-        rise = (costs[-1] - costs[-2]) / (largest - sizes[-2]) if len(sizes) > 1 else _FIRST_RISE * costs[0] / largest
-        end = costs[-1] + max(rise, _LEAST_RISE * costs[-1] / largest) * (last - largest)
-        return [0.0, *np.interp(range(1, last + 1), [*sizes, last], [*costs, end]).tolist()]
+    def _sizes(self) -> list[int]:
+        return sorted(self.passes)
 
-    def learned(self, outcome: Outcome) -> CostModel:
-        """Corrected by a round: its error counts for all sizes as far as the last pass had it too, and the rest for its size.
+    def _without_context(self, n: int) -> float:
+        """t(n): on a line between the measured sizes, and beyond the largest one on the last line, if that rises."""
+        sizes, passes = self._sizes, self.passes
+        place = bisect_left(sizes, n)
+        if place < len(sizes):
+            high = sizes[place]
+            if high == n or not place:
+                return passes[high]
+            low = sizes[place - 1]
+            return passes[low] + (passes[high] - passes[low]) * (n - low) / (high - low)
+        last = sizes[-1]
+        rise = _FIRST_RISE * passes[last] / last
+        if len(sizes) > 1:
+            rise = (passes[last] - passes[sizes[-2]]) / (last - sizes[-2])
+        return passes[last] + max(rise, _LEAST_RISE * passes[last] / last) * (n - last)
 
-        At a size that is new all of it is the size's own, because its cost was a guess.
-        """
-        n, weight, error, speed, passes = outcome.pass_size, max(_WEIGHT, 1 / (1 + self.rounds)), 1.0, 1.0, {}
+    def learned(self, n: int, seconds: float, context: int, drafted: Iterable[Candidate] = ()) -> CostModel:
+        """Corrected by a pass over n rows that took so long behind this context, and by what drafting these tokens took."""
+        weight = max(_WEIGHT, 1 / (1 + self.rounds))
+        common, passes = 1.0, {n: seconds}
         if self.passes:
-            error = min(outcome.verify_s / self.verify(n, outcome.position), _MOST)
-            shared = error if not self.rounds else sorted((self.error, error, 1.0))[1] if n in self.passes else 1.0
-            speed = 1 + weight * (shared - 1)
-            passes = {size: speed * seconds for size, seconds in self.passes.items()}
-            passes[n] = speed * self.verify(n) * (1 + weight * (error / shared - 1))
-        drift = speed if self.one_device else 1.0
-        means, index = [drift * self.first, drift * self.next], 0  # `index` in a run of the model's tokens
-        for candidate in outcome.drafted:
+            # The first pass after a measurement that is not trusted tells the machine's speed: it counts whole, at all sizes.
+            # At a size that is new the error is the size's own, because its cost was a guess.
+            shared = _SHARED if n in self.passes else 0.0
+            error = log(max(seconds, 1e-9) / self.verify(n, context))
+            if self.rounds:
+                error = min(max(error, -log(_MOST)), log(_MOST))
+            else:
+                shared = 1.0
+            if n == 1 and self.stale:
+                weight = max(weight, _STALE_WEIGHT)
+            common = exp(shared * weight * error)
+            passes = {size: common * cost for size, cost in self.passes.items()}
+            passes[n] = common * self._without_context(n) * exp((1.0 - shared) * weight * error)
+        drift = common if self.one_device else 1.0
+        costs, index = [drift * self.first, drift * self.next], 0  # `index` in a run of the model's tokens
+        for candidate in drafted:
             if candidate.paid:
-                which = min(index, 1)
-                means[which] = _mean(means[which], candidate.seconds, weight / _TOKENS)
+                costs[min(index, 1)] = _mean(costs[min(index, 1)], candidate.seconds, weight / _TOKENS)
             index = index + 1 if candidate.modelled else 0
         return replace(
-            self, passes=passes or {n: outcome.verify_s}, per_row=speed * self.per_row, per_pass=speed * self.per_pass,
-            first=means[0], next=means[1], rounds=self.rounds + 1 if self.passes else 1, error=error,
+            self, passes=passes, per_row=common * self.per_row, per_pass=common * self.per_pass, first=costs[0],
+            next=costs[1], rounds=self.rounds + 1 if self.passes else 1, since_plain=0 if n == 1 else self.since_plain + 1,
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Drafts the rounds of one pair of models: what each source proposes, as far as the rule says."""
+"""Drafts the rounds of one pair of models: what each source proposes, as far as it is expected to pay."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from spectui.speculation.drafters.text import DraftedText
 from spectui.speculation.evaluator import Cancelled, Ends
 from spectui.speculation.policies.acceptance import Acceptance
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.policies.plan import Draft, Rounds
-from spectui.speculation.policies.rules import RULES
-from spectui.speculation.records import Candidate, Outcome, Reason
+from spectui.speculation.policies.draft import Draft, RoundTimes
+from spectui.speculation.records import Candidate, Reason, ReasonKind, Round
 
 MAY_LOSE = 10.0
 """Plain passes that drafts may lose at first, and after any stretch without a gain."""
 
 _REFILL = 0.02
-"""Of each token's plain pass that they may lose besides."""
+"""Share of a plain pass that each emitted token adds to the loss budget."""
 
 _ACCIDENT = 0.25
-"""Plain passes that a round may take longer than planned: what is beyond is another program's."""
+"""Plain passes that a round may take more or less than planned: what is beyond is another program's."""
 
 _LATELY = 0.05
 """EWMA weight of a round in the going rate and in Python's time."""
@@ -40,18 +39,17 @@ _FEW = 32
 _USUAL = 0.85
 """The target's confidence in a usual text."""
 
-_OTHER_CAUSES = ("no match", "uncertain", "p-min")
-"""What a rule says where the cause may be that the draft model does not draft."""
+_FIRST_ROUNDS = 2
+"""Rounds that are plain where the costs are not known or not trusted: they tell what a plain pass takes."""
 
 _UNKNOWN = CostModel({1: 1.0})
 
 
 @dataclass
-class Conversation:
-    """What lives as long as a conversation. A round's time is in plain passes."""
+class LossBudget:
+    """What drafts may still lose in a conversation, and the speed that they reach. Times are in plain passes."""
 
     balance: float = MAY_LOSE
-    """What drafts may still lose."""
     tokens: float = 1.0
     passes: float = 1.0
     """EWMAs over rounds: their tokens and time."""
@@ -61,11 +59,11 @@ class Conversation:
         """The tokens per plain pass that were reached lately; at least 1, which is plain decoding's."""
         return max(1.0, self.tokens / self.passes)
 
-    def took(self, tokens: int, planned: float, passes: float) -> None:
-        """A round gave so many tokens. It was planned to take `planned`, and took `passes`."""
+    def count(self, tokens: int, planned: float, took: float) -> None:
+        """A round gave so many tokens. It was planned to take `planned`, and took `took`."""
         self.tokens += _LATELY * (tokens - self.tokens)
         self.passes += _LATELY * (planned - self.passes)
-        self.balance = min(MAY_LOSE, self.balance + (1.0 + _REFILL) * tokens - passes)
+        self.balance = min(MAY_LOSE, self.balance + (1.0 + _REFILL) * tokens - took)
 
     def read(self, passes: float) -> None:
         """The draft model read the prompt in this time. A draft of a token or two may fail whatever that took."""
@@ -85,16 +83,11 @@ class Strategy:
     """Lives as long as the pair is loaded, so later replies use what it has learned."""
 
     def __init__(
-        self,
-        model: DraftModel | None,
-        costs: CostModel,
-        past: SuffixAutomaton | None = None,
+        self, model: DraftModel | None, costs: CostModel, past: SuffixAutomaton | None = None,
         clock: Callable[[], float] = perf_counter,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`past`: replies of other conversations, for the suffix drafter."""
-        self.costs = costs
-        self.acceptance = Acceptance()
-        self.conversation = Conversation()
+        self.costs, self.acceptance, self.budget = costs, Acceptance(), LossBudget()
         self.longest: int | None = None
         """Most tokens that may be drafted whatever the knobs say (--strict); None for no bound."""
         self.model = model
@@ -102,7 +95,7 @@ class Strategy:
         self.suffix = SuffixDrafter(past)
         """Proposes repetitions."""
         self._model = model  # None too after it failed in this reply
-        self._reads = False  # it drafts in this round
+        self._reads = False  # the model drafts in this round
         self._clock = clock
         self._is_end: Ends = lambda token: False
         self._pace = 0.0  # seconds per token that the draft model reads; 0: unknown
@@ -111,7 +104,7 @@ class Strategy:
 
     def begin_conversation(self) -> None:
         """The next reply is the first one of another conversation."""
-        self.conversation = Conversation()
+        self.budget = LossBudget()
 
     def prepare(
         self, tokens: Sequence[int], knobs: Knobs, read: int, seconds: float, cancelled: Cancelled, is_end: Ends
@@ -136,79 +129,82 @@ class Strategy:
             began = self._clock()
             model.prepare(tokens, cancelled)
             if self.costs.known:
-                self.conversation.read((self._clock() - began) / self.costs.verify(1, len(tokens)))
+                self.budget.read((self._clock() - began) / self.costs.verify(1, len(tokens)))
 
     def draft(self, text: Sequence[int], knobs: Knobs, limit: int) -> Drafted:
-        """At most `limit` tokens behind this text. Raises what the draft model raises."""
+        """At most `limit` tokens after this text. Raises what the draft model raises."""
         guessed = self._model.take(text, knobs) if self._model is not None else None
         model, absent = self._readable(knobs, text)
         self._reads = model is not None and limit > 0
         if refusal := self._refusal(knobs, limit):
             return Drafted((), 0, refusal, guessed)
-        costs, now = self.costs if self.costs.known else _UNKNOWN, self.conversation
-        plain_s = costs.verify(1, len(text))
-        draft = Draft(Rounds.of(costs, len(text), limit), self.acceptance, now.rate, now.balance, plain_s)
-        asked = self._grow(draft, text, knobs, model)
-        sent, reason = RULES[knobs.policy].sends(draft, knobs, asked)
-        if reason.kind in _OTHER_CAUSES and absent is not None:
+        costs, budget = self.costs if self.costs.known else _UNKNOWN, self.budget
+        times = RoundTimes.of(costs, len(text), limit)
+        draft = Draft(times, self.acceptance, budget.rate, budget.balance, costs.verify(1, len(text)))
+        ended, refused = self._grow(draft, text, knobs, model)
+        sent, reason = _decided(draft, knobs, ended, refused)
+        if reason.kind in ("no match", "uncertain", "p-min") and absent is not None:
             reason = absent
         elif reason.kind == "no match" and model is not None:
             reason = _draft_full(model)  # it was asked, and this round fills its context
         return Drafted(draft.tokens, sent, reason, guessed)
 
     def _refusal(self, knobs: Knobs, limit: int) -> Reason | None:
+        auto, costs = knobs.policy == "auto", self.costs
         if knobs.drafter == "off":
             return Reason("drafter off")
-        if not self.costs.known and knobs.policy != "fixed":
-            return Reason("measuring")
         if limit < max(1, knobs.draft_min if knobs.policy == "fixed" else 1):
             return Reason("strict" if self.longest == 0 else "no room", limit=limit)
-        return Reason("budget") if knobs.policy == "auto" and self.conversation.balance <= 0 else None
+        plain = costs.rounds < _FIRST_ROUNDS or costs.stale
+        if (not costs.known and knobs.policy != "fixed") or (auto and plain):
+            return Reason("measuring")
+        return Reason("budget") if auto and self.budget.balance <= 0 else None
 
-    def _grow(self, draft: Draft, text: Sequence[int], knobs: Knobs, model: DraftModel | None) -> bool:
-        """Add tokens, each of the source that is expected to yield more. Returns whether nothing was left to ask."""
-        goes_on, history = RULES[knobs.policy].goes_on, DraftedText(text)
+    def _grow(
+        self, draft: Draft, text: Sequence[int], knobs: Knobs, model: DraftModel | None
+    ) -> tuple[bool, float | None]:
+        """Add tokens, each of the source that is expected to yield more.
+
+        Returns whether it ended because no source had any more, not because the model was not asked; and the confidence of the
+        token that p-min kept out, if one was.
+        """
+        history, auto = DraftedText(text), knobs.policy == "auto"
         cursor = self.suffix.cursor(text) if knobs.drafter in ("auto", "suffix") else None
-        repeated: list[Candidate] = []
-        modelled: Iterator[Candidate] | None = None
-        look, whole = True, False
-        while len(draft.tokens) < draft.limit:
-            if cursor is not None and look:
-                repeated = list(islice(to_the_end(cursor.candidates(), self._is_end), draft.limit - len(draft.tokens)))
-                worthy = len(repeated)
-                if model is not None or knobs.policy == "auto":
-                    worthy = draft.worthy(repeated, model is not None)
-                repeated, whole = repeated[:worthy], worthy == len(repeated)
-            if not repeated and model is None:
-                return True
-            if not goes_on(draft, not repeated and model is not None and not model.ready):
-                return False
-            candidate: Candidate | None
-            if repeated:
-                candidate, modelled = repeated.pop(0), None
-            elif model is not None:
-                modelled = modelled or model.propose(history, knobs)
-                candidate = next(modelled, None)
-            if candidate is None:
-                return True
-            if knobs.policy == "fixed" and candidate.p < knobs.p_min:
-                draft.refused = candidate.p
-                return True
-            draft.add(candidate)
-            if self._is_end(candidate.id):
-                return True
-            history.append(candidate.id)
-            if cursor is not None:
-                match = cursor.match
-                cursor.advance(candidate.id)
-                # Nothing has changed for a repetition that was not worth it, unless the model has gone on as it does.
-                look = not repeated and (whole if modelled is None else cursor.match > match)
-        return True
+        stream: Iterator[Candidate] | None = None  # the model's tokens after `history`
+        look = cursor is not None
+        while (left := draft.limit - len(draft.tokens)) > 0:
+            copied = list(islice(to_the_end(cursor.candidates(), self._is_end), left)) if cursor and look else []
+            worthy, value = draft.with_copy(copied) if auto or model is not None else (len(copied), 0.0)
+            if not worthy and model is None and not draft.tokens:
+                worthy = len(copied[:1])  # to learn from
+            asks = model is not None and _asks(draft, model, knobs, value if worthy else None)
+            if not asks and not worthy:
+                return model is None, None
+            if model is not None and asks:
+                stream = stream or model.propose(history, knobs)
+                taken = list(islice(stream, 1))
+            else:
+                stream, taken = None, copied[:worthy]
+            match = cursor.match if cursor is not None else 0
+            for candidate in taken:
+                if knobs.policy == "fixed" and candidate.p < knobs.p_min:
+                    return True, candidate.p
+                draft.add(candidate)
+                if self._is_end(candidate.id):
+                    return True, None
+                history.append(candidate.id)
+                if cursor is not None:
+                    cursor.advance(candidate.id)
+            if not taken:
+                return True, None
+            # Nothing has changed for a repetition that was not worth it, unless the model has gone on as it does.
+            look = cursor is not None and (worthy == len(copied) if stream is None else cursor.match > match)
+        return True, None
 
-    def go_on(self, tokens: Sequence[int], sent: Sequence[int], knobs: Knobs) -> None:
-        """The target begins to compute what was sent behind these tokens: let the draft model draft ahead, if it can."""
+    def draft_ahead(self, tokens: Sequence[int], sent: Sequence[int], knobs: Knobs) -> None:
+        """The target begins to compute what was sent after these tokens: let the draft model draft ahead, if it can."""
         if self._reads and self._model is not None:
-            self._model.go_on(tokens, sent, knobs, self._is_end)
+            self._model.draft_ahead(tokens, sent, knobs, self._is_end)
 
     def end_reply(self) -> None:
         """Return when nothing is drafted ahead any more: the draft's context is free, to be measured or closed."""
@@ -218,13 +214,9 @@ class Strategy:
     def _readable(self, knobs: Knobs, text: Sequence[int]) -> tuple[DraftModel | None, Reason | None]:
         """The draft model, if these knobs ask for it and reading its unread text pays; why it does not draft."""
         model = self._model
-        if (
-            model is not None
-            and knobs.drafter not in ("auto", "model")
-            and (knobs.drafter != "mtp" or model.source == "model")
-        ):
-            model = None
-        if model is None:
+        if model is None or knobs.drafter not in ("auto", "model", "mtp"):
+            return None, None
+        if knobs.drafter == "mtp" and model.source == "model":
             return None, None
         if model.full(text):
             return None, _draft_full(model)
@@ -235,7 +227,7 @@ class Strategy:
         follows = max(self._reply, self._written)
         if knobs.predict >= 0:
             follows = min(follows, knobs.predict - self._written)
-        speed_up = Rounds.of(costs, len(text), knobs.draft_max).best(self.acceptance.undrafted(_USUAL))
+        speed_up = RoundTimes.of(costs, len(text), knobs.draft_max).best(self.acceptance.undrafted(_USUAL))
         saves = follows * costs.verify(1, len(text)) * (1 - 1 / max(1.0, speed_up))
         return (model, None) if lag * self._pace <= saves else (None, Reason("unread", seconds=lag * self._pace))
 
@@ -245,21 +237,64 @@ class Strategy:
             self._model.model.truncate(0)
         self._model = None
 
-    def learn(self, outcome: Outcome) -> None:
-        """Learn from a finished round, whatever its policy."""
-        costs = self.costs = self.costs.learned(outcome)
-        self.acceptance.observe(outcome.drafted, outcome.tokens, outcome.sure)
-        tokens, plain_s = len(outcome.tokens), costs.verify(1, outcome.position)
+    def learn(self, round: Round, drafted: Sequence[Candidate], confidences: Sequence[float]) -> None:
+        """Learn from a finished round, whatever its policy. `confidences`: see `Acceptance.observe`."""
+        costs = self.costs = self.costs.learned(round.pass_size, round.verify_s, round.position, drafted)
+        tokens, plain_s = len(round.tokens), costs.verify(1, round.position)
+        self.acceptance.observe(drafted, [token.id for token in round.tokens], confidences)
         self._written += tokens
-        drafting_s = costs.drafting(sum(candidate.paid for candidate in outcome.drafted))
-        planned = (costs.verify(outcome.pass_size, outcome.position) + drafting_s) / plain_s
-        python_s = outcome.seconds - outcome.draft_s - outcome.verify_s
-        if not outcome.sent:
+        drafting_s = costs.drafting(sum(candidate.paid for candidate in drafted))
+        planned_s = costs.verify(round.pass_size, round.position) + drafting_s
+        sent = round.pass_size > 1
+        python_s = round.seconds - round.draft_s - round.verify_s
+        if sent:
+            extra_s = round.draft_s + round.verify_s + python_s - tokens * self._python_s - planned_s
+        else:  # what a plain pass takes more than usual is no loss of the drafts'
             self._python_s += _LATELY * (min(python_s, plain_s) - self._python_s)
-        # What its pass really took is in the costs by now. A person who fixes the length accepts its losses.
-        extra_s = outcome.draft_s - drafting_s + (python_s - tokens * self._python_s if outcome.sent else 0.0)
-        took = planned + min(extra_s / plain_s, _ACCIDENT) if outcome.knobs.policy == "auto" else tokens
-        self.conversation.took(tokens, planned, took)
+            extra_s = round.draft_s - drafting_s
+        planned, extra = planned_s / plain_s, min(max(extra_s / plain_s, -_ACCIDENT), _ACCIDENT)
+        # A person who fixes the length accepts its losses.
+        self.budget.count(tokens, planned, planned + extra if round.knobs.policy == "auto" else tokens)
+
+
+def _asks(draft: Draft, model: DraftModel, knobs: Knobs, copied: float | None) -> bool:
+    """Is the model to draft the next token? `copied`: the value that repetitions would reach; None if there are none."""
+    if copied is not None and draft.with_model() <= copied:
+        return False
+    if (copied is None and model.ready) or knobs.policy == "fixed":
+        return True
+    if knobs.policy == "expected":
+        return draft.expected_value()[2]
+    if not draft.times.drafting[-1]:
+        return len(draft.tokens) < 2  # the second token shows what a drafted token costs
+    if draft.paid + 1 >= len(draft.times.drafting) or not draft.bears(len(draft.tokens) + 1, draft.paid + 1):
+        return False
+    return copied is not None or draft.with_model() > max(draft.values)
+
+
+def _decided(draft: Draft, knobs: Knobs, ended: bool, refused: float | None) -> tuple[int, Reason]:
+    """How many tokens of the draft are sent, and why. `ended`, `refused`: see `Strategy._grow`."""
+    length, limit = len(draft.tokens), draft.limit
+    if knobs.policy == "fixed":
+        if 0 < length < knobs.draft_min:
+            return 0, Reason("draft-min", limit=knobs.draft_min, drafted=length)
+        kind: ReasonKind = "draft" if length else "no match" if refused is None else "p-min"
+        return length, Reason(kind, length, limit, confidence=refused)
+    if knobs.policy == "expected":
+        best, value, _ = draft.expected_value()
+        length = min(best + 1, length)
+        return length, Reason("expected" if length else "no match", length, limit, value)
+    if not length:
+        if ended:
+            return 0, Reason("no match", limit=limit)
+        if not draft.bears(1, 1):
+            return 0, Reason("budget")
+        return 0, Reason("unlikely", 0, limit, None, draft.acceptance.undrafted(), draft.rate, *draft.times)
+    if sent := draft.best(knobs.draft_min):
+        return sent, Reason("draft", sent, limit, draft.gain(sent))
+    if draft.best(knobs.draft_min, bearable=False):
+        return 0, Reason("budget")
+    return 0, Reason("uncertain", expected_acceptance=draft.acceptance.expected(draft.tokens[0]))
 
 
 def _draft_full(model: DraftModel) -> Reason:

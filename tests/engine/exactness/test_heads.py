@@ -94,7 +94,7 @@ def test_no_draft_has_more_tokens_than_there_are_chained_heads(pair: Opened) -> 
     ask(session, replace(KNOBS, draft_max=8), "hello")
     most = max(len(event.round.drafted) for event in rounds(events)[before:])
     assert session.pair.draft_context is not None
-    assert most == (session.pair.draft_context.foresees or 8)
+    assert most == (session.pair.draft_context.max_drafted or 8)
 
 
 def test_they_catch_up_when_they_are_switched_on_again(pair: Opened) -> None:

@@ -67,7 +67,7 @@ def test_a_head_foresees_no_further_than_its_block(tmp_path: Path) -> None:
         ask(session, replace(KNOBS, draft_max=8), "hello")
     finally:
         session.close()
-    assert [event.costs and event.costs.foresees for event in events if isinstance(event, Loaded)] == [BLOCK - 1]
+    assert [event.costs and event.costs.max_drafted for event in events if isinstance(event, Loaded)] == [BLOCK - 1]
     assert max(len(event.round.drafted) for event in events if isinstance(event, RoundDone)) == BLOCK - 1
 
 

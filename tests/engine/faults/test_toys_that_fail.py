@@ -110,9 +110,9 @@ def test_each_conversation_has_a_balance_of_its_own(pair: ToyPair, prompts: list
     session = session_on(pair, [])
     session.knobs = replace(KNOBS, drafter="off", predict=3)
     session.generate([Message("user", "1 2 3")])
-    pair.strategy.conversation.balance = -900.0
+    pair.strategy.budget.balance = -900.0
     session.generate([Message("user", prompt) for prompt in prompts])
-    assert (pair.strategy.conversation.balance > 0) == begun
+    assert (pair.strategy.budget.balance > 0) == begun
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])

@@ -11,12 +11,11 @@ from spectui.engine.costs.files import DraftCosts, TargetCosts
 from spectui.engine.events import Event, Loading
 from spectui.engine.loading import placement
 from spectui.engine.session import Session
-from spectui.knobs import Knobs, Setup
+from spectui.knobs import Setup
 from spectui.llama import library
 from spectui.llama.devices import listing
 from spectui.llama.devices.records import Device
 from spectui.paths import state_directory
-from spectui.speculation.records import Outcome
 from tests.helpers.smollm2 import opened, setup
 
 CARD = Device("CUDA0", "NVIDIA H100", "gpu", 1 << 30, 80 << 30, "0000:c1:00.0")
@@ -159,7 +158,7 @@ def test_a_draft_on_a_device_of_its_own_is_not_thought_slower_when_the_target_is
     assert costs.drafting(3) == pytest.approx(0.4)
     before = costs.verify(4)
     for _ in range(60):
-        costs = costs.learned(Outcome(0, 0, Knobs(), [], 0, [1], [1.0], [], 0.0, 3.0, 0.0, 3.0))
+        costs = costs.learned(1, 3.0, 0)
     assert costs.verify(4) > 1.25 * before
     assert costs.drafting(3) == pytest.approx(0.4 * (costs.verify(4) / before if together else 1.0))
     session.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,13 +50,26 @@ def test_the_plan_is_what_llama_cpp_logs_after_loading():
     assert made.sentence() == "It fits."
 
 
+def compared(setup: Setup) -> Iterator[tuple[MemoryUse, MemoryUse]]:
+    """(planned, logged) for each device that either names."""
+    made = make_plan(setup)
+    planned = {use.device: use for use in made.target}
+    model = models.target_model(without_crashes(made.setup, selftest.run()))
+    context = models.target_context(made.setup, model, Interrupt(), placement.target_flash(made.setup, long=False))
+    logged = {use.device: use for use in context.memory}
+    context.close()
+    model.close()
+    for name in planned | logged:
+        yield planned.get(name, MemoryUse(name)), logged.get(name, MemoryUse(name))
+
+
 @needs_vulkan
 def test_the_plan_is_what_llama_cpp_logs_on_a_gpu():
     """With all, some and no layers on it."""
     program = (
-        "import json, sys; from tests.benchmarks.plan import compare; from spectui.knobs import Setup;"
+        "import json, sys; from tests.engine.loading.test_plan import compared; from spectui.knobs import Setup;"
         "setups = [Setup(**json.loads(sys.argv[1]), gpu_layers=n) for n in (-2, 12, 0)];"
-        "print(json.dumps([[each.gpu_layers, *pair] for each in setups for pair in compare(each)]))"
+        "print(json.dumps([[each.gpu_layers, *pair] for each in setups for pair in compared(each)]))"
     )
     pairs = on_the_device(program, json.dumps({"model": whole_alone().model, "ctx_size": 1024}))
     on_gpu = {n: planned for n, planned, _ in pairs if planned[0] == "Vulkan0"}

@@ -133,7 +133,7 @@ def test_a_block_is_no_longer_than_what_the_target_can_judge(target: Path, tmp_p
     pair = Pair(target, write_dflash(tmp_path / "head.gguf", block=900))
     try:
         pair.target.evaluate(TEXT[:-1], 0)
-        assert pair.head.foresees == pair.target.rows - 1
+        assert pair.head.max_drafted == pair.target.rows - 1
         assert close_to(pair.head.evaluate(TEXT, 1)[0], foreseen(TEXT, masks=pair.target.rows - 1))
     finally:
         pair.close()
@@ -145,7 +145,7 @@ def test_a_block_is_no_longer_than_what_the_target_can_judge(target: Path, tmp_p
 def test_it_foresees_the_same_in_every_shape(target: Path, tmp_path: Path, settings: dict[str, bool]) -> None:
     """With the target's embeddings and output matrix, a sliding window, or positions of four numbers."""
     pair = Pair(target, write_dflash(tmp_path / "head.gguf", **settings))  # type: ignore[arg-type]
-    masks = pair.head.foresees or 0
+    masks = pair.head.max_drafted or 0
     try:
         for known in range(7, len(TEXT)):
             pair.target.evaluate(TEXT[len(pair.target.tokens) : known], 0)

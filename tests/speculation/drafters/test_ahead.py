@@ -155,7 +155,7 @@ def test_stale_work_is_dropped(ahead):
 def test_a_wrong_guess_behind_an_accepted_draft_is_dropped(ahead):
     """The text is as long as the guess, and another one."""
     drafter = ahead(Waiting(3, ends=False))
-    drafter.go_on(PROMPT, (), FIXED, never)
+    drafter.draft_ahead(PROMPT, (), FIXED, never)
     until_it_has(drafter, 3)()
     text = [*PROMPT, (guess_of(drafter) + 1) % 12]
     assert drafter.take(text, FIXED) is False
@@ -212,7 +212,7 @@ def test_a_draft_that_fails_in_its_thread(ahead):
 
 def test_turned_knobs_and_another_reply_drop_it(ahead):
     drafter = ahead(Waiting(3, ends=False))
-    drafter.go_on(PROMPT, (), FIXED, never)
+    drafter.draft_ahead(PROMPT, (), FIXED, never)
     until_it_has(drafter, 3)()
     guess = guess_of(drafter)
     assert drafter.take([*PROMPT, guess], FIXED) is True
@@ -234,14 +234,14 @@ def test_a_round_without_a_draft_does_not_wait_for_a_pass(ahead):
         assert go.wait(PATIENCE)
 
     draft.before = hold
-    drafter.go_on(PROMPT, (), FIXED, never)
+    drafter.draft_ahead(PROMPT, (), FIXED, never)
     assert entered.wait(PATIENCE)
     text = list(PROMPT)
     for token in (7, 8):
         text.append(token)
         assert drafter.take(text, FIXED) is None
         assert drafter.lag(text) == 1
-        drafter.go_on(text, (), FIXED, never)
+        drafter.draft_ahead(text, (), FIXED, never)
     go.set()
     until_it_has(drafter, 1)()
     expected = next(ModelDrafter(ToyModel(3, ends=False), n_vocab=12).propose(text, FIXED))
@@ -256,7 +256,7 @@ def test_the_pass_that_the_thread_is_in_gives_the_next_candidate(ahead):
         assert drafter.job is not None and (not drafter.job.found or drafter.job.enough.wait(PATIENCE))
 
     draft.before = second_until_it_is_enough
-    drafter.go_on(PROMPT, (), FIXED, never)
+    drafter.draft_ahead(PROMPT, (), FIXED, never)
     until_it_has(drafter, 1)()
     text = [*PROMPT, guess_of(drafter)]
     candidate = next(drafter.propose(text, FIXED))
@@ -274,7 +274,7 @@ def test_the_model_is_free_when_it_is_asked_for(ahead):
         assert drafter.job is not None and drafter.job.enough.wait(PATIENCE)
 
     draft.before = until_it_is_enough
-    drafter.go_on(PROMPT, (), FIXED, never)
+    drafter.draft_ahead(PROMPT, (), FIXED, never)
     assert entered.wait(PATIENCE)
     assert drafter.model is draft
     assert not draft.used

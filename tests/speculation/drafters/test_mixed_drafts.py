@@ -97,7 +97,7 @@ def test_a_repetition_is_looked_at_again_only_where_the_model_goes_on_as_it_does
 def test_a_head_foresees_no_further_behind_a_repetition() -> None:
     """It foresees from the text's last token on, whoever has drafted what follows."""
     model = Script({})
-    model.foresees = 3
+    model.max_drafted = 3
     drafter = ModelDrafter(model, 100)
     drafted = [
         len(list(drafter.propose(DraftedText(PASSAGE, repeated), Knobs()))) for repeated in ((), (1,), (1, 2, 3))

@@ -12,7 +12,7 @@ from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.evaluator import Cancelled
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import Strategy
-from spectui.speculation.records import Candidate, Outcome, Round
+from spectui.speculation.records import Candidate, Round
 from tests.toys import never
 
 TEXT = tuple(range(10))
@@ -80,12 +80,11 @@ class Machine:
             accepted = (*agreed[:sent], False).index(False)
             chosen = [1] * accepted + [2 - int(accepted < len(drafted) and agreed[accepted])]
             draft_s, verify_s = drift * len(drafted) * self.draft, drift * self.verify(sent + 1)
-            certain = [1.0] * len(chosen)
-            outcome = Outcome(
-                index, len(TEXT), knobs, drafted, sent, chosen, certain, certain, draft_s=draft_s, verify_s=verify_s,
-                choose_s=0.0, seconds=draft_s + verify_s, pass_size=sent + 1, reason=reason,
+            round = Round.of(
+                index, len(TEXT), knobs, drafted, sent, [(token, 1.0) for token in chosen], draft_s=draft_s,
+                verify_s=verify_s, choose_s=0.0, seconds=draft_s + verify_s, pass_size=sent + 1, reason=reason,
             )  # fmt: skip
-            strategy.learn(outcome)
-            yield Round.of(outcome, [""] * len(chosen), str)
+            strategy.learn(round, drafted, [1.0] * len(chosen))
+            yield round
             emitted += len(chosen)
             index += 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spectui.speculation.drafters.suffix import SuffixDrafter
-from spectui.speculation.policies.acceptance import Acceptance, match_prior
+from spectui.speculation.drafters.suffix import SuffixDrafter, match_prior
+from spectui.speculation.policies.acceptance import Acceptance
 from spectui.speculation.records import Candidate
 from tests.speculation.replaying import RECORDED, recorded
 

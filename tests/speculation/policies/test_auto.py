@@ -121,15 +121,29 @@ def test_after_a_bad_stretch_drafting_comes_back():
     assert seconds < 0.75 * 6000 * amx(1)
 
 
-@pytest.mark.parametrize("seed", [0, 4, 5])
 @pytest.mark.parametrize("slow", [3.0, 20.0])
-def test_another_process_on_the_machine_does_not_end_the_drafting(slow, seed):
+def test_another_process_on_the_machine_does_not_end_the_drafting(slow):
+    """By the mean of six replies: it comes and goes every 300 tokens."""
     machine = Machine(amx, 0.01, calibrated, drift=lambda token: slow if (token // 300) % 2 else 1.0)
-    auto = machine.run(machine.strategy(), AUTO, TOKENS, seed)
-    best = fixed(machine, 4, seed)
+    best = [fixed(machine, 4, seed) for seed in range(6)]
     plain = amx(1) * sum(machine.drift(token) for token in range(TOKENS))
-    assert best < 0.8 * plain  # there is something to lose
-    assert auto < 1.1 * best
+    assert max(best) < 0.8 * plain, "there is something to lose"
+    shares = [machine.run(machine.strategy(), AUTO, TOKENS, seed) / best[seed] for seed in range(6)]
+    assert np.mean(shares) < 1.1
+
+
+@pytest.mark.parametrize("share", [0.0, 0.005, 0.02])
+def test_slow_passes_do_not_break_the_bound_on_losses(share: float):
+    """A pair that cannot pay, three replies of a chat. So many tokens find all three times slower, plain decoding too."""
+    slow = np.where(np.random.default_rng(1).random(1200) < share, 3.0, 1.0)
+    machine = Machine(
+        lambda n: 0.082 if n == 1 else 0.128 + 0.0085 * n, 0.038, overconfident, drift=lambda token: slow[token]
+    )
+    strategy = machine.strategy(tuple(range(1, 49)), drafts=True)
+    for seed in range(3):
+        seconds = machine.run(strategy, AUTO, 1000, seed)
+        assert slow[:1000].sum() * machine.verify(1) / seconds > 0.965
+        assert strategy.costs.verify(5) == pytest.approx(machine.verify(5), rel=0.2)
 
 
 def test_a_restless_machine_does_not_end_the_drafting_of_a_short_reply():

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.suffix import SuffixDrafter
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.policies.strategy import MAY_LOSE, Conversation, Strategy
-from spectui.speculation.records import Candidate, Outcome
+from spectui.speculation.policies.strategy import MAY_LOSE, LossBudget, Strategy
+from spectui.speculation.records import Candidate, Round
 from tests.speculation.policies.simulation import TEXT, Dice, Machine
 from tests.toys import ToyModel, decode, never
 
@@ -51,30 +51,30 @@ def test_a_conversation_whose_drafts_all_fail_loses_ten_passes_and_a_fiftieth_of
 @given(st.lists(st.floats(-1.0, 0.5), min_size=1, max_size=600))
 def test_no_stretch_of_a_conversation_loses_more(gains: list[float]):
     """Whatever was gained before it."""
-    conversation, worst, since = Conversation(), 0.0, 0.0
+    budget, worst, since = LossBudget(), 0.0, 0.0
     for gain in gains:
-        gain = max(gain, -max(0.0, conversation.balance))
-        conversation.took(1, 1.0, 1.0 - gain)
+        gain = max(gain, -max(0.0, budget.balance))
+        budget.count(1, 1.0, 1.0 - gain)
         since = max(0.0, since - gain - 0.02)  # what the worst stretch that ends here has lost beyond a fiftieth
         worst = max(worst, since)
     assert worst <= MAY_LOSE + 1e-6
 
 
-def learned(outcome: Outcome, strategy: Strategy) -> float:
+def learned(outcome: tuple[Round, list[Candidate]], strategy: Strategy) -> float:
     """Plain passes by which the balance takes this round to have lost."""
-    strategy.conversation.balance = 4.0
-    strategy.learn(outcome)
-    return 4.0 + 0.02 * len(outcome.tokens) - strategy.conversation.balance
+    strategy.budget.balance = 4.0
+    strategy.learn(*outcome, [1.0])
+    return 4.0 + 0.02 * len(outcome[0].tokens) - strategy.budget.balance
 
 
 def outcome(
     drafted: list[Candidate], draft_s: float, verify_s: float = 1.0, rows: int = 1, rest_s: float = 0.0, **knobs: str
-) -> Outcome:
+) -> tuple[Round, list[Candidate]]:
     """A round at whose end the target chose another token than was drafted."""
-    return Outcome(
-        0, 0, Knobs(**knobs), drafted, rows - 1, [2], [1.0], [1.0], draft_s=draft_s, verify_s=verify_s, choose_s=0.0,
+    return Round.of(
+        0, 0, Knobs(**knobs), drafted, rows - 1, [(2, 1.0)], draft_s=draft_s, verify_s=verify_s, choose_s=0.0,
         seconds=draft_s + verify_s + rest_s, pass_size=rows,
-    )  # fmt: skip
+    ), drafted  # fmt: skip
 
 
 DRAFTED = [Candidate(1, 0.3, "model", seconds=0.2)]
@@ -89,7 +89,7 @@ def test_a_failed_draft_has_lost_its_real_time_with_what_python_took(rest_s: flo
 def test_what_python_takes_in_plain_rounds_is_no_loss_of_the_drafts():
     strategy = Strategy(None, COSTS)
     for _ in range(200):
-        strategy.learn(outcome([], 0.0, rest_s=0.3))
+        strategy.learn(*outcome([], 0.0, rest_s=0.3), [1.0])
     assert learned(outcome(DRAFTED, 0.2, 1.2, 2, 0.3), strategy) == pytest.approx(0.4, abs=0.01)
 
 
@@ -111,12 +111,12 @@ def test_what_another_policy_loses_is_a_persons_wish(policy: str):
 
 def test_reading_the_prompt_is_a_loss_but_for_what_a_short_draft_may_lose():
     for read, left in ((2.0, MAY_LOSE - 2.0), (100.0, 1.0)):
-        conversation = Conversation()
-        conversation.read(read)
-        assert conversation.balance == left
-    conversation.balance = 0.3
-    conversation.read(5.0)
-    assert conversation.balance == 0.3
+        budget = LossBudget()
+        budget.read(read)
+        assert budget.balance == left
+    budget.balance = 0.3
+    budget.read(5.0)
+    assert budget.balance == 0.3
 
 
 def test_the_time_that_the_draft_model_reads_is_that_of_the_clock():
@@ -128,14 +128,14 @@ def test_the_time_that_the_draft_model_reads_is_that_of_the_clock():
 
     strategy = Strategy(Slow(), COSTS, clock=lambda: now[0])
     strategy.prepare(TEXT, Knobs(), 0, 0.0, lambda: False, never)
-    assert strategy.conversation.balance == pytest.approx(MAY_LOSE - 3.0)
+    assert strategy.budget.balance == pytest.approx(MAY_LOSE - 3.0)
 
 
 def test_another_conversation_has_a_balance_of_its_own():
     strategy = Strategy(None, COSTS)
-    strategy.conversation.balance = -3.0
+    strategy.budget.balance = -3.0
     strategy.begin_conversation()
-    assert strategy.conversation.balance == MAY_LOSE
+    assert strategy.budget.balance == MAY_LOSE
 
 
 @pytest.mark.parametrize(("balance", "longest"), [(8.1, 16), (4.2, 8), (2.2, 4), (0.6, 1), (0.4, 0), (0.0, 0)])
@@ -144,7 +144,7 @@ def test_no_draft_is_longer_than_the_balance_allows(balance: float, longest: int
     strategy = Strategy(Dice(lambda: 0.999), CostModel({1: 1.0, 17: 9.0}, first=1e-6, next=1e-6))
     strategy.prepare(TEXT, Knobs(), 0, 0.0, lambda: False, never)
     strategy.acceptance.observe((), (), [1.0] * 60)
-    strategy.conversation.balance = balance
+    strategy.budget.balance = balance
     found = strategy.draft(TEXT, Knobs(drafter="model"), 16)
     assert found.sent == len(found.tokens) == longest
     assert (found.reason.kind == "budget") == (longest == 0)
@@ -157,6 +157,6 @@ def test_while_the_balance_is_spent_nobody_looks(monkeypatch: pytest.MonkeyPatch
     for balance, looked in ((-100.0, False), (MAY_LOSE, True)):
         looks.clear()
         strategy = Strategy(None, CostModel({1: 1.0, 2: 1.9}))
-        strategy.conversation = replace(strategy.conversation, balance=balance)
+        strategy.budget = replace(strategy.budget, balance=balance)
         decode(ToyModel(1, ends=False), [3, 1, 4, 1, 5], Knobs(temperature=0.0, predict=3), strategy=strategy)
         assert bool(looks) == looked

@@ -9,7 +9,7 @@ import pytest
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.strategy import Strategy
-from spectui.speculation.records import Candidate, Outcome
+from spectui.speculation.records import Candidate, Round
 from tests.toys import SameCosts, ToyModel, decode, emitted, never
 
 PROMPT = [1 + n * n % 11 for n in range(400)]
@@ -32,9 +32,8 @@ def pair(costs: SameCosts = COSTS, replies: int | None = None) -> tuple[Strategy
 def wrote(strategy: Strategy, tokens: int) -> None:
     """Plain rounds gave so many tokens."""
     for _ in range(tokens):
-        strategy.learn(
-            Outcome(0, 0, KNOBS, [], 0, [1], [1.0], [], draft_s=0.0, verify_s=1.0, choose_s=0.0, seconds=1.0)
-        )
+        round = Round.of(0, 0, KNOBS, [], 0, [(1, 1.0)], draft_s=0.0, verify_s=1.0, choose_s=0.0, seconds=1.0)
+        strategy.learn(round, [], [])
 
 
 def reads(strategy: Strategy, knobs: Knobs = KNOBS, pace: float = 1.0, tokens: int = len(PROMPT)) -> bool:

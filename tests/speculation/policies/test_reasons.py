@@ -6,10 +6,11 @@ from typing import get_args
 
 import pytest
 
+from spectui.chat.figures.break_even import needed
 from spectui.chat.figures.reasons import cause, worded
 from spectui.knobs import Knobs
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.policies.plan import Rounds
+from spectui.speculation.policies.draft import RoundTimes
 from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import Reason, ReasonKind, Round
 from tests.speculation.policies.simulation import TEXT, Dice
@@ -60,10 +61,10 @@ def test_draft_says_how_much_of_how_much_and_the_speed_that_was_expected():
         assert worded(reason, KNOBS) == f"drafting {reason.kept} of {reason.limit}, expected to pay"
 
 
-def test_measuring_is_the_first_round_of_a_pair_that_was_not_measured_and_no_other():
+def test_measuring_is_the_first_two_rounds_of_a_pair_that_was_not_measured_and_no_other():
     found = Strategy(toy_drafter(1, 0.5, ends=False), CostModel())
     rounds = reply(found)
-    assert [reason.kind == "measuring" for reason in reasons(rounds)] == [True] + [False] * (len(rounds) - 1)
+    assert [reason.kind == "measuring" for reason in reasons(rounds)] == [True, True] + [False] * (len(rounds) - 2)
     assert worded(reasons(rounds)[0], KNOBS) == "measuring what a plain pass costs"
 
 
@@ -111,7 +112,7 @@ def test_strict_is_where_no_pass_over_two_rows_is_allowed(policy: str, longest: 
 def test_budget_is_where_the_budget_allows_no_draft_of_one_token():
     found = strategy(0.001, {1: 0.01, 17: 0.07}, noise=3.0)
     for balance, spent in ((-100.0, True), (8.0, False)):
-        found.conversation.balance = balance
+        found.budget.balance = balance
         rounds = reply(found)
         said = [reason.kind == "budget" for reason in reasons(rounds)[:-1]]
         assert all(said) if spent else not said[0]
@@ -125,7 +126,7 @@ def drafted(
     found = Strategy(Dice(lambda: confidence), CostModel(passes, first=draft_s, next=draft_s))
     found.prepare(TEXT, KNOBS, 0, 0.0, lambda: False, never)
     found.acceptance.observe((), (), [confidence] * 60)
-    found.conversation.balance = balance
+    found.budget.balance = balance
     return found.draft(TEXT, Knobs(drafter="model"), limit).reason
 
 
@@ -143,7 +144,7 @@ def test_budget_is_not_named_for_a_draft_that_would_not_pay_with_any_budget(row:
     found = Strategy(None, SameCosts({1: 1.0, 17: 1.0 + 16 * row}))
     text = [*range(20, 60), *range(20, 40)]
     found.prepare(text, KNOBS, 0, 0.0, lambda: False, never)
-    found.conversation.balance = 0.2
+    found.budget.balance = 0.2
     assert found.draft(text, KNOBS, 4).reason.kind == kind
 
 
@@ -151,11 +152,11 @@ def test_budget_is_not_named_for_a_draft_that_would_not_pay_with_any_budget(row:
 @pytest.mark.parametrize("limit", [1, 4, 16])
 def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_what_is_needed(rate: float, limit: int):
     """At a speed that was reached lately more is needed than against plain decoding."""
-    needs = Rounds.of(CostModel(ROWS, first=0.0018, next=0.0018), 0, limit).needed(rate)
+    needs = needed(RoundTimes.of(CostModel(ROWS, first=0.0018, next=0.0018), 0, limit), rate)
     for percent in range(1, 100):
         found = Strategy(Dice(lambda: 0.9), CostModel(ROWS, first=0.0018, next=0.0018))
         found.prepare((), KNOBS, 0, 0.0, lambda: False, never)
-        found.conversation.tokens = rate
+        found.budget.tokens = rate
         found.acceptance.observe((), (), [percent / 100] * 60)
         reason = found.draft((), Knobs(drafter="model"), limit).reason
         if reason.kind != "unlikely":
@@ -170,7 +171,7 @@ def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_what_is_need
         if needs is not None:
             assert said.endswith(f"needs {needs:.2f} accepted, expects {reason.expected_acceptance:.2f}")
         else:
-            cannot = Rounds(reason.passes, reason.drafting).needed(1.0) is None
+            cannot = needed(RoundTimes(reason.passes, reason.drafting), 1.0) is None
             assert said.endswith("cannot pay at any acceptance" if cannot else "too much for the speed reached lately")
 
 

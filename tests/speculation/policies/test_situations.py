@@ -10,7 +10,7 @@ import pytest
 from spectui.knobs import Knobs
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import MAY_LOSE, Drafted, Strategy
-from spectui.speculation.records import Outcome
+from spectui.speculation.records import Round
 from tests.speculation.policies.simulation import TEXT, Dice
 from tests.toys import never
 
@@ -38,12 +38,11 @@ def done(strategy: Strategy, drafted: Drafted, right: int) -> None:
     costs, sent = strategy.costs, drafted.sent
     tokens = [1] * min(right, sent) + [1 if right > sent else 2]
     draft_s, verify_s = costs.drafting(len(drafted.tokens)), costs.verify(sent + 1)
-    strategy.learn(
-        Outcome(
-            0, len(TEXT), KNOBS, drafted.tokens, sent, tokens, [0.9] * len(tokens), [0.9] * len(tokens), draft_s=draft_s,
-            verify_s=verify_s, choose_s=0.0, seconds=draft_s + verify_s, pass_size=sent + 1,
-        )
+    round = Round.of(
+        0, len(TEXT), KNOBS, drafted.tokens, sent, [(token, 0.9) for token in tokens], draft_s=draft_s, verify_s=verify_s,
+        choose_s=0.0, seconds=draft_s + verify_s, pass_size=sent + 1,
     )  # fmt: skip
+    strategy.learn(round, drafted.tokens, [0.9] * len(tokens))
 
 
 @pytest.mark.parametrize(("passes", "length"), [(NEARLY_FREE, 1), (LINEAR, 0)])
@@ -110,21 +109,21 @@ def test_where_acceptance_falls_the_balance_is_lost_and_then_a_fiftieth_of_the_t
 
 def test_a_balance_that_is_spent_ends_the_drafting_and_is_filled_again():
     strategy = pair(FLAT, 0.02)
-    strategy.conversation.balance = 0.0
+    strategy.budget.balance = 0.0
     assert draft(strategy).reason.kind == "budget"
-    strategy.conversation.balance = 0.03
+    strategy.budget.balance = 0.03
     assert draft(strategy).reason.kind == "budget", "not even a draft of one token may fail"
-    strategy.conversation.balance = 0.2
+    strategy.budget.balance = 0.2
     assert 0 < draft(strategy).sent <= 5
     for _ in range(1000):
         done(strategy, Drafted((), 0, draft(strategy).reason), right=0)
-    assert strategy.conversation.balance == MAY_LOSE
+    assert strategy.budget.balance == MAY_LOSE
 
 
 def test_repetitions_that_are_right_raise_the_rate_that_the_model_must_reach():
     """At a rate of three tokens a pass, drafts that would give two are not made."""
     strategy = pair(LINEAR, 0.3, confidence=0.8, target=0.8)
     slow = draft(strategy).sent
-    strategy.conversation.tokens, strategy.conversation.passes = 3.0, 1.0
+    strategy.budget.tokens, strategy.budget.passes = 3.0, 1.0
     assert draft(strategy).sent <= slow
     assert draft(strategy).reason.kind == "unlikely"
