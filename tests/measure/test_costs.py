@@ -18,7 +18,6 @@ from spectui.llama.context import Context
 from spectui.llama.devices.records import MemoryUse, ModelInfo
 from spectui.measure.costs import json_object, load, text_lines
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.policies.plan import expected_tokens
 from tests.helpers.smollm2 import opened
 from tests.llama.heads.dflash import write_dflash, write_target
 from tests.llama.heads.headed import write_headed
@@ -50,14 +49,14 @@ def test_each_length_has_its_costs_its_break_even_and_its_speeds() -> None:
     milliseconds, verify, drafted, whole, needed, *speeds = table["5"]
     assert (milliseconds, verify, drafted, whole) == ("150.0", "1.50", "4", "2.30")
     assert speeds[-1] == f"{5 / 2.3:.2f}x"
-    assert expected_tokens(float(needed.rstrip("%")) / 100, 4) == pytest.approx(2.3, abs=0.05)
+    assert sum((float(needed.rstrip("%")) / 100) ** k for k in range(5)) == pytest.approx(2.3, abs=0.05)
     lowest = next(line for line in text if line.startswith("Drafts pay where more than "))
     assert int(lowest.split()[5].rstrip("%")) <= int(needed.rstrip("%"))
 
 
 def test_the_costs_of_a_block_are_those_of_its_pass_and_longer_drafts_are_not_shown() -> None:
     block = SimpleNamespace(**{**vars(MODEL), "at_once": 4})
-    text = lines(CostModel({1: 0.1, 5: 0.12, 9: 0.15}, first=0.03, next=1e-6, foresees=4), block)
+    text = lines(CostModel({1: 0.1, 5: 0.12, 9: 0.15}, first=0.03, next=1e-6, max_drafted=4), block)
     assert "30.0 ms a draft of up to 4 tokens" in text[1]
     assert rows(text)["5"][2] == "4" and set(rows(text)["9"][2:]) == {"–"}
 
