@@ -10,12 +10,12 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from spectui.chat import sentences
 from spectui.chat.comparison import Comparison
-from spectui.chat.device_choice import ROLES, SPLITS, chosen, pick, selectable, sharing
-from spectui.chat.figures.format import count, duration, size
+from spectui.chat.device_choice import devices
+from spectui.chat.figures.format import count, duration
 from spectui.chat.figures.lines import payoff_lines, summary_line, token_lines
 from spectui.chat.history.message_list import ListedMessage, listed_messages
 from spectui.chat.history.snapshot import exported
@@ -23,7 +23,6 @@ from spectui.chat.messages import OpenedConversation
 from spectui.chat.session import ChatSession
 from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.config import SETTINGS, convert, nearest, shown
-from spectui.engine.loading.lists import shares
 from spectui.errors import ExistsError, UsageError
 from spectui.knobs import Knobs, spec_of, title
 from spectui.profiles.setup_line import flags_of
@@ -66,20 +65,22 @@ def _refuse(reason: str) -> None:
         raise UsageError(reason)
 
 
+def _plainly(
+    does: Callable[[ChatSession], object],
+    refused: Callable[[ChatSession], str] = lambda session: "",
+    remark: str = "",
+) -> Callable[[ChatSession, str], str]:
+    """A command without words. `refused` says why it cannot be done; `remark`: what is said when it was."""
+
+    def do(session: ChatSession, words: str) -> str:
+        _refuse(refused(session))
+        does(session)
+        return Remark(remark)
+
+    return do
+
+
 # What is said
-
-
-def new_chat(session: ChatSession, words: str) -> str:
-    """Begin a new chat."""
-    session.new_chat()
-    return Remark("A new chat.")
-
-
-def regenerate(session: ChatSession, words: str) -> str:
-    """Answer the last prompt once more."""
-    _refuse(session.no_regenerating)
-    session.regenerate()
-    return ""
 
 
 def continue_reply(session: ChatSession, words: str) -> str:
@@ -102,13 +103,6 @@ def drop(session: ChatSession, words: str) -> str:
     else:
         session.continue_reply()
     return ""
-
-
-def undrop(session: ChatSession, words: str) -> str:
-    """Make dropped turns a part of the prompt again."""
-    _refuse(session.oldest.no_bringing_back)
-    session.oldest.bring_back()
-    return Remark(sentences.BROUGHT_BACK)
 
 
 def edit(session: ChatSession, words: str) -> str:
@@ -294,12 +288,6 @@ def save(session: ChatSession, words: str) -> str:
     return Remark(sentences.saved_profile(words))
 
 
-def reset(session: ChatSession, words: str) -> str:
-    """Turn every knob back to its default."""
-    session.knobs = Knobs()
-    return Remark("Every knob has its default.")
-
-
 # Models and devices
 
 
@@ -320,62 +308,11 @@ def load(session: ChatSession, words: str) -> str:
     return ""
 
 
-def load_without_draft(session: ChatSession, words: str) -> str:
-    """Go on with the target alone."""
-    session.models.load_without_draft()
-    return ""
-
-
-def load_safely(session: ChatSession, words: str) -> str:
-    """Load the models in the way that asks least of llama.cpp."""
-    session.models.load_safely()
-    return ""
-
-
 def placement(session: ChatSession, words: str) -> str:
     """Say the flags that place the models, or load them with others."""
     if not words:
         return f"Flags of the models: {flags_of(session.models.setup) or 'none'}."
     session.models.place(words)
-    return ""
-
-
-def devices(session: ChatSession, words: str) -> str:
-    """Say or choose what the models run on."""
-    models = session.models
-    selectables = [device for device in models.devices if selectable(device)]
-    if not words:
-        loaded = dict(zip(ROLES, (models.target, models.draft), strict=True))
-        used = {word: chosen(session.setup, role, models.devices, loaded[word]) for word, role in ROLES.items()}
-        used["draft"] = used["draft"] if session.setup.draft is not None else frozenset()
-        return "\n".join(
-            f"{device.name} {device.description}, {size(device.free)} of {size(device.total)} free: "
-            f"{' and '.join(word for word, names in used.items() if device.name in names) or 'no model'}."
-            for device in selectables
-        )
-    word, _, name = words.partition(" ")
-    if word == "split":
-        return _split(session, name.strip())
-    names = {device.name.casefold(): device.name for device in selectables}
-    if word not in ROLES or name.strip().casefold() not in names:
-        raise UsageError("/devices takes target or draft and a device of the list, or split and shares such as 3,1.")
-    models.change(pick(models.setup, ROLES[word], names[name.strip().casefold()], models.devices))
-    return ""
-
-
-def _split(session: ChatSession, text: str) -> str:
-    first, _, rest = text.partition(" ")
-    name, text = (first, rest.strip()) if first in ROLES else ("target", text)
-    models = session.models
-    gpus = sharing(session.setup, ROLES[name], models.devices)
-    if not gpus:
-        raise UsageError(f"The {name} is not on several GPUs, so it has no shares.")
-    if text and len(shares(text)) != len(gpus):
-        raise UsageError(
-            f"/devices split takes {len(gpus)} shares, for {', '.join(gpus)}; without any it lets llama.cpp choose."
-        )
-    split: dict[str, Any] = {SPLITS[ROLES[name]]: text}
-    models.change(replace(models.setup, **split))
     return ""
 
 
@@ -417,12 +354,26 @@ def token(session: ChatSession, words: str) -> str:
     return "\n".join(token_lines(*tokens[nth - 1], f"Token {nth} of {len(tokens)}"))
 
 
+def _reset(session: ChatSession) -> None:
+    session.knobs = Knobs()
+
+
 DO: dict[str, Callable[[ChatSession, str], str]] = {
-    "new-chat": new_chat, "regenerate": regenerate, "continue": continue_reply, "drop": drop, "undrop": undrop, "edit": edit,
-    "editor": send, "messages": messages, "back": back, "undo": undo, "system": system, "copy-code": code,
+    "new-chat": _plainly(lambda session: session.new_chat(), remark="A new chat."),
+    "regenerate": _plainly(lambda session: session.regenerate(), lambda session: session.no_regenerating),
+    "undrop": _plainly(
+        lambda session: session.oldest.bring_back(),
+        lambda session: session.oldest.no_bringing_back,
+        sentences.BROUGHT_BACK,
+    ),
+    "without-draft": _plainly(lambda session: session.models.load_without_draft()),
+    "safe-mode": _plainly(lambda session: session.models.load_safely()),
+    "reset": _plainly(_reset, remark="Every knob has its default."),
+    "continue": continue_reply, "drop": drop, "edit": edit, "editor": send, "messages": messages, "back": back,
+    "undo": undo, "system": system, "copy-code": code,
     "conversations": chats, "open": open_chat, "rename": rename, "delete": delete, "export": export_chat,
-    "page.settings": set_knob, "think": think, "profile": profile, "save-profile": save, "reset": reset,
-    "load": load, "without-draft": load_without_draft, "safe-mode": load_safely, "placement": placement, "devices": devices,
+    "page.settings": set_knob, "think": think, "profile": profile, "save-profile": save,
+    "load": load, "placement": placement, "devices": devices,
     "page.now": stats, "measure-reply": measure, "inspect": token,
 }  # fmt: skip
 """By the id in the table of commands."""

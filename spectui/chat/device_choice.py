@@ -1,4 +1,4 @@
-"""The devices that a role runs on, read from llama.cpp's flags, and the flags after a device is picked."""
+"""The devices that a role runs on, read from llama.cpp's flags, and the flags after a device is picked or named in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from spectui.chat.figures.format import size
+from spectui.chat.session import ChatSession
 from spectui.engine.events import Device, ModelInfo
+from spectui.engine.loading.lists import shares
+from spectui.errors import UsageError
 from spectui.knobs import Setup
 
 Role = Literal["device", "device_draft"]
@@ -94,3 +98,42 @@ def flag_names(flag: str) -> list[str]:
 
 def _changed(setup: Setup, changes: Mapping[str, Any]) -> Setup:
     return dataclasses.replace(setup, **changes)
+
+
+def devices(session: ChatSession, words: str) -> str:
+    """Say or choose what the models run on."""
+    models = session.models
+    selectables = [device for device in models.devices if selectable(device)]
+    if not words:
+        loaded = dict(zip(ROLES, (models.target, models.draft), strict=True))
+        used = {word: chosen(session.setup, role, models.devices, loaded[word]) for word, role in ROLES.items()}
+        used["draft"] = used["draft"] if session.setup.draft is not None else frozenset()
+        return "\n".join(
+            f"{device.name} {device.description}, {size(device.free)} of {size(device.total)} free: "
+            f"{' and '.join(word for word, names in used.items() if device.name in names) or 'no model'}."
+            for device in selectables
+        )
+    word, _, name = words.partition(" ")
+    if word == "split":
+        return _split(session, name.strip())
+    names = {device.name.casefold(): device.name for device in selectables}
+    if word not in ROLES or name.strip().casefold() not in names:
+        raise UsageError("/devices takes target or draft and a device of the list, or split and shares such as 3,1.")
+    models.change(pick(models.setup, ROLES[word], names[name.strip().casefold()], models.devices))
+    return ""
+
+
+def _split(session: ChatSession, text: str) -> str:
+    first, _, rest = text.partition(" ")
+    name, text = (first, rest.strip()) if first in ROLES else ("target", text)
+    models = session.models
+    gpus = sharing(session.setup, ROLES[name], models.devices)
+    if not gpus:
+        raise UsageError(f"The {name} is not on several GPUs, so it has no shares.")
+    if text and len(shares(text)) != len(gpus):
+        raise UsageError(
+            f"/devices split takes {len(gpus)} shares, for {', '.join(gpus)}; without any it lets llama.cpp choose."
+        )
+    split: dict[str, Any] = {SPLITS[ROLES[name]]: text}
+    models.change(dataclasses.replace(models.setup, **split))
+    return ""

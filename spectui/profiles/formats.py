@@ -8,10 +8,11 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from spectui.errors import UsageError
-from spectui.profiles import llama_server, llama_swap, preset_ini, services
+from spectui.profiles import llama_server, llama_swap, preset_ini
+from spectui.profiles.commands import services
+from spectui.profiles.commands.started import RUN_IT, has_windows_paths
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile
-from spectui.profiles.started import RUN_IT, has_windows_paths
 
 
 class Format(NamedTuple):

@@ -25,8 +25,8 @@ from spectui.profiles.command_line import (
     read,
     unused_values,
 )
-from spectui.profiles.containers import outside
-from spectui.profiles.started import EDGE, RUN_IT, ScriptError, Started, joined, shown
+from spectui.profiles.commands.containers import outside
+from spectui.profiles.commands.started import EDGE, RUN_IT, ScriptError, Started, joined, shown
 from spectui.text import unescaped
 
 ENVIRONMENT = "Set these variables where you start spectui"

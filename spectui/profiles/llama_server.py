@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from spectui.profiles.commands.script import Shell
+from spectui.profiles.commands.windows import Batch, PowerShell
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile
-from spectui.profiles.script import Shell
-from spectui.profiles.windows import Batch, PowerShell
 
 
 def read(text: str, file: Path | None = None) -> ImportedFile:

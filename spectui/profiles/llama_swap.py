@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from spectui.errors import UsageError
+from spectui.profiles.commands.script import command
+from spectui.profiles.commands.started import shown, words_of
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, imported
-from spectui.profiles.script import command
-from spectui.profiles.started import shown, words_of
 
 LONGEST_COMMAND = 100_000
 """Characters of a command when its macros are written out. Macros of macros could grow without end."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from spectui.errors import UsageError
 from spectui.profiles.command_line import unused_values
+from spectui.profiles.commands.started import ScriptError, Started
 from spectui.profiles.exported import FLAGS, Exported, toml
 from spectui.profiles.imported import (
     SHAPES,
@@ -24,7 +25,6 @@ from spectui.profiles.imported import (
     flag_words,
     imported,
 )
-from spectui.profiles.started import ScriptError, Started
 from spectui.text import unescaped
 
 SHARED = "*"

@@ -12,9 +12,9 @@ import pytest
 
 from spectui.errors import SpectuiError, UsageError
 from spectui.profiles import llama_server
+from spectui.profiles.commands.services import OF_COMPOSE, OF_SYSTEMD
 from spectui.profiles.formats import FORMATS, detect
 from spectui.profiles.imported import ENVIRONMENT, NOT_KNOWN, NOT_USED, STARTED_BY
-from spectui.profiles.services import OF_COMPOSE, OF_SYSTEMD
 
 RUN = "llama-server -m /m/a.gguf"
 WINDOWS = r"llama-server.exe -m C:\m\a.gguf"

@@ -286,10 +286,8 @@ class PlainChat:
         """Show what a command has said, with the conversation if it is another one."""
         if isinstance(said, GoingOn):
             self._show_conversation(said)
-        elif isinstance(said, Remark):
-            self.notice(said)
         elif said:
-            self.output(said)
+            (self.notice if isinstance(said, Remark) else self.output)(said)
         if self._lines is not None:
             self._lines.forget(self.session.stored.deleted)
 

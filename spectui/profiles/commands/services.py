@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from spectui.errors import SpectuiError, UsageError
-from spectui.profiles.containers import run_by, volume
+from spectui.profiles.commands.containers import run_by, volume
+from spectui.profiles.commands.script import command, volumes_from
+from spectui.profiles.commands.started import ASSIGNMENT, EDGE, Started, cut_off, shown, split, unknown, words_of
 from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, imported
 from spectui.profiles.llama_swap import parsed
-from spectui.profiles.script import command, volumes_from
-from spectui.profiles.started import ASSIGNMENT, EDGE, Started, cut_off, shown, split, unknown, words_of
 from spectui.text_file import read_text
 
 OF_SYSTEMD = "These keys of the unit are for systemd's own use"

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from spectui.profiles.script import Script
-from spectui.profiles.started import EDGE, arguments_of, base_name, joined, unknown, windows_words
+from spectui.profiles.commands.script import Script
+from spectui.profiles.commands.started import EDGE, arguments_of, base_name, joined, unknown, windows_words
 
 _QUOTED = r'"(?:\\"|[^"\n])*+"'
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from spectui.errors import UsageError
-from spectui.profiles.containers import CONTAINERS, container
-from spectui.profiles.imported import ImportedFile, imported
-from spectui.profiles.started import (
+from spectui.profiles.commands.containers import CONTAINERS, container
+from spectui.profiles.commands.started import (
     ASSIGNMENT,
     EDGE,
     RUN_IT,
@@ -31,6 +30,7 @@ from spectui.profiles.started import (
     split,
     unknown,
 )
+from spectui.profiles.imported import ImportedFile, imported
 
 _STARTERS = {
     "sudo", "doas", "env", "nice", "nohup", "time", "timeout", "exec", "setsid", "ionice", "stdbuf", "taskset", "chrt",
