@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
-from spectui.chat.figures.counts import ChatFigures, ReplyFigures
+from spectui.chat.figures.counts import RoundCounts
 from spectui.chat.sentences import short_name, stop_note
 from spectui.engine.events import Failed, Finished, Message, RoundDone
 from spectui.knobs import Setup
@@ -40,11 +40,13 @@ class ChatMessage:
     parent: ChatMessage | None = None
     created: float = field(default_factory=time.time)
     rounds: PackedRounds = field(default_factory=PackedRounds)
-    figures: ReplyFigures = field(default_factory=ReplyFigures)
+    figures: RoundCounts = field(default_factory=RoundCounts)
     setup: Setup | None = None
     mixed: bool = False
     thinking: bool = False
     stop: str | None = None
+    prompt_tokens: int | None = None
+    prompt_s: float | None = None
     first_token_s: float | None = None
     dropped: int = 0
     _written: bytearray = field(default_factory=bytearray)
@@ -145,6 +147,10 @@ class ReplyWriter:
         with self._journal.lock:
             self._ended = True
             self.message.stop = stop
+            if (
+                finished is not None and self.message.prompt_tokens is None
+            ):  # of a continued reply those of its beginning
+                self.message.prompt_tokens, self.message.prompt_s = finished.prompt_tokens, finished.prompt_s
             has_text = bool(self.message.content)
             self._journal.end_reply(stop, finished, has_text=has_text)
             return has_text
@@ -168,14 +174,14 @@ class OpenedConversation(NamedTuple):
 
     conversation: StoredConversation
     messages: tuple[ChatMessage, ...]
-    figures: ChatFigures
+    figures: RoundCounts
 
     @classmethod
     def of(cls, conversation: StoredConversation, reader: MessageReader | None = None) -> OpenedConversation:
         """Count the figures of all replies, and give each message to the reader. That unpacks every round, once: the window
         calls it in a worker thread.
         """
-        messages, figures = [], ChatFigures()
+        messages, figures = [], RoundCounts.of_conversation()
         total = sum(len(each.text) for each in conversation.messages)
         done, next_step = 0, total / 20
 
@@ -196,6 +202,7 @@ class OpenedConversation(NamedTuple):
                 message.rounds = reply.rounds
                 message.setup, message.mixed, message.thinking = reply.setup, reply.mixed, reply.thinking
                 message.stop, message.first_token_s = reply.stop, reply.first_token_s
+                message.prompt_tokens, message.prompt_s = reply.prompt_tokens, reply.prompt_s
                 message.dropped = reply.dropped if _begins_turn(conversation.messages, reply.dropped) else 0
             rounds = counted(message)
             if reader is not None:

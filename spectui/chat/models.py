@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spectui.chat.figures.activity import Activity
+from spectui.chat.figures.records import Activity
 from spectui.chat.sentences import LARGER, short_name
 from spectui.engine import demo
 from spectui.engine.events import (

@@ -9,9 +9,8 @@ from dataclasses import replace
 from spectui.chat import sentences
 from spectui.chat.comparison import Comparison, OfComparison, decodes_alike
 from spectui.chat.dropping import Dropped, OldestTurns, dropped, prompt_messages
-from spectui.chat.figures.activity import Activity, State
-from spectui.chat.figures.counts import ChatFigures
-from spectui.chat.figures.records import Figures
+from spectui.chat.figures.counts import RoundCounts
+from spectui.chat.figures.records import Activity, Figures, State
 from spectui.chat.figures.running import RunningFigures
 from spectui.chat.history.conversation import CameBack, Conversation
 from spectui.chat.history.conversations import StoredConversations
@@ -253,7 +252,7 @@ class ChatSession:
         self.journal.resume(opened.conversation)
         self.conversation.begin(opened.said(), opened.conversation.system)
 
-    def _leave(self, figures: ChatFigures | None = None) -> None:
+    def _leave(self, figures: RoundCounts | None = None) -> None:
         """Leave the conversation for one with these figures."""
         # A load in progress has stopped the reply already; another stop would end the load.
         answering = self.state in ("reading", "writing", "comparing")

@@ -78,8 +78,13 @@ class Journal:
 
     @property
     def title(self) -> str:
-        """The conversation's title, as it was when it was begun or opened; "" before a prompt."""
+        """The conversation's title; "" before a prompt."""
         return self._log.row.title if self._log is not None else ""
+
+    @property
+    def times(self) -> tuple[float, float]:
+        """When the conversation was begun, and when it was written to last; 0 before a prompt."""
+        return (self._log.row.created, self._log.row.updated) if self._log is not None else (0.0, 0.0)
 
     @property
     def rounds(self) -> PackedRounds | None:
@@ -122,6 +127,11 @@ class Journal:
             if log is not None and message is not None and message != log.row.head and log.find(message):
                 log.set_row(head=message)
                 self._save()
+
+    def rename(self, title: str) -> None:
+        """The conversation has another title, which was written by `library.rename`."""
+        if self._log is not None:
+            self._log.row = self._log.row._replace(title=title)
 
     def set_system(self, text: str) -> None:
         """The conversation has another system prompt from here on."""

@@ -162,7 +162,7 @@ def test_it_is_kept_on_disk_and_exported_whole(engine: FakeEngine, session: Chat
     drained(session)
     reply(engine, "d")
     drained(session)
-    table = json.loads(export.document(snapshot(session)()))
+    table = json.loads(export.document(snapshot(session)))
     assert [each["text"] for each in table["messages"]] == ["one", "a", "two", "b", "three", "c", "four", "d"]
     assert [each.get("dropped_messages") for each in table["messages"]] == [None, 0, None, 0, None, 4, None, 4]
     session.close()

@@ -125,6 +125,6 @@ def test_a_reply_that_two_setups_wrote_says_so_and_is_not_compared(
             drained(session)
     assert session.messages[-1].model == "target", "the model that began it"
     assert session.no_comparison == SETUP_CHANGED, "also under the set-up that it was begun with"
-    stored = snapshot(session)().messages[-1].reply
+    stored = snapshot(session).messages[-1].reply
     assert stored is not None and stored.mixed and stored.setup == PAIR
     session.close()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from spectui.chat.comparison import Comparison
 from spectui.chat.figures.estimates import payoff, speed_ups
 from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, size
-from spectui.chat.figures.no_drafts import why_no_drafts
+from spectui.chat.figures.reasons import why_no_drafts
 from spectui.chat.figures.records import Figures
 from spectui.gguf_files.compatibility import smaller_drafts
 from spectui.gguf_files.header import GgufHeader

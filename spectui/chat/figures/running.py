@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from spectui.chat.figures.activity import State
-from spectui.chat.figures.counts import ChatFigures, ReplyFigures
-from spectui.chat.figures.records import Figures
+from spectui.chat.figures.counts import RoundCounts
+from spectui.chat.figures.records import Figures, State
 from spectui.chat.messages import ChatMessage
 from spectui.chat.models import LoadedModels
 from spectui.engine.events import Event, Finished, Loaded, LoadFailed, Notice, Prompt, RoundDone
@@ -25,7 +24,7 @@ LIVE_SECONDS = 3.0
 class LastReply:
     """The reply in progress, or the last one: its figures, latest rounds and prompt."""
 
-    figures: ReplyFigures = field(default_factory=ReplyFigures)
+    figures: RoundCounts = field(default_factory=RoundCounts)
     rounds: deque[Round] = field(default_factory=lambda: deque(maxlen=LATEST))
     prompt: Prompt | None = None
     first_token_s: float | None = None
@@ -57,11 +56,11 @@ class LastReply:
 class RunningFigures:
     """The figures of one conversation: of its last reply, finished or in progress, and of all its replies."""
 
-    def __init__(self, chat: ChatFigures | None = None) -> None:
+    def __init__(self, chat: RoundCounts | None = None) -> None:
         """`chat`: the figures of the replies so far."""
         self.n_context: int | None = None
         """Tokens in the target's context; None if that is unknown."""
-        self._chat = chat or ChatFigures()
+        self._chat = chat or RoundCounts.of_conversation()
         self._last = LastReply()
 
     @property

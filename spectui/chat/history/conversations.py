@@ -86,6 +86,8 @@ class StoredConversations:
         title = " ".join(title.split())[:TITLE]
         if title:
             library.rename(self._file, identity, title)
+            if self.is_open(identity):
+                self._journal.rename(title)
         return title
 
     def delete(self, identity: str) -> list[str]:

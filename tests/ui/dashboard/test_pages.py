@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from spectui.chat.figures.counts import STEPS, SpeedHistory
 from spectui.chat.figures.estimates import payoff, speed_ups
-from spectui.chat.figures.no_drafts import why_no_drafts
-from spectui.chat.figures.speed_history import STEPS, SpeedHistory
+from spectui.chat.figures.reasons import why_no_drafts
 from spectui.knobs import Knobs
 from spectui.speculation.records import Reason, ReasonKind, Round
 from spectui.speculation.statistics import Statistics

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from spectui.chat.figures.estimates import payoff
 from spectui.chat.figures.format import decimal, percent, times
-from spectui.chat.figures.no_drafts import why_no_drafts
-from spectui.chat.figures.reasons import worded
+from spectui.chat.figures.reasons import why_no_drafts, worded
 from spectui.chat.figures.records import STATES, Figures
 from spectui.speculation.records import Round
 from spectui.text import printable
