@@ -1,144 +1,179 @@
 """Which parts of a reply's text are thinking.
 
-The engine writes every model's thinking between `<think>` and `</think>` where marks are tokens of the vocabulary
-(`llama.tokens.reply_text`). Other marks are ordinary text, or stand in conversations that an earlier spectui saved: a table
-has them.
+Models mark their thinking in many ways. Whoever reads a model's text first (`llama.tokens.reply_text`, `attach.reply`) writes
+`OPEN` and `CLOSE` in place of these marks and notes for each token whether it was thought. All others read that note:
+`divided`. A conversation that an earlier spectui saved has no notes and is parsed when it is opened.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
 
 OPEN, CLOSE = "<think>", "</think>"
 """The marks that spectui writes."""
 
-TAIL = 64
-"""Last characters of the text that are searched again: a mark may span several tokens, and must begin its line."""
-
 
 class _Form(NamedTuple):
-    """Two marks, as regular expressions. `first`: the opening one counts only where nothing is said before it."""
+    """How some models write the two marks. `first`: the opening one counts only where nothing is said before it."""
 
-    opens: str
-    closes: str
+    opens: tuple[str, ...]
+    closes: tuple[str, ...]
     first: bool = False
 
 
+_TURN = "<|start|>assistant"
 _FORMS = (
-    *(_Form(f"<{name}>", f"</{name}>") for name in ("think", "thinking", "seed:think", "mm:think")),
+    *(_Form((f"<{name}>",), (f"</{name}>",)) for name in ("think", "thinking", "seed:think", "mm:think")),
     # These are also the names of elements in XML that a model writes.
-    *(_Form(f"<{name}>", f"</{name}>", first=True) for name in ("thought", "thoughts", "reason", "reasoning")),
-    _Form(r"\[THINK\]", r"\[/THINK\]"),
-    _Form("◁think▷", "◁/think▷"),
-    _Form(r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),
-    _Form(r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
-    _Form(r"<\|channel>thought", r"<channel\|>"),
+    *(_Form((f"<{name}>",), (f"</{name}>",), first=True) for name in ("thought", "thoughts", "reason", "reasoning")),
+    _Form(("[THINK]",), ("[/THINK]",)),
+    _Form(("◁think▷",), ("◁/think▷",)),
+    _Form(("<|START_THINKING|>",), ("<|END_THINKING|>",)),
+    _Form(("<|begin_of_thought|>",), ("<|end_of_thought|>",)),
+    _Form(("<|channel>thought",), ("<channel|>",)),
     _Form(  # Harmony
-        r"(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>",
-        r"(?:<\|end\|>)?(?:<\|start\|>assistant)?<\|channel\|>(?:final|commentary)<\|message\|>",
+        tuple(f"{begins}<|channel|>analysis<|message|>" for begins in ("", _TURN)),
+        tuple(
+            f"{begins}<|channel|>{channel}<|message|>"
+            for channel in ("final", "commentary")
+            for begins in ("", _TURN, "<|end|>", f"<|end|>{_TURN}")
+        ),
     ),
-    _Form("Here is my thought process:", "Here is my response:", first=True),  # Granite
-    _Form("Here are my reasoning steps:", r"\[BEGIN FINAL RESPONSE\]", first=True),  # Apriel
+    _Form(("Here is my thought process:",), ("Here is my response:",), first=True),  # Granite
+    _Form(("Here are my reasoning steps:",), ("[BEGIN FINAL RESPONSE]",), first=True),  # Apriel
 )  # fmt: skip
 
+OPENING = {mark: number for number, form in enumerate(_FORMS) for mark in form.opens}
+CLOSING = {mark: number for number, form in enumerate(_FORMS) for mark in form.closes}
+"""mark -> its form."""
+_LONGEST = max(map(len, (*OPENING, *CLOSING)))
 MARK = re.compile(
-    r"(?=[<\[◁H])(?:"
-    + "|".join(f"(?P<o{n}>{form.opens})|(?P<c{n}>{form.closes})" for n, form in enumerate(_FORMS))
-    + ")"
+    "|".join(map(re.escape, sorted((*OPENING, *CLOSING), key=len, reverse=True))).join(("(?=[<\\[◁H])(?:", ")"))
 )
 
-
-@dataclass(slots=True, eq=False)
-class Section:
-    """A stretch of a reply's text with the marks around it. `end` is None while it lasts.
-
-    What was thought is from `begins` to `ends`, which leaves out the marks.
-    """
-
-    start: int
-    begins: int
-    end: int | None = None
-    ends: int | None = None
-    form: int | None = None
-    """Which marks these are; None if the prompt has opened it."""
-
-
-_SPOKEN = re.compile(r"\S")
 _FENCE = re.compile(r"\s*(?:(?:[-+*]|\d{1,9}[.)])\s+)?(?P<run>`{3,}|~{3,})(?P<info>.*)")
-"""Also in a list, and behind its marker."""
+"""Also in a list, and after its marker."""
 _NO_FENCE = re.compile(r"\s*[^\s`~\d+*-]|.{200}")
 _CODE = 4
 """Spaces before a line of code that has no fence (CommonMark)."""
 
-Kind = TypeVar("Kind", bound=Section)
+Piece = tuple[bool, str]
+"""Whether a text is thinking, and the text."""
 
 
-class Thoughts(Generic[Kind]):
-    """The sections of a text that grows.
+class ThoughtStream:
+    """Divides a text that grows, and writes `OPEN` and `CLOSE` in place of its marks.
 
-    An opening mark at the start of a line begins a section, and the next closing mark of its kind ends it. A closing mark at
-    the start of a line without an opening one ends a section that began before the text: some templates open it in the
-    prompt. Marks elsewhere, and in an answer's code, are ordinary text about thinking.
+    An opening mark at the start of a line begins a thought, and the next closing mark of its kind ends it. A closing mark
+    without an opening one ends a thought that began before the text, as some templates open it in the prompt; a second one
+    is left out. Marks in an answer's code, and marks that a line talks about, are ordinary text.
+
+    A text that may be the beginning of a mark is held back until it is known.
     """
 
-    __slots__ = ("_fence", "_kind", "_line", "_said", "_tail", "length", "sections")
+    def __init__(self, *, opened: bool = False) -> None:
+        """`opened`: the prompt ended with an opening mark."""
+        self.thinking = opened
+        self._unmarked = opened  # the mark of the prompt is not written yet
+        self._form: int | None = None  # of the mark that opened the thought; None: of any form
+        self._thought = opened  # there was a thought
+        self._spoken = False  # the answer has begun
+        self._line = ""  # of the answer: its last line
+        self._fence = ""  # the run of characters that has opened the code block
+        self._gap: str | None = None  # what comes before the next text in place of its line feeds
+        self._held = ""
 
-    def __init__(self, kind: type[Kind]) -> None:
-        self.sections: list[Kind] = []
-        self.length = 0
-        self._kind = kind
-        self._tail = ""
-        self._line = ""  # of the answer, the line so far
-        self._fence = ""  # the run of characters that has opened the code block; "" outside of one
-        self._said: int | None = None  # where the first character is that is neither thought nor space
+    def push(self, text: str) -> list[Piece]:
+        """The pieces that are certain with this text, which follows on the text before."""
+        text, self._held = self._held + text, ""
+        pieces, at = self._begun(text), 0
+        for mark in MARK.finditer(text):
+            pieces += self._pass(text[at : mark.start()])
+            pieces += self._mark(mark[0])
+            at = mark.end()
+        text = text[at:]
+        held = self._beginning(text)
+        pieces += self._pass(text[: len(text) - held])
+        self._held = text[len(text) - held :]
+        return [piece for piece in pieces if piece[1]]
+
+    def end(self) -> list[Piece]:
+        """The piece that was held back, when no more text comes."""
+        text, self._held = self._held, ""
+        return [piece for piece in self._pass(text) if piece[1]]
 
     @property
-    def open(self) -> Kind | None:
-        """The section that is not closed yet."""
-        return self.sections[-1] if self.sections and self.sections[-1].end is None else None
+    def closing(self) -> str:
+        """A closing mark for the thought that a mark in the text has opened."""
+        return CLOSE if self._form is None else _FORMS[self._form].closes[0]
 
-    def begin(self) -> None:
-        """The prompt ended with an opening mark. Nothing happens if there is text already."""
-        if not self.length and not self.sections:
-            self.sections.append(self._kind(0, 0))
+    @property
+    def complete(self) -> bool:
+        """Whether no text is held back."""
+        return not self._held
 
-    def feed(self, text: str) -> list[Kind]:
-        """More of the text. Returns the sections that it has closed."""
-        window, seen = self._tail + text, len(self._tail)
-        before = self.length - seen
-        self.length += len(text)
-        self._tail = window[-TAIL:]
-        closed, at = [], seen
-        for mark in MARK.finditer(window):
-            if mark.end() > seen:
-                self._hear(window[at : mark.start()], before + at)
-                closed += self._pass(mark, before)
-                at = mark.end()
-        self._hear(window[at:], before + at)
-        return closed
+    def open(self) -> list[Piece]:
+        """A mark that is no text opens a thought."""
+        pieces = self.end()
+        if not self.thinking:
+            pieces += self._open(OPENING[OPEN])
+        return pieces
 
-    def at(self, start: int, end: int) -> Kind | None:
-        """The section that contains the text from `start` to `end`, or a part of it."""
-        number = bisect_left(self.sections, max(end, start + 1), key=lambda section: section.start)
-        section = self.sections[number - 1] if number else None
-        return section if section is not None and (section.end is None or section.end > start) else None
+    def close(self) -> list[Piece]:
+        """A mark that is no text closes the thought, or one that began before the text."""
+        pieces = self.end()
+        if self.thinking or not self._thought:
+            pieces += self._close()
+        return pieces
 
-    def _hear(self, text: str, start: int) -> None:
-        if self.open is not None:
-            return
+    def part(self) -> None:
+        """Another part of the answer begins: in a paragraph of its own."""
+        if self._spoken and not self.thinking:
+            self._gap = "\n\n"
+
+    @property
+    def spoken_line(self) -> bool:
+        """Whether the last line has a word of the answer."""
+        return not self.thinking and bool((self._line + self._held).strip())
+
+    def _begun(self, text: str) -> list[Piece]:
+        """The mark of the prompt, before the reply's first text."""
+        if not self._unmarked or not text:
+            return []
+        self._unmarked = False
+        return [(True, f"{OPEN}\n")]
+
+    def _open(self, form: int | None) -> list[Piece]:
+        begins = "\n" if self._line.strip() else ""
+        self.thinking, self._thought, self._form, self._line = True, True, form, ""
+        return [(True, begins + OPEN)]
+
+    def _close(self) -> list[Piece]:
+        begun = self._begun("any")
+        begins = "" if self.thinking or not self._line.strip() else "\n"
+        self.thinking, self._thought, self._gap, self._spoken, self._line = False, True, "", False, ""
+        return [*begun, (True, f"{begins}{CLOSE}\n\n")]
+
+    def _pass(self, text: str) -> list[Piece]:
+        """Text without a mark."""
+        if self.thinking:
+            return [(True, text)]
+        if self._gap is not None and (text := text.lstrip("\n")):
+            text, self._gap = self._gap + text, None
         *lines, line = (self._line + text).split("\n")
-        self._line = "-" if _NO_FENCE.match(line) else line
-        for each in lines:
-            self._pass_line(each)
-        if self._said is None and (found := _SPOKEN.search(text)):
-            self._said = start + found.start()
+        self._line = line
+        for whole in lines:
+            self._pass_line(whole)
+        self._spoken = self._spoken or bool(text.strip())
+        return [(False, text)]
 
     def _pass_line(self, line: str) -> None:
         """Does this line of the answer begin or end a code block?"""
-        if (fence := _FENCE.fullmatch(line)) is None:
+        if _NO_FENCE.match(line) or (fence := _FENCE.fullmatch(line)) is None:
             return
         run, info = fence["run"], fence["info"]
         if self._fence:
@@ -147,66 +182,92 @@ class Thoughts(Generic[Kind]):
         elif run[0] == "~" or "`" not in info:
             self._fence = run
 
-    def _pass(self, mark: re.Match[str], before: int) -> list[Kind]:
-        """Pass a mark of the searched text, which begins behind `before` characters. Returns what it closes."""
-        group = mark.lastgroup or ""
-        form, closes = int(group[1:]), group[0] == "c"
-        start, end, section = before + mark.start(), before + mark.end(), self.open
-        indent = mark.string[: mark.start()].rpartition("\n")[2]
-        if self._said is not None and self._said >= start:
-            self._said = None  # it was heard in pieces
-        unsaid = self._said is None
-        begins_line = not indent.strip() and (unsaid or len(indent.expandtabs(_CODE)) < _CODE)
-        if section is None and self._fence:
-            self._line += mark[0]
-            return []
-        if closes and section is None and begins_line and not self.sections and not _FORMS[form].first:
-            section = self._kind(0, 0)
-            self.sections.append(section)
-            self._said = None
-        elif not closes and section is None and begins_line and (unsaid or not _FORMS[form].first):
-            self.sections.append(self._kind(start, end, form=form))
-        if section is None:
-            self._line += mark[0]
-        if not closes or section is None or section.form not in (form, None):
-            return []
-        self._line = ""
-        section.end, section.ends = end, start
-        return [section]
+    def _mark(self, mark: str) -> list[Piece]:
+        """What stands in place of a mark of the text."""
+        opens, closes = OPENING.get(mark), CLOSING.get(mark)
+        if self.thinking:
+            return self._close() if closes is not None and self._form in (closes, None) else self._pass(mark)
+        if opens is not None and self._may_open(opens):
+            return self._open(opens)
+        if closes is not None and self._may_close(closes):
+            return [] if self._thought else self._close()
+        return self._pass(mark)
+
+    def _may_open(self, form: int) -> bool:
+        return self._begins_line and not (self._spoken and _FORMS[form].first)
+
+    def _may_close(self, form: int) -> bool:
+        """Does a closing mark of this form, here in the answer, belong to a thought?"""
+        talked_about = self._line.count("`") % 2 or any(mark in self._line for mark in OPENING)
+        return not (self._fence or _FORMS[form].first or talked_about or self._is_code)
+
+    @property
+    def _begins_line(self) -> bool:
+        return not (self._fence or self._line.strip() or self._is_code)
+
+    @property
+    def _is_code(self) -> bool:
+        """Whether the line is indented as code."""
+        line = self._line.expandtabs(_CODE)
+        return self._spoken and len(line) - len(line.lstrip(" ")) >= _CODE
+
+    def _beginning(self, text: str) -> int:
+        """How many characters at the text's end may be the beginning of a mark that counts there."""
+        for size in range(min(len(text), _LONGEST - 1), 0, -1):
+            begun = text[-size:]
+            if begun[0] in "<[◁H" and any(mark.startswith(begun) for mark in self._awaited(text[: len(text) - size])):
+                return size
+        return 0
+
+    def _awaited(self, before: str) -> Iterable[str]:
+        """The marks that would count after this text."""
+        if self.thinking:
+            return [mark for mark, form in CLOSING.items() if self._form in (form, None)]
+        line = (self._line + before).rpartition("\n")[2]
+        spoken = self._spoken or bool(before.strip())
+        opens = [mark for mark, form in OPENING.items() if not (spoken and _FORMS[form].first)]
+        closes = [mark for mark, form in CLOSING.items() if not _FORMS[form].first]
+        return [*([] if line.strip() else opens), *closes]
 
 
-def opens_at_end(prompt: str) -> int | None:
-    """The form of the opening mark that a prompt ends with; None if it ends otherwise."""
-    end = prompt.rstrip()[-TAIL:]
-    groups = [mark.lastgroup or "" for mark in MARK.finditer(end) if mark.end() == len(end)]
-    return next((int(group[1:]) for group in groups if group[0] == "o"), None)
+def opens_at_end(prompt: str) -> str | None:
+    """The opening mark that a prompt ends with; None if it ends otherwise."""
+    end = prompt.rstrip()[-_LONGEST:]
+    return next((mark[0] for mark in MARK.finditer(end) if mark.end() == len(end) and mark[0] in OPENING), None)
 
 
-def closing(form: int) -> str:
-    """The closing mark of this form."""
-    return re.sub(r"\\(.)", r"\1", _FORMS[form].closes)
+def closing(mark: str) -> str:
+    """The closing mark for this opening one."""
+    return _FORMS[OPENING[mark]].closes[0]
 
 
-def divided(text: str, *, opened: bool) -> list[tuple[bool, str]]:
-    """The parts of a reply in order, without the marks: whether it is thinking, and its text.
+def divided(pieces: Iterable[Piece]) -> list[Piece]:
+    """The parts of a reply in order, without the marks: whether each is thinking, and its text."""
+    parts: list[Piece] = []
+    for thought, run in groupby(filter(itemgetter(1), pieces), key=itemgetter(0)):
+        text = "".join(part for _, part in run)
+        if not thought:
+            parts.append((False, text))
+            continue
+        said, opens, inside = text.partition(OPEN)
+        if not opens:  # it began before the text, and so did all that was taken for an answer
+            inside, parts, said = "".join(part for _, part in parts) + text, [], ""
+        inside, _, answer = inside.rpartition(CLOSE) if CLOSE in inside else (inside, "", "")
+        inside = re.sub(rf"{CLOSE}\s*{OPEN}", "\n\n", inside)
+        parts += [part for part in ((False, said), (True, inside), (False, answer)) if part[0] or part[1]]
+    return [(thinks, "".join(text for _, text in run)) for thinks, run in groupby(parts, key=itemgetter(0))]
 
-    `opened`: the prompt had opened it. An unclosed part lasts to the end.
-    """
-    thoughts, found, at = Thoughts(Section), [], 0
-    if opened:
-        thoughts.begin()
-    thoughts.feed(text)
-    for section in thoughts.sections:
-        end = len(text) if section.end is None else section.end
-        found += [(False, text[at : section.start]), (True, text[section.begins : section.ends])]
-        at = end
-    return [*found, (False, text[at:])]
+
+def parsed(text: str, *, opened: bool = False) -> list[Piece]:
+    """The pieces of a text whose tokens have no notes. `opened`: the prompt had opened a thought."""
+    stream = ThoughtStream(opened=opened)
+    return stream.push(text) + stream.end()
 
 
-def split(text: str, *, opened: bool = False) -> tuple[str, str]:
-    """What a reply thinks, and what it answers. Without thinking the answer is the text as it is."""
-    parts = divided(text, opened=opened)
-    if len(parts) == 1:
-        return "", text
-    thought, said = ([each.strip() for thinks, each in parts if thinks is which] for which in (True, False))
+def thought_and_answer(parts: Iterable[Piece]) -> tuple[str, str]:
+    """What the parts of a reply think, and what they answer. Without thinking the answer is the text as it is."""
+    parts = list(parts)
+    if not any(thinks for thinks, _ in parts):
+        return "", "".join(text for _, text in parts)
+    thought, said = ([text.strip() for thinks, text in parts if thinks is which] for which in (True, False))
     return "\n\n".join(filter(None, thought)), "\n\n".join(filter(None, said))

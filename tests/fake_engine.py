@@ -160,13 +160,11 @@ class FakeEngine:
         self.devices = devices
         self.events.append(Devices(devices))
 
-    def read_prompt(
-        self, done: int, total: int, *, reused: int = 0, seconds: float = 0.5, thinking: bool = False
-    ) -> None:
-        """`done` of `total` tokens of the prompt are read, which has opened the model's thinking or not."""
+    def read_prompt(self, done: int, total: int, *, reused: int = 0, seconds: float = 0.5) -> None:
+        """`done` of `total` tokens of the prompt are read."""
         self.settle()
         self.position = done
-        self.events.append(Prompt(done, total, reused, seconds, thinking))
+        self.events.append(Prompt(done, total, reused, seconds))
 
     def emit_round(
         self,
@@ -181,6 +179,7 @@ class FakeEngine:
         source: str = "model",
         reason: Reason | None = None,
         plain_s: float | None = None,
+        thought: bool | None = None,
     ) -> Round:
         """One round with these texts: accepted tokens, then the target's own one. A sixth of it went into drafting, if
         nothing else is said. What the target rejected was second to its own choice."""
@@ -195,7 +194,7 @@ class FakeEngine:
         tokens = tuple(
             Token(
                 self._id(text), text, origin, source if origin == "accepted" else None, index,
-                self.position + place, 0.9 if origin == "accepted" else None, 0.95,
+                self.position + place, 0.9 if origin == "accepted" else None, 0.95, thought,
             )
             for place, (text, origin) in enumerate(emitted)
         )  # fmt: skip

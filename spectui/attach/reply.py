@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from time import perf_counter
 
@@ -14,9 +16,10 @@ from spectui.engine.events import Event, Finished, Message, Notice, Prompt, Roun
 from spectui.engine.room import no_room, to_drop
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.speculation.records import Reason, Round, StopReason
+from spectui.speculation.records import Reason, Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
-from spectui.thinking import CLOSE, OPEN
+from spectui.text import safe
+from spectui.thinking import Piece, ThoughtStream
 
 STALL_S = 20.0
 """Seconds without a sign of the server after which that is said. It is not ended: a long prompt may take longer."""
@@ -61,7 +64,10 @@ class Reply:
         self._usage = Usage(None, None, None)
         self._total: int | None = None  # tokens of the prompt
         self._asked = self._read = False
-        self._thinking: bool | None = None  # None: it did not think
+        self._thoughts = ThoughtStream()
+        self._pieces: deque[Piece] = deque()  # of the text whose rounds are still to come
+        self._thought = False  # the last token was thought
+        self._named = False  # the server names what is thought by itself
         self._started = self._last = perf_counter()
         self._first_s: float | None = None
 
@@ -84,6 +90,7 @@ class Reply:
                         ServerTrouble(f"{self._root} broke off: {chunk.error.rstrip('.')}.", table=chunk.table)
                     )
         finally:
+            self._tell(self._origins.add(self._written(self._thoughts.end()), None))
             self._tell(self._origins.end(total=self._usage.reply))
         if self.reason is None:
             raise ServerTrouble(
@@ -115,7 +122,7 @@ class Reply:
             self._emit(Prompt(progress.done, progress.total, progress.cached, progress.seconds))
         if chunk.usage is not None:
             self._usage = chunk.usage
-        text = self._marked(chunk)
+        text = self._written(self._divided(chunk))
         if text or (chunk.counters is not None and chunk.counters.predicted):
             self._begin(chunk.counters)
         if text or chunk.counters is not None:
@@ -148,19 +155,38 @@ class Reply:
             self._asked, self._total = True, total
             self._origins.position = total or 1
 
-    def _marked(self, chunk: Chunk) -> str:
+    def _divided(self, chunk: Chunk) -> list[Piece]:
         """The chunk's text, with marks around what is thought."""
-        text = ""
+        pieces: list[Piece] = []
         if chunk.thought:
-            text += chunk.thought if self._thinking else f"{OPEN}{chunk.thought}"
-            self._thinking = True
+            pieces += [*self._thoughts.open(), (True, chunk.thought)]
+            self._named = True
         if chunk.text:
-            text += f"{CLOSE}\n\n{chunk.text.lstrip(chr(10))}" if self._thinking else chunk.text
-            self._thinking = False if self._thinking else self._thinking
-        return text
+            pieces += self._thoughts.close() if self._named and self._thoughts.thinking else []
+            pieces += self._thoughts.push(chunk.text)
+        return pieces
+
+    def _written(self, pieces: Iterable[Piece]) -> str:
+        """The text of these pieces, safe to show; notes which of it is thinking."""
+        made_safe = [(thought, safe(text)) for thought, text in pieces]
+        self._pieces += made_safe
+        return "".join(text for _, text in made_safe)
+
+    def _noted(self, token: Token) -> Token:
+        """The token with the note whether it is thinking."""
+        left, thought = len(token.text), False
+        while left > 0 and self._pieces:
+            of_piece, text = self._pieces.popleft()
+            thought = thought or of_piece
+            if len(text) > left:
+                self._pieces.appendleft((of_piece, text[left:]))
+            left -= len(text)
+        self._thought = thought if token.text else self._thought
+        return token._replace(thought=self._thought)
 
     def _tell(self, rounds: Iterable[Round]) -> None:
-        for round in rounds:
+        for told in rounds:
+            round = dataclasses.replace(told, tokens=tuple(map(self._noted, told.tokens)))
             self._statistics.add(round)
             self._text += [token.text for token in round.tokens]
             known = self._total is not None

@@ -8,7 +8,6 @@ from typing import Any
 from spectui.attach.facts import Facts
 from spectui.engine.events import Fixed, Message
 from spectui.knobs import Knobs, json_object, title
-from spectui.thinking import split
 
 CHAT = "/v1/chat/completions"
 
@@ -99,8 +98,5 @@ def bare(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(message: Message, llama_server: bool) -> dict[str, str]:
-    if message.role != "assistant":
-        return {"role": message.role, "content": message.content}
-    thought, answer = split(message.content)
-    row = {"role": message.role, "content": answer}
-    return row | {"reasoning_content": thought} if thought and llama_server else row
+    row = {"role": message.role, "content": message.content}
+    return row | {"reasoning_content": message.thought} if message.thought and llama_server else row

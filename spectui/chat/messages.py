@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 from spectui.chat.figures.counts import RoundCounts
@@ -16,7 +17,7 @@ from spectui.speculation.records import Round, StopReason
 from spectui.store.journal import Journal
 from spectui.store.records import FAILED, StoredConversation, StoredMessage
 from spectui.store.rounds.packed import PackedRounds
-from spectui.thinking import OPEN
+from spectui.thinking import Piece, divided, parsed, thought_and_answer
 
 
 @dataclass(slots=True, eq=False)
@@ -28,10 +29,10 @@ class ChatMessage:
     prompt's into it.
 
     `rounds` is the one list of the rounds that made the reply: code that shows or exports them reads it and appends nothing.
-    `setup` is the set-up that it was begun under, and `mixed` says that it was continued under another one. `thinking`: the
-    prompt had opened the model's thinking. `stop` says why it ended (a `StopReason`'s value, or `store.records.FAILED`), None
-    while it is being written and if spectui died meanwhile. `dropped`: how many messages, from the conversation's first on, the
-    prompts behind it leave out.
+    `setup` is the set-up that it was begun under, and `mixed` says that it was continued under another one. `thinking`: an
+    earlier spectui wrote it to a prompt that had opened the model's thinking. `stop` says why it ended (a `StopReason`'s value,
+    or `store.records.FAILED`), None while it is being written and if spectui died meanwhile. `dropped`: how many messages, from
+    the conversation's first on, the prompts behind it leave out.
     """
 
     role: str
@@ -51,6 +52,8 @@ class ChatMessage:
     dropped: int = 0
     _written: bytearray = field(default_factory=bytearray)
     """UTF-8 of the rounds that were written since: a string for each token would take ten times as much."""
+    _noted: list[tuple[bool, int]] = field(default_factory=list)
+    """For each stretch of the text: whether it is thinking, and its characters, as far as the rounds tell it."""
 
     @property
     def content(self) -> str:
@@ -61,6 +64,29 @@ class ChatMessage:
         """The reply has grown by a round."""
         for token in round.tokens:
             self._written += token.text.encode()
+        self.note(round)
+
+    def note(self, round: Round) -> None:
+        """Note what of the round, the next of the text, is thinking."""
+        for token in round.tokens:
+            if token.thought is not None and token.text:
+                thought, length = self._noted.pop() if self._noted else (token.thought, 0)
+                if thought is not token.thought:
+                    self._noted.append((thought, length))
+                    length = 0
+                self._noted.append((token.thought, length + len(token.text)))
+
+    @property
+    def parts(self) -> list[Piece]:
+        """What it thinks and what it answers, in order, without marks."""
+        text = self.content
+        ends = [*accumulate(length for _, length in self._noted)]
+        if not ends or ends[-1] != len(text):  # of an earlier spectui, or damaged
+            return divided(parsed(text, opened=self.thinking))
+        starts = [0, *ends]
+        return divided(
+            (thought, text[start:end]) for (thought, _), start, end in zip(self._noted, starts, ends, strict=False)
+        )
 
     @property
     def line(self) -> list[ChatMessage]:
@@ -73,13 +99,16 @@ class ChatMessage:
         return line[::-1]
 
     def for_engine(self) -> Message:
-        """The message as the engine takes it. The mark that the prompt had is before what was thought."""
-        return Message(self.role, f"{OPEN}{self.content}" if self.thinking else self.content)
+        """The message as the engine takes it."""
+        if self.role != "assistant":
+            return Message(self.role, self.content)
+        thought, answer = thought_and_answer(self.parts)
+        return Message(self.role, answer, thought=thought)
 
-    def begun(self) -> Message:
+    def begun(self, *, same_model: bool) -> Message:
         """The reply, to be continued: with the tokens that the target wrote, if they are its whole text. Reads all rounds."""
         written = [token for round in self.rounds for token in round.tokens]
-        whole = not self.mixed and "".join(token.text for token in written) == self.content
+        whole = same_model and not self.mixed and "".join(token.text for token in written) == self.content
         return Message(self.role, self.content, tuple(token.id for token in written) if whole else ())
 
     @property
@@ -137,11 +166,6 @@ class ReplyWriter:
         tokens = tuple(token._replace(round=token.round + self._before) for token in round.tokens)
         return replace(round, index=round.index + self._before, tokens=tokens)
 
-    def begin_thinking(self) -> None:
-        """The prompt has opened the model's thinking."""
-        self.message.thinking = True
-        self._journal.begin_thinking()
-
     def end(self, stop: str, finished: Finished | None = None) -> bool:
         """End the reply for this reason. Returns False if it has no text: then it is not a message."""
         with self._journal.lock:
@@ -190,6 +214,7 @@ class OpenedConversation(NamedTuple):
             for round in message.rounds:
                 message.figures.add(round)
                 figures.add(round)
+                message.note(round)
                 yield round
                 done += sum(len(token.text) for token in round.tokens)
                 if done >= next_step and reader is not None:

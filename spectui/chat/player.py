@@ -160,7 +160,7 @@ def _events(message: StoredMessage | None) -> Iterator[Event]:
         return
     reply = message.reply or Reply(Setup(), StopReason.EOS.value, None, None, None, PackedRounds())
     tokens = reply.prompt_tokens or 0
-    yield Prompt(tokens, tokens, 0, reply.prompt_s or 0.0, reply.thinking)
+    yield Prompt(tokens, tokens, 0, reply.prompt_s or 0.0)
     figures, text, knobs = Statistics(), [], Knobs()
     for round in reply.rounds or _unrecorded(message.text):
         figures.add(round)

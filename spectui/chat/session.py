@@ -216,7 +216,7 @@ class ChatSession:
         otherwise = otherwise or self.setup_changed
         reply = self.messages[-1]
         same = reply.setup is not None and reply.setup.model == self.setup.model
-        begun = reply.begun() if same else reply.for_engine()
+        begun = reply.begun(same_model=same)
         reply.mixed, reply.stop = reply.mixed or otherwise, None
         self.journal.continue_reply(otherwise=otherwise)
         self._writer, self.comparison = ReplyWriter(reply, self.journal), None
@@ -342,8 +342,6 @@ class ChatSession:
         self._figures.take(event)
         to_drop = self.oldest.to_drop(event)
         match event:
-            case Prompt(thinking=True) if self._writer is not None:
-                self._writer.begin_thinking()
             case Finished(reason=reason):
                 self._end_reply(reason.value, event)
             case Failed() if not to_drop:

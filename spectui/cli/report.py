@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from spectui.store.export import finite, model_table, round_table, statistics_table
-from spectui.thinking import split
+from spectui.thinking import divided, thought_and_answer
 
 if TYPE_CHECKING:
     from spectui.engine.events import Finished, Loaded
@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 SCHEMA = "spectui.run/1"
 
 
-def report(
-    loaded: Loaded, rounds: Sequence[Round], finished: Finished, *, opened: bool = False, with_rounds: bool = False
-) -> dict[str, Any]:
+def report(loaded: Loaded, rounds: Sequence[Round], finished: Finished, *, with_rounds: bool = False) -> dict[str, Any]:
     """The object that `spectui run --json` prints. Unknown figures are None; every number is finite.
 
-    `opened`: the prompt had opened the model's thinking. `with_rounds`: it has the rounds too.
+    `with_rounds`: it has the rounds too.
     """
-    thought, answer = split(finished.text, opened=opened)
+    tokens = [token for round in rounds for token in round.tokens]
+    thought, answer = thought_and_answer(divided((bool(token.thought), token.text) for token in tokens))
     whole: dict[str, Any] = finite(
         {
             "schema": SCHEMA,
@@ -35,7 +34,7 @@ def report(
             "thinking": thought,
             "answer": answer,
             "stop_reason": finished.reason.value,
-            "tokens": [token._asdict() for round in rounds for token in round.tokens],
+            "tokens": [token._asdict() for token in tokens],
             "stats": _statistics(finished),
             **({"rounds": [round_table(round) for round in rounds]} if with_rounds else {}),
         }

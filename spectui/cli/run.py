@@ -24,7 +24,6 @@ from spectui.cli.report import report, summary
 from spectui.errors import SpectuiError, UsageError
 from spectui.text import of_argument, unescaped
 from spectui.text_file import read_text
-from spectui.thinking import OPEN
 
 if TYPE_CHECKING:
     from spectui.engine.events import Event
@@ -132,7 +131,7 @@ def command(
     if as_json:
         click.echo(
             json.dumps(
-                report(loaded, printer.rounds, finished, opened=printer.opened_thinking, with_rounds=with_rounds),
+                report(loaded, printer.rounds, finished, with_rounds=with_rounds),
                 allow_nan=False,
             )
         )
@@ -150,8 +149,6 @@ class Printer:
 
     def __init__(self, text: bool, colours: bool) -> None:
         self.rounds: list[Round] = []
-        self.opened_thinking = False
-        """The prompt had opened the model's thinking, so that the reply's text has no mark for that."""
         self._text = text
         self._colours = colours
         self._progress = sys.stderr is not None and sys.stderr.isatty()
@@ -159,16 +156,12 @@ class Printer:
         self._begun = False
 
     def __call__(self, event: Event) -> None:
-        from spectui.engine.events import Loaded, Loading, Notice, Prompt, RoundDone
+        from spectui.engine.events import Loaded, Loading, Notice, RoundDone
 
         if isinstance(event, RoundDone):
             self.rounds.append(event.round)
             if self._text:
                 self._write("".join(map(self._shown, event.round.tokens)))
-        elif isinstance(event, Prompt) and event.thinking and not self.opened_thinking:
-            self.opened_thinking = True
-            if self._text:
-                self._write(f"{OPEN}\n")
         elif isinstance(event, Loading) and self._progress:
             # The next progress or message overwrites the line.
             click.echo(f"\r\x1b[Kloading {event.what} {event.progress:4.0%}", err=True, nl=False)

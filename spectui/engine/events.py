@@ -9,6 +9,7 @@ from spectui.llama.devices.records import Device as Device
 from spectui.llama.devices.records import ModelInfo as ModelInfo
 from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics
+from spectui.thinking import CLOSE, OPEN
 
 if TYPE_CHECKING:  # it brings numpy, which the chat on a server can do without
     from spectui.speculation.policies.cost_model import CostModel
@@ -68,26 +69,28 @@ class Devices(NamedTuple):
 class Message(NamedTuple):
     """One message of a conversation. `role` is system, user or assistant.
 
-    The content of a reply is its text, with what it thought. `tokens`: of a last reply that is to be continued, as the loaded
-    target wrote it; empty if they are not known.
+    The content of an earlier reply is what it answered, and `thought` what it thought; that of a last one, which is to be
+    continued, is its whole text. `tokens`: its own, as the loaded target wrote them; empty if they are not known.
     """
 
     role: str
     content: str
     tokens: tuple[int, ...] = ()
+    thought: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The text with what was thought, for a model without a template."""
+        return f"{OPEN}\n{self.thought}\n{CLOSE}\n\n{self.content}" if self.thought else self.content
 
 
 class Prompt(NamedTuple):
-    """`done` of `total` prompt tokens are in the target's context; `reused` of them were there before the reply.
-
-    `thinking`: the template has opened the model's thinking, and the reply begins within it.
-    """
+    """`done` of `total` prompt tokens are in the target's context; `reused` of them were there before the reply."""
 
     done: int
     total: int
     reused: int
     seconds: float
-    thinking: bool = False
 
 
 class RoundDone(NamedTuple):

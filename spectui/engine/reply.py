@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from time import perf_counter
 
@@ -13,7 +15,7 @@ from spectui.llama.tokens.reply_text import ReplyText
 from spectui.llama.tokens.thought_limit import ThoughtLimit
 from spectui.speculation.decoder import Decoder
 from spectui.speculation.evaluator import common_prefix
-from spectui.speculation.records import StopReason
+from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.stop_texts import StopTexts
 from spectui.text import safe
@@ -39,7 +41,6 @@ class Reply:
         self._pair, self._context, self._knobs, self._emit = pair, context, knobs, emit
         self._prompt = [*prompt, *begun]
         limit = ThoughtLimit(marks, prompt)
-        self._thinks = limit.opened
         self._shown, chosen = (ReplyText(marks, thinking=limit.opened) for _ in range(2))
         name = self._name = target.control_name if names else lambda _: ""
         for token in begun:
@@ -48,6 +49,7 @@ class Reply:
         self._stops = StopTexts(lambda token: chosen.push(token) or name(token), target.control_name, text)
         self.is_end, self.cancelled, self.stops, self.forced = target.is_end, stopped, self._stops.reached, limit.forced
         self.piece = cache(lambda token: safe(target.piece(token).decode("utf-8", "replace")))
+        self._thought: deque[bool] = deque()  # of the tokens whose text was asked for
         self._decoder = Decoder(context, strategy, self)
         self._statistics = Statistics()
         self._texts: list[str] = []
@@ -72,7 +74,9 @@ class Reply:
         return self._decoder.reason
 
     def text_of(self, token: int) -> str:
-        return self._shown.push(token) or self._name(token)
+        text = self._shown.push(token)
+        self._thought.append(self._shown.thought)
+        return text or self._name(token)
 
     def draft_failed(self, sentence: str) -> None:
         self._emit(Notice(sentence, draft_failed=True))
@@ -83,12 +87,17 @@ class Reply:
         Raises SpectuiError and what a device raises.
         """
         self._read_prompt(since)
-        for round in self._stops.shown(self._decoder.rounds(self._knobs)):
+        for round in self._stops.shown(map(self._noted, self._decoder.rounds(self._knobs))):
             self._first_s = self._first_s or perf_counter() - since
             self._statistics.add(round)
             self._texts += [token.text for token in round.tokens]
             self._emit(RoundDone(round, len(self._decoder.tokens)))
             self._pair.adapt_threads()
+
+    def _noted(self, round: Round) -> Round:
+        """The round with the note which of its tokens are thinking."""
+        tokens = tuple(token._replace(thought=self._thought.popleft()) for token in round.tokens)
+        return replace(round, tokens=tokens)
 
     def _read_prompt(self, since: float) -> None:
         prompt, context = self._prompt, self._context
@@ -97,7 +106,7 @@ class Reply:
 
         def read(done: int) -> None:
             self._pair.adapt_threads()
-            self._emit(Prompt(done, len(prompt), reused, perf_counter() - since, self._thinks))
+            self._emit(Prompt(done, len(prompt), reused, perf_counter() - since))
 
         self._decoder.prompt(prompt, self._knobs(), read)
         self._prompt_s, self._read = perf_counter() - since, len(context.tokens)

@@ -23,7 +23,6 @@ from spectui.knobs import Knobs, Setup, json_object
 from spectui.llama.interrupt import Interrupt
 from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import StopReason
-from spectui.thinking import split
 
 WITHOUT_TEMPLATE = "Texts are continued as they are, without a chat template (--no-template)."
 
@@ -239,15 +238,17 @@ class Session:
         if self._shows_names:
             names = self.pair.target.control_names
             before = [
-                each._replace(content=names.sub("", each.content)) if each.role == "assistant" else each
+                each._replace(content=names.sub("", each.content), thought=names.sub("", each.thought))
+                if each.role == "assistant"
+                else each
                 for each in before
             ]
         if self._loaded is not None and self._loaded.no_template == "on":
             read = before if begun else messages
-            return raw_tokens(self.pair.target, [each.content for each in read]), begun
-        turns = [_turn(each) for each in before]
+            return raw_tokens(self.pair.target, [each.whole for each in read]), begun
+        turns = [(each.role, each.content, each.thought) for each in before]
         if not begun:
-            turns.append((last.role, last.content))
+            turns.append((last.role, last.content, ""))
         # A template may write the time: the same conversation again is the prompt that was answered.
         asked = (self.pair.template, self.knobs.chat_template_kwargs, turns, at)
         if self._asked is None or self._asked[0] != asked:
@@ -270,11 +271,3 @@ class Session:
         pair, self.pair, self._loaded = self.pair, None, None  # what fails to be closed is not used again
         if pair is not None:
             pair.close()
-
-
-def _turn(message: Message) -> tuple[str, ...]:
-    """A message as the template takes it: a reply's thinking apart from its answer."""
-    if message.role != "assistant":
-        return message.role, message.content
-    thought, answer = split(message.content)
-    return message.role, answer, thought

@@ -21,7 +21,7 @@ from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
 from spectui.store.records import StoredConversation, StoredMessage
 from spectui.text import safe
-from spectui.thinking import divided, split
+from spectui.thinking import Piece, divided, parsed, thought_and_answer
 
 if TYPE_CHECKING:
     from spectui.engine.events import ModelInfo
@@ -230,13 +230,21 @@ def _texts(message: StoredMessage) -> list[str]:
     """A message's paragraphs. What a reply thought is folded where the file is shown as a page."""
     if message.role != "assistant":
         return [message.text.strip("\n")]
-    opened = message.reply is not None and message.reply.thinking
-    parts = [(thought, text.strip("\n")) for thought, text in divided(message.text, opened=opened)]
+    parts = [(thought, text.strip("\n")) for thought, text in _parts(message)]
     return [
         f"<details><summary>Thinking</summary>\n\n{text}\n\n</details>" if thought else text
         for thought, text in parts
         if text.strip() or len(parts) == 1
     ]
+
+
+def _parts(message: StoredMessage) -> list[Piece]:
+    """What a reply thinks and what it answers, in order: as its tokens note it, else as its marks tell."""
+    reply = message.reply
+    tokens = [token for round in reply.rounds for token in round.tokens] if reply is not None else []
+    if any(token.thought is None for token in tokens) or "".join(token.text for token in tokens) != message.text:
+        return divided(parsed(message.text, opened=reply is not None and reply.thinking))
+    return divided((bool(token.thought), token.text) for token in tokens)
 
 
 def _message(message: StoredMessage, progress: Callable[[int], None]) -> str:
@@ -245,7 +253,7 @@ def _message(message: StoredMessage, progress: Callable[[int], None]) -> str:
     reply = message.reply
     if reply is None:
         return _json(table)
-    table["thinking"], table["answer"] = split(message.text, opened=reply.thinking)
+    table["thinking"], table["answer"] = thought_and_answer(_parts(message))
     figures, tokens, knobs, read = Statistics(), [], None, 0
     for round in reply.rounds:  # once: they are unpacked meanwhile
         figures.add(round)

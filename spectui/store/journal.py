@@ -192,12 +192,6 @@ class Journal:
                 mixed = otherwise or (self._reply.reply is not None and self._reply.reply.mixed)
                 self._change(self._reply, stop=None, mixed=mixed)
 
-    def begin_thinking(self) -> None:
-        """The prompt has opened the model's thinking. To say it again changes nothing."""
-        with self.lock:
-            if self._reply is not None and self._reply.reply is not None and not self._reply.reply.thinking:
-                self._change(self._reply, thinking=True)
-
     def set_dropped(self, reply: int, number: int) -> None:
         """Prompts leave out the first `number` messages, behind the reply of this id and in the reply in progress."""
         with self.lock:

@@ -114,8 +114,14 @@ def test_what_is_thought_stands_between_marks_and_goes_back_apart():
     with serving(chat) as server:
         opened = Opened(server)
         finished = opened.ask()
-        opened.ask(*ASKED, Message("assistant", finished.text), Message("user", "why"))
+        opened.ask(*ASKED, Message("assistant", "yes", thought="hm"), Message("user", "why"))
     assert finished.text == "<think>hm</think>\n\nyes"
+    rounds = [each.round for each in opened.events if isinstance(each, RoundDone)]
+    tokens = [token for round in rounds[:2] for token in round.tokens]
+    assert [(token.thought, token.text) for token in tokens] == [
+        (True, "<think>hm"),
+        (True, "</think>\n\nyes"),
+    ]
     assert server.bodies()[1]["messages"][1] == {"role": "assistant", "content": "yes", "reasoning_content": "hm"}
 
 

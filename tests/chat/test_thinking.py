@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spectui.chat.user_knobs import UserKnobs
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, json_object
-from spectui.thinking import Section, Thoughts, divided, split
+from spectui.thinking import Piece, ThoughtStream, divided, parsed, thought_and_answer
 from tests.fake_engine import FakeEngine
 
 MARKS = [
@@ -29,6 +29,11 @@ MARKS = [
 ]
 
 
+def split(text: str, *, opened: bool = False) -> tuple[str, str]:
+    """What a text thinks, and what it answers."""
+    return thought_and_answer(divided(parsed(text, opened=opened)))
+
+
 @pytest.mark.parametrize("marks", MARKS)
 @pytest.mark.parametrize("space", ["", "\n"])
 def test_thinking_is_told_from_the_answer(marks: tuple[str, str], space: str) -> None:
@@ -40,6 +45,7 @@ def test_thinking_is_told_from_the_answer(marks: tuple[str, str], space: str) ->
 
 def test_a_lone_closing_mark_ends_what_the_prompt_began() -> None:
     assert split("let me see\n</think>\n\nFour.") == ("let me see", "Four.")
+    assert split("let me see</think>Four.") == ("let me see", "Four."), "within a line"
     assert split("let me see\n[/THINK]\n\nFour.") == ("let me see", "Four.")
 
 
@@ -74,9 +80,7 @@ def test_a_mark_of_another_kind_is_part_of_the_thinking() -> None:
 
 def test_thinking_between_answers() -> None:
     text = "<think>a</think>\n\nb\n<think>c</think>\n\nd"
-    assert divided(text, opened=False) == [
-        (False, ""), (True, "a"), (False, "\n\nb\n"), (True, "c"), (False, "\n\nd")
-    ]  # fmt: skip
+    assert divided(parsed(text)) == [(True, "a"), (False, "\n\nb\n"), (True, "c"), (False, "\n\nd")]
     assert split(text) == ("a\n\nc", "b\n\nd")
 
 
@@ -86,12 +90,16 @@ def test_a_code_block_that_is_closed_hides_no_thinking() -> None:
     assert split("<think>\n```\n</think>\nb") == ("```", "b"), "thoughts end whatever they have begun"
 
 
-def test_a_mark_that_is_text_is_the_same_in_pieces() -> None:
-    whole, grown = Thoughts(Section), Thoughts(Section)
-    whole.feed("</reasoning>\nHere is my thought process: a")
-    for piece in ("</rea", "soning>\nHere is my thought process: a"):
-        grown.feed(piece)
-    assert [each.start for each in grown.sections] == [each.start for each in whole.sections] == [13]
+def test_a_thought_that_is_closed_twice_leaves_no_mark() -> None:
+    assert split("<think>One</think>\n\nAlso eight</think>So: nine") == ("One", "Also eightSo: nine")
+    about = "Write `</think>`, or <think> and </think>.\n```\n</think>\n```"
+    assert split(f"<think>One</think>\n\n{about}") == ("One", about)
+
+
+def test_a_thought_without_an_opening_mark_began_before_the_text() -> None:
+    assert divided([(False, "let me "), (False, "see"), (True, "</think>\n\n"), (False, "Four.")]) == [
+        (True, "let me see"), (False, "\n\nFour.")
+    ]  # fmt: skip
 
 
 @given(
@@ -100,22 +108,18 @@ def test_a_mark_that_is_text_is_the_same_in_pieces() -> None:
     ),
     st.data(),
 )
-def test_sections_do_not_depend_on_how_the_text_is_cut(words: list[str], data: st.DataObject) -> None:
+def test_the_pieces_do_not_depend_on_how_the_text_is_cut(words: list[str], data: st.DataObject) -> None:
     text = "".join(words)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))) - {0})
-    grown, whole = Thoughts(Section), Thoughts(Section)
-    whole.feed(text)
-    closed = [
-        section
-        for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)
-        for section in grown.feed(text[start:end])
-    ]
+    stream, pieces = ThoughtStream(), list[Piece]()
+    for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        pieces += stream.push(text[start:end])
+    pieces += stream.end()
 
-    def spans(thoughts: Thoughts[Section]) -> list[tuple[int | None, ...]]:
-        return [(each.start, each.begins, each.ends, each.end) for each in thoughts.sections]
+    def letters(pieces: list[Piece]) -> list[Piece]:
+        return [(thought, letter) for thought, text in pieces for letter in text]
 
-    assert spans(grown) == spans(whole)
-    assert len(closed) == sum(each.end is not None for each in whole.sections)
+    assert letters(pieces) == letters(parsed(text))
 
 
 def test_the_switch_keeps_what_else_the_template_is_told() -> None:

@@ -34,9 +34,11 @@ def finished(*rounds: Round) -> Finished:
 
 
 def test_what_the_reply_thought_is_apart() -> None:
-    thought = finished()._replace(text="so\n</think>\n\nFour.")
-    found = report(LOADED, [], thought, opened=True)
-    assert (found["text"], found["thinking"], found["answer"]) == (thought.text, "so", "Four.")
+    noted = [("<think>", True), ("so</think>\n\n", True), ("Use <think>.", False)]
+    tokens = tuple(Token(0, text, "plain", None, 0, 8, None, 0.8, thought) for text, thought in noted)
+    thought = dataclasses.replace(a_round(), tokens=tokens)
+    found = report(LOADED, [thought], finished(thought))
+    assert (found["text"], found["thinking"], found["answer"]) == (finished(thought).text, "so", "Use <think>.")
 
 
 def test_the_object() -> None:
@@ -58,9 +60,9 @@ def test_the_object() -> None:
     assert (found["text"], found["stop_reason"], found["prompt_tokens"]) == ("aé", "eos", 7)
     assert found["tokens"] == [
         {"id": 0, "text": "a", "origin": "accepted", "source": "model", "round": 0, "position": 7,
-         "p_draft": 0.9, "p_target": 0.8},
+         "p_draft": 0.9, "p_target": 0.8, "thought": None},
         {"id": 5, "text": "é", "origin": "correction", "source": None, "round": 0, "position": 8,
-         "p_draft": None, "p_target": None},
+         "p_draft": None, "p_target": None, "thought": None},
     ]  # fmt: skip
     assert found["stats"] == {
         "emitted": 2, "rounds": 1, "drafted": 3, "accepted": 1, "rejected": 1, "ignored": 1, "acceptance": 0.5,

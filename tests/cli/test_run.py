@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 import spectui.engine.session
 from spectui.cli import root
 from spectui.cli.run import Printer, stopping
-from spectui.engine.events import Event, Finished, Loaded, Loading, Message, Notice, Prompt, RoundDone
+from spectui.engine.events import Event, Finished, Loaded, Loading, Message, Notice, RoundDone
 from spectui.engine.room import no_room
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup
@@ -214,16 +214,6 @@ def test_only_corrections_are_marked(colours: bool, marked: bool, monkeypatch: p
     assert out.getvalue().startswith("a")
     assert ("\x1b[38;5;208m\x1b[4mé" in out.getvalue()) is marked
     assert (out.getvalue() == "aé") is not marked
-
-
-def test_thinking_that_the_prompt_has_opened_begins_with_its_mark(monkeypatch: pytest.MonkeyPatch) -> None:
-    out = io.StringIO()
-    monkeypatch.setattr("sys.stdout", out)
-    printer = Printer(text=True, colours=False)
-    for done in (3, 5):
-        printer(Prompt(done, 5, 0, 0.1, thinking=True))
-    printer(RoundDone(a_round(), 9))
-    assert out.getvalue() == "<think>\naé" and printer.opened_thinking
 
 
 def test_the_cursor_is_left_at_the_beginning_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

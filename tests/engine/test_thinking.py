@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from spectui.engine.events import Event, Message, Prompt
+from spectui.chat.messages import ChatMessage
+from spectui.engine.events import Event, Message, RoundDone
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from tests.engine.waiting import prompt_tokens
 from tests.llama.ggufs import WORDS, byte_names, write_model
 
-TALK = (Message("user", "hi"), Message("assistant", "<think>\nwell\n</think>\n\nho"), Message("user", "and?"))
+TALK = (Message("user", "hi"), Message("assistant", "ho", thought="well"), Message("user", "and?"))
 WHOLE = "{% for each in messages %}{{ each.content }}\n{% endfor %}"
 WANTED = (
     "{% for each in messages %}{% if each.reasoning_content %}<think>\n{{ each.reasoning_content }}\n</think>\n\n{% endif %}"
@@ -26,8 +27,8 @@ SAID = "{% for each in messages %}{{ each.content.split('</think>\n\n')[-1] }}\n
 
 def asked(
     path: Path, messages: Sequence[Message], template: str, kwargs: str = "", **vocabulary: Any
-) -> tuple[str, Prompt]:
-    """The prompt as text, and what was read."""
+) -> tuple[str, bool | None]:
+    """The prompt as text, and whether the reply's first token is noted as thinking."""
     events: list[Event] = []
     session = Session(events.append)
     session.knobs = Knobs(predict=1, drafter="off", chat_template_kwargs=kwargs)
@@ -42,7 +43,7 @@ def asked(
         )
     finally:
         session.close()
-    return text, [event for event in events if isinstance(event, Prompt)][-1]
+    return text, next(event.round for event in events if isinstance(event, RoundDone)).tokens[0].thought
 
 
 @pytest.mark.parametrize(
@@ -56,16 +57,17 @@ def asked(
     ],
 )
 def test_the_template_decides_about_thinking(tmp_path: Path, template: str, prompt: str, thinking: bool) -> None:
-    text, read = asked(tmp_path, TALK, template)
-    assert text == prompt and read.thinking is thinking
+    assert asked(tmp_path, TALK, template) == (prompt, thinking)
 
 
 def test_a_reply_is_continued_from_its_own_tokens(tmp_path: Path) -> None:
     hi, reply = Message("user", "hi"), "<think>\nwe"
     own = tuple(byte_names().index(chr(byte)) + len(WORDS) for byte in b"ab")
     opening = WHOLE + r"{{ '<think>\n' }}"
-    text, read = asked(tmp_path, [hi, Message("assistant", "ab", own)], opening)
-    assert text == "hi\n<think>\nab" and read.thinking
+    text, _ = asked(tmp_path, [hi, Message("assistant", "<think>\nab", own)], opening)
+    assert text == "hi\n<think>\nab"
+    text, _ = asked(tmp_path, [hi, Message("assistant", "<think>\nab")], opening)
+    assert text == "hi\n<think>\nab", "the mark is the prompt's"
     text, _ = asked(tmp_path, [hi, Message("assistant", "ab", (1 << 20,))], WHOLE)
     assert text == "hi\nab", "tokens of another vocabulary"
     text, _ = asked(tmp_path, [hi, Message("assistant", reply)], WHOLE)
@@ -123,9 +125,9 @@ def test_harmony_s_template_takes_a_second_prompt(tmp_path: Path) -> None:
     prompt = "<|start|>user<|message|>hi<|end|><|start|>assistant<|channel|>final<|message|>ho<|end|>"
     prompt += "<|start|>user<|message|>and?<|end|><|start|>assistant"
     saved = "<|channel|>analysis<|message|>well<|start|>assistant<|channel|>final<|message|>ho"
-    for reply in ("<think>well</think>\n\nho", saved):  # the second by an earlier spectui
-        talk = (TALK[0], Message("assistant", reply), TALK[2])
-        assert asked(tmp_path, talk, official, **vocabulary)[0] == prompt
+    by_an_earlier_spectui = ChatMessage("assistant", saved).for_engine()
+    for reply in (Message("assistant", "ho", thought="well"), by_an_earlier_spectui):
+        assert asked(tmp_path, (TALK[0], reply, TALK[2]), official, **vocabulary)[0] == prompt
 
 
 def test_drafts_do_not_change_where_the_thinking_ends(tmp_path: Path) -> None:

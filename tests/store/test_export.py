@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from spectui.engine.events import RoundDone
 from spectui.errors import ExistsError
 from spectui.speculation.statistics import Statistics
 from spectui.store.export import ExportError, document, file_name, markdown, rendered, save
 from spectui.store.records import StoredConversation
+from spectui.store.rounds.packed import PackedRounds
+from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last, some_rounds, written
 
 
@@ -71,6 +74,20 @@ def test_what_a_reply_thought_is_apart_from_its_answer(
     assert markdown(changed).endswith("## Reply\n\n<details><summary>Thinking</summary>\n\nso\n\n</details>\n\nFour.\n")
     table = json.loads(document(changed))["messages"][1]
     assert (table["text"], table["thinking"], table["answer"]) == (text, "so", "Four.")
+
+
+def test_what_the_tokens_note_is_believed_before_marks(conversation: StoredConversation) -> None:
+    prompt, reply, *_ = conversation.messages
+    assert reply.reply is not None
+    engine = FakeEngine()
+    for text, thought in (("<think>", True), ("so</think>\n\n", True), ("<think> opens.", False)):
+        engine.emit_round(plain=text, thought=thought)
+    rounds = PackedRounds(each.round for each in engine.events if isinstance(each, RoundDone))
+    thought_message = reply._replace(
+        text="<think>so</think>\n\n<think> opens.", reply=reply.reply._replace(rounds=rounds)
+    )
+    changed = conversation._replace(messages=(prompt, thought_message))
+    assert markdown(changed).endswith("<summary>Thinking</summary>\n\nso\n\n</details>\n\n<think> opens.\n")
 
 
 @pytest.mark.parametrize(

@@ -1,41 +1,26 @@
-"""Counts the thinking sections of a reply while it is written: their tokens, and what they took."""
+"""Counts what a reply thinks while it is written: the tokens of each section, and what they took."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import NamedTuple
 
-from spectui import thinking
 from spectui.chat.figures.format import count, decimal
-from spectui.speculation.records import Round
-from spectui.thinking import TAIL, Thoughts
-
-
-class _Total(NamedTuple):
-    """`tokens` begin before the character with index `start`, and took `seconds`."""
-
-    start: int
-    tokens: int
-    seconds: float
-
-
-_NOTHING = _Total(0, 0, 0.0)
+from spectui.speculation.records import Round, Token
+from spectui.thinking import CLOSE, OPEN, ThoughtStream
 
 
 @dataclass(slots=True, eq=False)
-class Section(thinking.Section):
-    """A section as a transcript shows it.
+class Section:
+    """A stretch of a reply's text that is thinking, with the marks around it. `end` is None while it lasts.
 
-    `tokens` are those of the rounds, and `seconds` what they took; both are known when it has ended.
+    `tokens` are those of the rounds, and `seconds` what they took.
     """
 
+    start: int
+    end: int | None = None
     folded: bool = False
     tokens: int = 0
     seconds: float = 0.0
-    began: _Total = _NOTHING
-    """At the token in which it began."""
 
     @property
     def heading(self) -> str:
@@ -44,30 +29,58 @@ class Section(thinking.Section):
         return f"{'▸' if self.folded else '▾'} thinking: {count(self.tokens)} {unit}, {decimal(self.seconds)} s"
 
 
-class Thinking(Thoughts[Section]):
+class Thinking:
     """The sections of a reply that grows by rounds."""
 
-    __slots__ = ("_totals",)
+    __slots__ = ("_length", "_seconds", "_stream", "_tokens", "sections")
 
     def __init__(self) -> None:
-        super().__init__(Section)
-        self._totals = [_NOTHING]  # for each token that a mark may reach back to, and the end of the text
+        self.sections: list[Section] = []
+        self._length = self._tokens = 0
+        self._seconds = 0.0
+        self._stream = ThoughtStream()
+
+    def begin(self) -> None:
+        """The prompt had opened the thinking of a reply whose tokens do not note it."""
+        self._stream = ThoughtStream(opened=True)
 
     def add(self, round: Round) -> list[Section]:
-        """The text of one more round. Returns the sections that it has closed."""
-        start, tokens, seconds = self._totals[-1]
-        for token in round.tokens:
-            start += len(token.text)
-            tokens, seconds = tokens + 1, seconds + round.seconds / len(round.tokens)
-            self._totals.append(_Total(start, tokens, seconds))
-        known = len(self.sections)
-        closed = self.feed("".join(token.text for token in round.tokens))
-        for section in self.sections[known:]:
-            if section.start:
-                section.began = self._totals[bisect_right(self._totals, section.start, key=itemgetter(0)) - 1]
-        for section in closed:
-            at = bisect_left(self._totals, section.end or 0, key=itemgetter(0))
-            ended = self._totals[min(at, len(self._totals) - 1)]
-            section.tokens, section.seconds = ended.tokens - section.began.tokens, ended.seconds - section.began.seconds
-        del self._totals[: max(0, bisect_right(self._totals, self.length - TAIL, key=itemgetter(0)) - 1)]
-        return closed
+        """One more round. Returns the sections that it has closed."""
+        return [section for token in round.tokens for section in self._add(token, round.seconds / len(round.tokens))]
+
+    def at(self, start: int, end: int) -> Section | None:
+        """The section that contains the text from `start` to `end`, or a part of it."""
+        for section in reversed(self.sections):
+            if section.start < max(end, start + 1):
+                return section if section.end is None or section.end > start else None
+        return None
+
+    def _add(self, token: Token, seconds: float) -> list[Section]:
+        text, start = token.text, self._length
+        self._length += len(text)
+        self._tokens, self._seconds = self._tokens + 1, self._seconds + seconds
+        section = self.sections[-1] if self.sections and self.sections[-1].end is None else None
+        thought, opens = self._noted(token)
+        if section is None and thought and text:
+            if opens or self.sections:
+                section = Section(start + max(0, text.find(OPEN)))
+            else:  # it began before the text
+                section = Section(0, tokens=self._tokens - 1, seconds=self._seconds - seconds)
+            self.sections.append(section)
+        if section is None:
+            return []
+        if thought or not text:
+            section.tokens, section.seconds = section.tokens + 1, section.seconds + seconds
+        closes = text.rfind(CLOSE) if thought else -1
+        if closes < 0 and (thought or not text):
+            return []
+        section.end = start + (closes + len(CLOSE) if closes >= 0 else 0)
+        return [section]
+
+    def _noted(self, token: Token) -> tuple[bool, bool]:
+        """Whether the token is thinking, and whether it opens that."""
+        if token.thought is not None:
+            return token.thought, OPEN in token.text
+        pieces = self._stream.push(token.text)
+        thought = any(thought for thought, _ in pieces) if pieces else self._stream.thinking
+        return thought, any(OPEN in text for _, text in pieces)

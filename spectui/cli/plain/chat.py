@@ -36,7 +36,7 @@ from spectui.chat.text.attachments import PasteFolds
 from spectui.chat.text.editor import edited
 from spectui.cli.plain.lines import TypedLines, is_command
 from spectui.config import nearest
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Notice, Prompt, RoundDone
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Notice, RoundDone
 from spectui.engine.protocol import Engine
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
@@ -47,7 +47,6 @@ from spectui.store.prompts import without_slash
 from spectui.store.records import StoredConversation
 from spectui.store.recovery.crash import Crash
 from spectui.text import LOOKALIKES, printable
-from spectui.thinking import OPEN
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
@@ -239,15 +238,8 @@ class PlainChat:
 
     # What is said
 
-    @property
-    def _continues(self) -> bool:
-        reply = self.session.writing
-        return reply is not None and reply.figures.statistics.rounds > 0
-
     def _show(self, event: Event | OfComparison | Dropped) -> None:
         match event:
-            case Prompt(done=done, total=total, thinking=True) if done == total and not self._continues:
-                self._write(f"{OPEN}\n")  # the prompt has that mark
             case RoundDone(round=round):
                 self._write("".join(token.text for token in round.tokens))
             case Loading(what=what, bytes=bytes):

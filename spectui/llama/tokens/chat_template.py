@@ -12,6 +12,7 @@ from spectui.errors import SpectuiError
 from spectui.llama.model import Model
 from spectui.llama.tokens.special import SpecialTokens, shown
 from spectui.text import safe
+from spectui.thinking import OPEN, opens_at_end
 
 _CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
@@ -119,7 +120,10 @@ class ChatTemplate:
         continues = bool(hidden) and hidden[-1][0] == "assistant"
         begun = hidden[-1][1] if continues else ""
         try:
-            return self._rendered(hidden[:-1] if continues else hidden) + begun, stand_ins
+            prompt = self._rendered(hidden[:-1] if continues else hidden)
+            if opens_at_end(prompt) is not None:  # the mark that the reply begins with is this one
+                begun = begun.removeprefix(f"{OPEN}\n")
+            return prompt + begun, stand_ins
         except SpectuiError:
             # A template may refuse its own marks in a reply, which then are words about them, or another model's.
             if in_replies or self._special.hidden(messages, in_replies=True)[0] == hidden:

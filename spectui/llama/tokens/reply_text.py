@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from spectui.llama.model import Model
 from spectui.text import TextStream
-from spectui.thinking import CLOSE, MARK, OPEN, closing, opens_at_end
+from spectui.thinking import MARK, Piece, ThoughtStream, closing, opens_at_end
 
 _BRACKETED = r"[<\[◁][^\s<>\[\]◁▷'\"{}]*%s[^\s<>\[\]◁▷'\"{}]*[>\]▷]"
 _MARK = re.compile(_BRACKETED % "")
@@ -113,12 +113,12 @@ class ReplyMarks:
     def open_at(self, prompt: Sequence[int]) -> str | None:
         """The mark that closes the thinking within which the prompt ends; None if it ends elsewhere."""
         text = ReplyText(self)
-        form = opens_at_end("".join(map(text.push, prompt[-_TAIL:])))
-        return None if form is None else self.closing(text.opened, form)
+        mark = opens_at_end("".join(map(text.push, prompt[-_TAIL:])))
+        return None if mark is None else self.closing(text) if text.thinking else closing(mark)
 
-    def closing(self, opened: int | None, form: int) -> str:
-        """The mark that closes thinking which this token has opened, or else a mark of this form."""
-        return self._answer or self._closing.get(-1 if opened is None else opened) or closing(form)
+    def closing(self, text: ReplyText) -> str:
+        """The mark that closes the thinking in this text."""
+        return self._answer or self._closing.get(-1 if text.opened is None else text.opened) or text.closing
 
     def tokens(self, mark: str) -> list[int]:
         """The tokens of a mark."""
@@ -134,75 +134,84 @@ class ReplyText:
 
     def __init__(self, marks: ReplyMarks, *, thinking: bool = False) -> None:
         """`thinking`: the prompt has opened it."""
-        self.thinking = thinking
-        """Within marks that are tokens."""
         self.opened: int | None = None
-        """The token that opened it last."""
+        """The token that opened the thinking last."""
+        self.thought = thinking
+        """Whether the last token is part of what is thought, or of a mark."""
         self._marks = marks
-        self._stream = TextStream()
+        self._characters = TextStream()
+        self._thoughts = ThoughtStream(opened=thinking)
         self._head: str | None = None
-        self._line = ""  # what stands in the last line
-        self._thought = thinking
-        self._closed = False  # a mark was the last text
+
+    @property
+    def thinking(self) -> bool:
+        """Whether the text so far ends within thinking."""
+        return self._thoughts.thinking
+
+    @property
+    def closing(self) -> str:
+        """A mark that closes the thinking which a mark in the text has opened."""
+        return self._thoughts.closing
 
     @property
     def complete(self) -> bool:
-        """Whether no character is begun."""
-        return self._stream.complete
+        """Whether no character and no mark is begun."""
+        return self._characters.complete and self._thoughts.complete
 
     def push(self, token: int) -> str:
         """The text of one more token, maybe ""."""
-        text = self._text(token)
-        if text:
-            self._line = (self._line + text).rpartition("\n")[2][-_LONGEST_HEAD:]
-        return text
+        pieces = self._pieces(token)
+        self.thought = any(thought for thought, _ in pieces) if pieces else self.thinking
+        return "".join(text for _, text in pieces)
 
-    def _text(self, token: int) -> str:
+    def _pieces(self, token: int) -> list[Piece]:
         marks = self._marks
-        text = self._stream.push(marks.piece(token))
+        piece = marks.piece(token)
+        text = self._characters.push(piece)
         if token in marks.closes:
             self._head = "/" if token in marks.heads else None  # a head that begins so opens nothing
             return self._close(text)
         if token in marks.heads:
             self._head = ""
-            return ""
+            return []
         if token in marks.bodies:
             return self._begin_body()
         if token in marks.opens:
-            self._head, self.opened = None, token
-            return self._open(text)
+            self._head = None
+            return self._open(text, token)
         if self._head is None:
-            if self._closed:  # a paragraph begins there already
-                text = text.lstrip("\n")
-                self._closed = not text
-            return text
+            return self._thoughts.push(text) if piece else self._thoughts.end()
         self._head += text
         if marks.line_ends_head and "\n" in self._head:
             return self._begin_body()
         if len(self._head) > _LONGEST_HEAD or "\n" in self._head:
             text, self._head = self._head, None  # it was none
-            return text
-        return ""
+            return self._thoughts.push(text)
+        return []
 
-    def _begin_body(self) -> str:
+    def _begin_body(self) -> list[Piece]:
         words, self._head = (self._head or "").split(), None
-        return self._close("") if _THINKING.isdisjoint(words) else self._open("")
+        if not _THINKING.isdisjoint(words):
+            return self._thoughts.open()
+        if self.thinking:
+            return self._thoughts.close()
+        self._thoughts.part()
+        return []
 
-    def _open(self, text: str) -> str:
+    def _open(self, text: str, token: int) -> list[Piece]:
         """`text`: the mark's own, "" if it is a control token."""
-        spoken = self._line.strip()
-        if self.thinking or (text and spoken):  # where it can be read, it may be talked about
-            return text
-        self.thinking = self._thought = True
-        return f"\n{OPEN}" if spoken else OPEN
+        if text and (self.thinking or self._thoughts.spoken_line):  # where it can be read, it may be talked about
+            return self._thoughts.push(text)
+        self.opened = token
+        return self._thoughts.open()
 
-    def _close(self, text: str) -> str:
+    def _close(self, text: str) -> list[Piece]:
         """`text`: as above."""
-        if not self.thinking and (text or self._thought or self._marks.heads):
-            return "" if self._marks.heads else text
-        begins = "" if self.thinking or not self._line.strip() else "\n"
-        self.thinking, self._thought, self._closed = False, True, text != CLOSE
-        return text if text == CLOSE else f"{begins}{CLOSE}\n\n"
+        if self.thinking:
+            return self._thoughts.close()
+        if self._marks.heads:
+            return []
+        return self._thoughts.push(text) if text else self._thoughts.close()
 
 
 def marks_in(template: str) -> set[str]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from spectui.knobs import Knobs
 from spectui.llama.tokens.reply_text import ReplyMarks, ReplyText
-from spectui.thinking import Section, Thoughts
 
 
 class ThoughtLimit:
@@ -20,18 +19,12 @@ class ThoughtLimit:
         self._marks = marks
         self._read = len(prompt)
         self._closing = marks.open_at(prompt)  # the mark that closes what the prompt has opened
+        self.opened = self._closing is not None
+        """Whether the prompt ends within thinking, so that the reply begins there."""
         self._text = ReplyText(marks, thinking=self.opened)
-        self._thoughts = Thoughts(Section)
-        if self.opened:
-            self._thoughts.begin()
         self._thought = 0
         self._forced: list[int] = []
-        self._ended: Section | None = None
-
-    @property
-    def opened(self) -> bool:
-        """Whether the prompt ends within thinking, so that the reply begins there."""
-        return self._closing is not None
+        self._tried = False
 
     def forced(self, knobs: Knobs, tokens: Sequence[int]) -> int | None:
         """The token that must come behind these, of prompt and reply; None if the target chooses it."""
@@ -40,20 +33,19 @@ class ThoughtLimit:
         for token in tokens[self._read :]:
             self._push(token)
         self._read = len(tokens)
-        section, used_up = self._thoughts.open, self._thought >= knobs.reasoning_budget and self._text.complete
+        used_up = self._text.thinking and self._thought >= knobs.reasoning_budget and self._text.complete
         # A mark is tried once: what it does not close goes on.
-        if section is not None and section is not self._ended and not self._forced and used_up:
-            self._ended, self._forced = section, self._marks.tokens(self._mark(section))
+        if used_up and not self._tried and not self._forced:
+            self._tried, self._forced = True, self._marks.tokens(self._closing or self._marks.closing(self._text))
         return self._forced[0] if self._forced else None
 
     def _push(self, token: int) -> None:
         self._forced = self._forced[1:] if self._forced[:1] == [token] else []
-        before = self._thoughts.open
-        self._thoughts.feed(self._text.push(token))
-        now = self._thoughts.open
-        self._thought = self._thought + 1 if now is not None and now is before else 0
-
-    def _mark(self, section: Section) -> str:
-        if section.form is None:
-            return self._closing or ""
-        return self._marks.closing(self._text.opened, section.form)
+        before = self._text.thinking
+        self._text.push(token)
+        if before and self._text.thinking:
+            self._thought += 1
+        else:
+            self._thought, self._tried = 0, False
+        if not self._text.thinking:
+            self._closing = None

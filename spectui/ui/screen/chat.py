@@ -204,8 +204,6 @@ class ChatScreen(DirectScreen):
     def _show(self, event: Event | Dropped) -> None:
         session, transcript = self.session, self.transcript
         match event:
-            case Prompt(thinking=True):
-                transcript.begin_thinking()
             case Loading():
                 self.view.loading.update_loading(event)
             case Loaded():

@@ -6,7 +6,7 @@ import asyncio
 
 from spectui.chat.comparison import Comparison
 from spectui.chat.sentences import BROUGHT_BACK
-from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
+from spectui.engine.events import Event, Failed, Finished, RoundDone
 from spectui.ui.dashboard.panel import MEASURED
 from spectui.ui.screen.view import ChatView
 from spectui.ui.screen.welcome import NUMBERS, Welcome
@@ -121,8 +121,6 @@ class Replies:
             case RoundDone():
                 panel.plain.grow()
                 return
-            case Prompt(thinking=True):
-                panel.plain.begin_thinking()
             case Finished() | Failed():
                 panel.plain.finish_reply()
                 self._view.show()

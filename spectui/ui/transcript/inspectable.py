@@ -174,8 +174,6 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
                 self._changed(first)  # before: a reply begins where what is above it ends
                 first = len(self.blocks)
                 self.start_reply(message.model, index, message.rounds)
-                if message.thinking:
-                    self.begin_thinking()
                 self.grow()
             else:
                 self._document.show(index, message, message.rounds)

@@ -86,11 +86,6 @@ class Transcript(BlockView):
         elif rounds:
             self._changed(self._reply, first)
 
-    def begin_thinking(self) -> None:
-        """Begin a section of thinking, which the prompt has opened, in the new reply."""
-        if self._reply is not None:
-            self.blocks[self._reply].thinking.begin()
-
     def finish_reply(self) -> None:
         """End the reply. Nothing happens if none was begun."""
         if self._reply is not None:

@@ -73,7 +73,7 @@ class AnsweringEngine(FakeEngine):
         super().generate(messages)
         self.turned.append(self.knobs)
         prompt = messages[-1].content
-        self.read_prompt(5, 5, thinking="opened" in prompt)
+        self.read_prompt(5, 5)
         if self.knobs.drafter == "off" and "plain" in prompt:
             self.emit_round(plain="x")
             self.finish()

@@ -321,8 +321,3 @@ def test_a_person_attaches_files_and_a_pipe_does_not(tmp_path: Path, lines: Sequ
     (tmp_path / "n.txt").write_text("note")
     assert Chat(*lines, interactive=True, here=tmp_path).asked == [sent]
     assert Chat(lines[-1], here=tmp_path).engine.generates[-1:] in ([], [(Message("user", lines[-1]),)])
-
-
-def test_thinking_that_the_prompt_has_opened_begins_with_its_mark():
-    assert "<think>\nYou said OPENED." in Chat("opened").out
-    assert Chat("opened stop", "/continue").out.count("<think>") == 1

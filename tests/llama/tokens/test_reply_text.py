@@ -12,7 +12,7 @@ from spectui.llama.model import Model
 from spectui.llama.tokens.chat_template import ChatTemplate
 from spectui.llama.tokens.reply_text import ReplyMarks, ReplyText
 from spectui.llama.tokens.thought_limit import ThoughtLimit
-from spectui.thinking import split
+from spectui.thinking import divided, parsed, thought_and_answer
 from tests.llama.ggufs import WORDS, byte_names, write_model
 
 TURNS = "{% for each in messages %}{{ each.content }}\n{% endfor %}"
@@ -22,6 +22,11 @@ HARMONY = ("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>"
 SOLAR = ("<|begin|>", "<|end|>", "<|content|>", "<|think|>", "<|flush|>", "<|calls|>")
 KIMI = ("<|open|>", "<|close|>", "<|sep|>")
 GEMMA = ("<|channel>", "<channel|>")
+
+
+def split(text: str) -> tuple[str, str]:
+    """What a text thinks, and what it answers."""
+    return thought_and_answer(divided(parsed(text)))
 
 
 class Written:
@@ -56,8 +61,7 @@ class Written:
         """The text of a reply of these tokens."""
         opened = self.marks.open_at(self.model.tokenize(prompt, special=True)) is not None
         text = ReplyText(self.marks, thinking=opened)
-        found = "".join(map(text.push, self.model.tokenize(reply, special=True)))
-        return f"opened|{found}" if opened else found
+        return "".join(map(text.push, self.model.tokenize(reply, special=True)))
 
 
 @pytest.fixture
@@ -87,7 +91,7 @@ def written(tmp_path: Path) -> Iterator[type[Written]]:
 def test_marks_of_known_models(written: type[Written], opens: str, closes: str, kind: int) -> None:
     model = written(opens, closes, kind=kind)  # type: ignore[call-arg,arg-type]
     assert model.read(f"{opens}so{closes}Four.<|im_end|>") == "<think>so</think>\n\nFour."
-    assert model.read(f"so{closes}Four.", prompt=f"hi\n{opens}\n") == "opened|so</think>\n\nFour."
+    assert model.read(f"so{closes}Four.", prompt=f"hi\n{opens}\n") == "<think>\nso</think>\n\nFour."
     assert model.read("Four.", prompt=f"hi\n{opens}{closes}") == "Four."
     assert model.read("Four.\n1 < 2\n[x]") == "Four.\n1 < 2\n[x]"
 
@@ -97,7 +101,7 @@ def test_the_usual_marks_are_text_as_they_are_written(written: type[Written], ki
     model = written("<think>", "</think>", kind=kind)  # type: ignore[call-arg,arg-type]
     visible = kind == USER_DEFINED
     assert model.read("<think>\nso\n</think>\n\nFour.") == "<think>\nso\n</think>\n\nFour."
-    assert model.read("so\n</think>Four.", prompt="<think>\n").startswith("opened|so\n</think>")
+    assert model.read("so\n</think>Four.", prompt="<think>\n").startswith("<think>\nso\n</think>")
     assert model.read("about <think> and </think>") == (
         "about <think> and </think>" if visible else "about \n<think> and </think>\n\n"
     )
@@ -114,6 +118,21 @@ def test_marks_that_only_the_template_names(written: type[Written]) -> None:
     assert model.read("<ponder>so</ponder>Four.") == "<think>so</think>\n\nFour."
     named = written("<|my_thought|>", "<|/my_thought|>", template=TURNS + "{# <|my_thought|> #}")  # type: ignore[call-arg,arg-type]
     assert named.read("<|my_thought|>so<|/my_thought|>Four.") == "<think>so</think>\n\nFour."
+
+
+@pytest.mark.parametrize("marks", [(), ("<think>", "</think>")])
+@pytest.mark.parametrize("kind", [CONTROL, USER_DEFINED])
+def test_each_token_is_noted_and_a_second_closing_mark_is_left_out(
+    written: type[Written], marks: Sequence[str], kind: int
+) -> None:
+    """Marks of several tokens are held back until they are known."""
+    model = written(*marks, kind=kind)  # type: ignore[call-arg,arg-type]
+    text, noted = ReplyText(model.marks), list[tuple[bool, str]]()
+    for token in model.model.tokenize("<think>so</think>Four</think> <5.<|im_end|>", special=True):
+        piece = text.push(token)
+        noted.append((text.thought, piece))
+    assert "".join(piece for _, piece in noted) == "<think>so</think>\n\nFour <5."
+    assert divided(noted) == [(True, "so"), (False, "\n\nFour <5.")]
 
 
 def test_a_turn_s_header_is_no_mark(written: type[Written]) -> None:
@@ -136,9 +155,11 @@ def test_harmony_s_channels(written: type[Written], kind: int) -> None:
         "<think>so</think>\n\nWait.\n<think>so</think>\n\nFour."
     )
     assert model.read("so<|end|>" + final + "Four.", prompt + "<|channel|>analysis<|message|>") == (
-        "opened|so</think>\n\nFour."
+        "<think>\nso</think>\n\nFour."
     )
     assert model.read("<|channel|>analysis<|message|>so" + final + "Four.", prompt) == "<think>so</think>\n\nFour."
+    two = said + "<|channel|>final<|message|>Four.<|return|>"
+    assert model.read(thinking + two, prompt) == "<think>so</think>\n\nWait.\n\nFour.", "a paragraph each"
 
 
 def test_other_channels(written: type[Written]) -> None:
@@ -148,7 +169,7 @@ def test_other_channels(written: type[Written]) -> None:
     )
     kimi = written(*KIMI)  # type: ignore[call-arg,arg-type]
     answer = "<|open|>response<|sep|>Four.<|close|>response<|sep|>"
-    assert kimi.read(f"so<|close|>think<|sep|>{answer}", "hi<|open|>think<|sep|>") == "opened|so</think>\n\nFour."
+    assert kimi.read(f"so<|close|>think<|sep|>{answer}", "hi<|open|>think<|sep|>") == "<think>\nso</think>\n\nFour."
     assert kimi.read("Four.<|close|>response<|sep|>", "hi<|open|>response<|sep|>") == "Four."
     gemma = written(*GEMMA)  # type: ignore[call-arg,arg-type]
     assert gemma.read("<|channel>thought\nso<channel|>Four.") == "<think>so</think>\n\nFour."
@@ -172,6 +193,6 @@ def test_a_budget_ends_the_thinking_and_no_character(written: type[Written], mar
 
 def test_a_budget_ends_what_the_prompt_has_opened(written: type[Written]) -> None:
     seed = written("<seed:think>", "</seed:think>", "[THINK]", "[/THINK]")  # type: ignore[call-arg,arg-type]
-    assert seed.think(2, "", prompt="hi\n[THINK]").startswith("é</think>\n\né")
+    assert seed.think(2, "", prompt="hi\n[THINK]").startswith("<think>\né</think>\n\né")
     plain = written()  # type: ignore[call-arg]
-    assert plain.think(2, "", prompt="hi\n<reasoning>\n").startswith("é</reasoning>é")
+    assert plain.think(2, "", prompt="hi\n<reasoning>\n").startswith("<think>\né</think>\n\né")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from spectui.chat.text.code_blocks import code_blocks
+from spectui.chat.messages import ChatMessage
+from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.speculation.records import StopReason
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
@@ -172,4 +173,4 @@ async def test_an_empty_block_is_not_copied(window: Window, engine: FakeEngine) 
 
 
 def test_code_that_was_thought_is_none_of_the_reply() -> None:
-    assert code_blocks(REPLY) == ["first = 1", "second\nlines"]
+    assert last_code_blocks([ChatMessage("assistant", REPLY)]) == ["first = 1", "second\nlines"]
