@@ -1,4 +1,4 @@
-"""What this build of llama.cpp is made of, found without loading it."""
+"""What this build of llama.cpp is made of, and what it is started with. Importing this loads no library."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import re
 from functools import cache
 from pathlib import Path
+
+from spectui.knobs import Setup
 
 _ISOLATED = (
     "cuda",
@@ -67,3 +69,14 @@ def fingerprint() -> str:
     files = [each for each in sorted(libraries.iterdir()) if re.search(r"\.(so|dylib|dll)\b", each.name)]
     parts = [f"{each.name} {each.stat().st_size}" for each in files if each.is_file()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
+
+
+def features_of(system_info: str) -> frozenset[str]:
+    """The features that llama_print_system_info lists."""
+    return frozenset(re.findall(r"(\w+) = 1\b", system_info))
+
+
+def environment(setup: Setup) -> dict[str, str]:
+    """This process's environment, with what ggml's backends for GPUs read once, when they are loaded."""
+    named = {"GGML_OP_OFFLOAD_MIN_BATCH": str(setup.op_offload_min_batch)} if setup.op_offload_min_batch else {}
+    return {**os.environ, **named}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -42,12 +41,6 @@ _ROOM = 4 << 20
 
 _ABORTED, _KILLED, _TERMINATED = 6, 9, 15
 """Signals of llama.cpp, which says why, and of a system that is short of memory or shuts down."""
-
-_WAYS_OUT = {
-    errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
-}
-"""Number of an error -> what to do."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +109,9 @@ def _find() -> tuple[SelfTest, bool]:
         own = 0 if slow or not identity() else _ends("own", lines)
     except OSError as error:
         place = error.filename or tempfile.gettempdir()
-        way = _WAYS_OUT.get(error.errno or 0, "make room there, or set TMPDIR")
         raise SpectuiError(
-            f"The self-test of llama.cpp cannot write temporary files ({place}: {error.strerror}): {way}."
+            f"The self-test of llama.cpp cannot write temporary files ({place}: {error.strerror}): make room there, set "
+            "TMPDIR, or raise the limits that hold here (ulimit -a)."
         ) from error
     if (slow and (slow == -_ABORTED or not _crashed(slow))) or slow is None:
         raise SpectuiError(
@@ -146,8 +139,6 @@ def _ends(mode: str, lines: list[str]) -> int | None:
         with suppress(subprocess.TimeoutExpired):
             done = subprocess.run(command, capture_output=True, text=True, timeout=_BOUND_S, stdin=subprocess.DEVNULL)
             code, out, said = done.returncode, done.stdout, done.stderr
-        if code and _file_limit() < _ROOM:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), os.path.dirname(scratch))
         if code and shutil.disk_usage(scratch).free < _ROOM:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.path.dirname(scratch))
     tried = ", ".join(out.splitlines()) or "nothing"
@@ -161,16 +152,6 @@ def _ends(mode: str, lines: list[str]) -> int | None:
             end += f", said {words}"
     lines.append(f"{_MODES[mode]}: {end}")
     return code
-
-
-def _file_limit() -> float:
-    """Bytes that a file may have here."""
-    if sys.platform == "win32":
-        return math.inf
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    return math.inf if limit == resource.RLIM_INFINITY else limit
 
 
 def main(scratch: str, mode: str) -> None:

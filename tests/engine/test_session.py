@@ -173,6 +173,20 @@ def test_a_context_beyond_what_the_model_was_trained_with_is_said_once():
     ]
 
 
+@pytest.mark.parametrize(
+    ("prompts", "begun"), [(["1 2 3"], True), (["1 2 3", "4 5 6"], False), (["1 2 4", "4 5 6"], True)]
+)
+def test_each_conversation_has_a_balance_of_its_own(pair: Opened, prompts: list[str], begun: bool):
+    """What one conversation gained or lost does not count in another; a follow-up is of the same one."""
+    session, _ = pair
+    knobs = Knobs(drafter="off", predict=3)
+    ask(session, knobs, "1 2 3")
+    session.strategy.budget.balance = -900.0
+    session.knobs = knobs
+    session.generate([Message("user", prompt) for prompt in prompts])
+    assert (session.strategy.budget.balance > 0) == begun
+
+
 class Turned(Session):
     """Somebody turns the seed at each moment."""
 
@@ -197,24 +211,6 @@ def test_a_seed_that_is_turned_meanwhile_is_one_or_the_other():
         session.close()
     seeds = {event.round.knobs.seed for event in rounds(events)}
     assert len(seeds) == 2 and 7 in seeds and -1 not in seeds
-
-
-def test_stop_takes_effect_within_a_pass(pair: Opened):
-    seen: list[Event] = []
-
-    def stop_at_third(event: Event) -> None:
-        seen.append(event)
-        if len(rounds(seen)) == 3:
-            interrupt.set()
-
-    interrupt = Interrupt()
-    session = Session(stop_at_third, interrupt)
-    session.load(alone())
-    try:
-        finished = ask(session, fixed(temperature=0), SNAKE)
-        assert (finished.reason, finished.statistics.rounds) == (StopReason.CANCELLED, 3)
-    finally:
-        session.close()
 
 
 def test_a_drawn_seed_is_told_and_gives_the_text_again(pair: Opened):
@@ -244,11 +240,6 @@ def test_reloading_loads_only_what_changed(pair: Opened):
         assert [event.draft is None for event in loaded] == [False, True, False]
     finally:
         session.close()
-
-
-def test_asking_before_loading_is_a_sentence():
-    with pytest.raises(SpectuiError, match="No model is loaded"):
-        ask(Session(lambda _: None), fixed(), "hi")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -282,7 +281,6 @@ def test_a_library_that_cannot_be_loaded_is_a_sentence(monkeypatch: pytest.Monke
     assert not worker.running
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no nice value of its own")
 def test_a_session_that_cannot_begin_is_a_sentence(monkeypatch: pytest.MonkeyPatch):
     """The thread ended without a word, and `spectui run` waited for ever."""
 
@@ -294,13 +292,6 @@ def test_a_session_that_cannot_begin_is_a_sentence(monkeypatch: pytest.MonkeyPat
     worker.load(alone())
     assert "Something in spectui broke (ValueError: a fault)" in events_of(worker).wait(LoadFailed).message
     worker.close(PATIENCE)
-
-
-def test_the_engine_has_the_priority_of_the_program(worker: Worker):
-    """A lower one costs most of the speed where all cores are busy: tests.benchmarks.neighbours."""
-    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    engines = worker.call(lambda session: threading.get_native_id()).result(PATIENCE)
-    assert os.getpriority(os.PRIO_PROCESS, engines) == own
 
 
 def end_by_control_c(_: Session) -> int:

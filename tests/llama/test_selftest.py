@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -95,6 +94,39 @@ def test_a_crash_turns_the_fast_kernels_off_and_says_how_to_rebuild(monkeypatch:
     assert [command[-1] for command in started.commands] == ["fast", "plain"]
 
 
+@pytest.mark.parametrize(
+    ("kernels", "programs", "verdict", "stored"),
+    [
+        ("", [("fast", WORKS)], (True, True, True), True),
+        ("", [("fast", DIES), ("plain", DIES)], (False, False, True), False),
+        ("", [("fast", KILLED), ("plain", WORKS)], (False, True, True), False),  # as where memory is short
+        ("", [("fast", FAILS), ("plain", WORKS)], (False, True, True), False),
+        ("theirs", [("fast", WORKS), ("own", WORKS)], (True, True, True), True),
+        ("theirs", [("fast", WORKS), ("own", DIES)], (True, True, False), True),
+        ("theirs", [("fast", WORKS), ("own", KILLED)], (True, True, False), False),
+        ("theirs", [("fast", DIES), ("plain", WORKS), ("own", WORKS)], (False, True, True), True),
+    ],
+)
+def test_what_is_tried_and_what_follows(monkeypatch: pytest.MonkeyPatch, kernels: str, programs: list[tuple[str, str]],
+                                        verdict: tuple[bool, bool, bool], stored: bool) -> None:  # fmt: skip
+    """A verdict that may be another one the next time is not stored."""
+    with_kernels(monkeypatch, kernels)
+    started = children(monkeypatch, *(program for _, program in programs))
+    found = selftest.run()
+    assert (found.extra_buffers, found.ok, found.own) == verdict
+    assert [command[-1] for command in started.commands] == [mode for mode, _ in programs]
+    assert bool(remembered()) == stored
+    assert found.ok or "even without its fast kernels" in found.advice
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no limits")
+@pytest.mark.parametrize("limit", [("RLIMIT_FSIZE", 8192), ("RLIMIT_NOFILE", 8), ("RLIMIT_AS", 200000 * 1024)])
+def test_limits_of_the_shell_are_not_blamed_on_the_cpu(limit: tuple[str, int]):
+    script = f"import resource; from spectui.llama import selftest; {SET_LIMIT}; selftest.run(force=True)"
+    done = subprocess.run([sys.executable, "-c", script.format(*limit)], capture_output=True, text=True, timeout=120)
+    assert "raise the limits that hold here (ulimit -a)" in done.stderr.strip().splitlines()[-1], done.stderr
+
+
 def test_the_tiny_model_is_on_the_cpu_whatever_gpus_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     asked: list[object] = []
     load = library.llama.llama_model_load_from_file
@@ -107,21 +139,6 @@ def test_the_tiny_model_is_on_the_cpu_whatever_gpus_there_are(tmp_path: Path, mo
     selftest.main(str(tmp_path), "plain")
     # A list of devices that ends at once. Reading one that is not there fails: NULL means all devices.
     assert asked == [None] * len(QUANTISATIONS)
-
-
-def test_a_crash_without_the_fast_kernels_is_not_ok(monkeypatch: pytest.MonkeyPatch):
-    children(monkeypatch, DIES, DIES)
-    verdict = selftest.run()
-    assert (verdict.extra_buffers, verdict.ok) == (False, False)
-    assert "killed by signal 11 after Q8_0" in verdict.lines[1]
-    assert "even without its fast kernels" in verdict.advice
-
-
-def test_a_verdict_that_nothing_works_is_not_stored(monkeypatch: pytest.MonkeyPatch):
-    children(monkeypatch, DIES, DIES, WORKS)
-    assert not selftest.run().ok
-    assert remembered() == []
-    assert selftest.run().ok
 
 
 def test_a_full_disk_is_not_blamed_on_the_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -152,41 +169,6 @@ def test_an_end_that_is_no_crash_is_not_blamed_on_the_cpu(monkeypatch: pytest.Mo
     assert selftest.run().ok
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no limits")
-@pytest.mark.parametrize(
-    ("limit", "words"),
-    [
-        ("-f 8", r"\(.*: File too large\): raise the limit of a file's size \(ulimit -f\)\.$"),
-        ("-n 8", r"\(.*: Too many open files\): raise the limit of open files \(ulimit -n\)\.$"),
-        ("-v 200000", r"failed \(without the fast kernels: .*\): free some memory, or raise the limits that hold here"),
-    ],
-)
-def test_limits_of_the_shell_are_not_blamed_on_the_cpu(limit: str, words: str):
-    script = f"import resource; from spectui.llama import selftest; {SET_LIMIT}; selftest.run(force=True)"
-    number, value = {"f": ("RLIMIT_FSIZE", 1024), "n": ("RLIMIT_NOFILE", 1), "v": ("RLIMIT_AS", 1024)}[limit[1]]
-    script = script.format(number, int(limit.split()[1]) * value)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-    assert re.search(words, done.stderr.strip().splitlines()[-1]), done.stderr
-
-
-@pytest.mark.parametrize("program", [KILLED, FAILS])
-def test_an_end_that_is_no_crash_turns_the_fast_kernels_off_this_once(monkeypatch: pytest.MonkeyPatch, program: str):
-    """The system kills programs when memory is short."""
-    children(monkeypatch, program, WORKS, WORKS)
-    verdict = selftest.run()
-    assert (verdict.extra_buffers, verdict.ok) == (False, True)
-    assert remembered() == []
-    assert selftest.run().extra_buffers
-
-
-def test_fast_kernels_that_work_need_one_run(monkeypatch: pytest.MonkeyPatch):
-    started = children(monkeypatch, WORKS)
-    verdict = selftest.run()
-    assert (verdict.extra_buffers, verdict.ok) == (True, True)
-    assert verdict.advice.startswith("Nothing to do")
-    assert len(started.commands) == 1
-
-
 def test_a_subprocess_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch):
     def hangs(command: list[str], **options: object) -> None:
         raise subprocess.TimeoutExpired(command, 120)
@@ -207,11 +189,13 @@ def test_the_verdict_is_stored_until_a_new_one_is_forced(monkeypatch: pytest.Mon
 
 
 def test_each_build_and_cpu_has_a_verdict_of_its_own(monkeypatch: pytest.MonkeyPatch):
-    started = children(monkeypatch, DIES, WORKS, WORKS)
+    started = children(monkeypatch, DIES, WORKS, WORKS, WORKS, WORKS)
     assert not selftest.run().extra_buffers
     monkeypatch.setattr(library, "cpu_name", lambda: "another CPU")
     assert selftest.run().extra_buffers
-    assert len(remembered()) == 2
+    with_kernels(monkeypatch)  # and each library of kernels
+    assert selftest.run().own
+    assert len(remembered()) == 3
     assert not started.programs
 
 
@@ -246,43 +230,6 @@ def test_a_directory_that_cannot_be_written_is_reported(monkeypatch: pytest.Monk
     verdict = selftest.run()
     assert verdict == SelfTest(True, True, verdict.lines)
     assert "the result could not be saved" in verdict.lines[-1]
-
-
-def test_a_crash_of_spectui_s_kernels_turns_them_off_alone(monkeypatch: pytest.MonkeyPatch):
-    with_kernels(monkeypatch)
-    started = children(monkeypatch, WORKS, DIES)
-    verdict = selftest.run()
-    assert (verdict.extra_buffers, verdict.ok, verdict.own) == (True, True, False)
-    assert verdict.lines == [
-        "with the fast kernels: works (Q8_0)",
-        "with spectui's kernels: killed by signal 11 after Q8_0",
-    ]
-    assert [command[-1] for command in started.commands] == ["fast", "own"]
-    assert selftest.run() == verdict and not started.programs
-
-
-def test_spectui_s_kernels_are_tried_too_where_llama_cpp_s_fast_ones_crash(monkeypatch: pytest.MonkeyPatch):
-    with_kernels(monkeypatch)
-    children(monkeypatch, DIES, WORKS, WORKS)
-    verdict = selftest.run()
-    assert (verdict.extra_buffers, verdict.ok, verdict.own) == (False, True, True)
-
-
-def test_kernels_that_were_killed_are_off_this_once(monkeypatch: pytest.MonkeyPatch):
-    with_kernels(monkeypatch)
-    children(monkeypatch, WORKS, KILLED, WORKS, WORKS)
-    assert not selftest.run().own
-    assert remembered() == []
-    assert selftest.run().own
-
-
-def test_each_library_has_a_verdict_of_its_own(monkeypatch: pytest.MonkeyPatch):
-    with_kernels(monkeypatch)
-    children(monkeypatch, WORKS, DIES, WORKS, WORKS)
-    assert not selftest.run().own
-    with_kernels(monkeypatch, "built anew")
-    assert selftest.run().own
-    assert len(remembered()) == 2
 
 
 def test_the_real_self_test_tries_spectui_s_kernels(monkeypatch: pytest.MonkeyPatch):

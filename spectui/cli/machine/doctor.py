@@ -27,8 +27,8 @@ def command(ctx: click.Context) -> None:
     from spectui.kernels.plugin import LLAMA_CPP
     from spectui.knobs import Setup
     from spectui.llama import library, selftest
+    from spectui.llama.build import features_of
     from spectui.llama.cpu.cores import allowed_cpus
-    from spectui.llama.cpu.kernels import features_of
     from spectui.llama.cpu.quota import cpu_quota
     from spectui.llama.devices.listing import list_devices
     from spectui.llama.rebuild import rebuild_command

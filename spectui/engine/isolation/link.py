@@ -22,8 +22,8 @@ from spectui.engine.loading.plan import way_out
 from spectui.engine.worker import leave_terminal_to_main_thread, settle
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
+from spectui.llama.build import environment
 from spectui.llama.devices import rpc
-from spectui.llama.environment import environment
 from spectui.paths import program
 
 STOP_S = 5.0

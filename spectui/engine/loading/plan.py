@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
+from spectui.llama.build import environment
 from spectui.llama.devices.records import Device, MemoryUse, added
-from spectui.llama.environment import environment
 from spectui.paths import program
 
 _BOUND_S = 120

@@ -17,7 +17,7 @@ from spectui.cli import root
 from spectui.cli.machine.dear_passes import dear_passes
 from spectui.cli.machine.findings import Finding, advice, cpu_flags, findings
 from spectui.engine.costs.files import TargetCosts
-from spectui.llama.cpu.kernels import features_of
+from spectui.llama.build import features_of
 from spectui.llama.devices.records import Device
 from spectui.llama.selftest import SelfTest
 from spectui.telemetry.gpus import Gpu

@@ -196,6 +196,17 @@ def test_logits_that_are_nan(chat: Chat, expected: str, inject: Inject, monkeypa
     goes_on(chat, expected, monkeypatch)
 
 
+def test_a_draft_whose_logits_are_nan(
+    chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = np.full((5, chat.session.pair.target.n_vocab), np.nan, np.float32)  # type: ignore[union-attr]
+    inject("llama_get_logits", rows.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), nth=2, of=chat.draft)
+    assert chat.ask().text == expected
+    (notice,) = [event.message for event in chat.events if isinstance(event, Notice)]
+    assert notice.startswith("The draft failed, so the reply goes on without it: ")
+    assert goes_on(chat, expected, monkeypatch).statistics.accepted > 0, "it drafts again"
+
+
 def test_a_context_that_cannot_be_truncated_changes_no_token(chat: Chat, expected: str, inject: Inject) -> None:
     inject("llama_memory_seq_rm", False)
     assert chat.ask().text == expected
