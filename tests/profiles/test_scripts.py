@@ -79,7 +79,7 @@ def test_what_a_plain_script_starts_is_what_bash_starts(
         ("batch", f'cmd /k "{WINDOWS} -c 5"'),
         ("powershell", "$m = 'C:\\m\\a.gguf'\n$c=5\n& \"C:\\l l\\llama-server.exe\" `\n  -m $m -c $c # five"),
         ("powershell", "$a = @(\n  \"-m\", 'C:\\m\\a.gguf'  # it's\n)\n$a += '-c', '5'\n.\\llama-server.exe @a"),
-        ("powershell", "param(\n  [string]$Dir = \"C:\\m\",\n  [int]$Ctx = 5\n)\nllama-server -m \"$Dir\\a.gguf\" -c $Ctx"),
+        ("powershell", "param([string]$Dir = \"C:\\m\", [int]$Ctx = 5,\n  [switch]$X)\nllama-server -m $Dir\\a.gguf -c $Ctx"),
         ("powershell", "$m = Join-Path 'C:\\m' 'a.gguf'\nif ($x) { Write-Host 'no {' }\nllama-server -m $m -c 5"),
         ("powershell", "Start-Process -FilePath llama-server.exe -ArgumentList '-m', 'C:\\m\\a.gguf', '-c', '5' -NoNewWindow"),
         ("powershell", "$p = Start-Process llama-server.exe -ArgumentList \"-m `\"C:\\m\\a.gguf`\" -c 5\" -PassThru"),

@@ -71,6 +71,9 @@ _DOUBLE = r'"(?:`.|""|\$\((?:[^()]|\([^()]*\))*+\)|[^"`])*+"'
 _ASIDE = r"(?<!(?i:param))(?<!(?i:param) )\((?:[^()]|\((?:[^()]|\([^()]*\))*+\))*+\)"
 _VALUE = rf"{_ASIDE}|" r"\$\((?:[^()]|\((?:[^()]|\([^()]*\))*+\))*+\)|\$\{\w+\}|\$(?:\w+:)?\w+(?:\.\w+|\[[^\]]*\])*"
 _LIST = rf"@\((?:{_SINGLE}|{_DOUBLE}|(?<=\s)#[^\n]*|[^()'\"])*+\)"
+_NEXT = r",(?=\s*\[\w[\w.\[\]]*\]\s*\$)"
+"""The comma before another parameter with its type."""
+
 _VARIABLE = re.compile(r"\$\(.*|\$(?:(?:script|global|local|env):)?(\w+)|\$\{(\w+)\}", re.DOTALL | re.IGNORECASE)
 
 
@@ -79,8 +82,8 @@ class PowerShell(Script):
 
     TOKEN = re.compile(
         r"(?P<skipped>[ \t\r]+|`[ \t]*\n|<\#.*?\#>|\#[^\n]*|\d?>&\d)|(?P<redirect>[\d*]?>>?|<)"
-        r"|(?P<operator>\n|&&|\|\||[;|){}]|(?<=(?i:param))\(|(?<=(?i:param) )\()"
-        rf"|(?P<word>(?:@\"\n.*?\n\"@|{_LIST}|{_SINGLE}|{_DOUBLE}|{_VALUE}|`.|[^\s'\"`;|(){{}}<>#]|(?<!\s)#)+)",
+        rf"|(?P<operator>\n|&&|\|\||[;|){{}}]|{_NEXT}|(?<=(?i:param))\(|(?<=(?i:param) )\()"
+        rf"|(?P<word>(?:@\"\n.*?\n\"@|{_LIST}|{_SINGLE}|{_DOUBLE}|{_VALUE}|`.|(?!{_NEXT})[^\s'\"`;|(){{}}<>#]|(?<!\s)#)+)",
         re.DOTALL,
     )
     OPENS, CLOSES = ("{",), ("}",)

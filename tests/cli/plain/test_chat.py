@@ -191,18 +191,6 @@ def test_new_and_regenerate():
     assert Chat("/regenerate").aside == "There is no prompt to answer again.\n"
 
 
-def test_knobs_are_told_and_turned():
-    chat = Chat("/set draft-max 24", "/set temperature", "/profile code", "/set temperature", "/profile")
-    assert chat.engine.knobs == Knobs(draft_max=24, temperature=0.2)
-    assert chat.out.splitlines() == [
-        "draft-max 24: most tokens drafted in a round",
-        "temperature 0.8: 0 always takes the likeliest token",
-        "temperature 0.2: 0 always takes the likeliest token",
-        "Profiles: code.",
-    ]
-    assert all(f"{name} " in Chat("/set").out for name in ("drafter", "policy", "p-min", "seed"))
-
-
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -252,18 +240,6 @@ def test_the_share_that_was_accepted_is_that_of_the_tokens_that_were_checked():
     """Ignored tokens were never sent to the target: 3 of 4 are not 75 % of 24."""
     line = summary_line(Statistics(emitted=5, rounds=2, accepted=3, rejected=1, ignored=20))
     assert line.endswith(", 75 % of 4 drafted tokens accepted, 20 others ignored")
-
-
-def test_models_are_listed_and_loaded_by_number_or_file():
-    chat = Chat("/models", "/load 1 2", "/load other.gguf", "/nodraft", "/load", "hello")
-    assert chat.out.splitlines()[:3] == [
-        "1 big: qwen2, 1.5B, Q8_0, 2.0 GB, context 32 768 tokens; drafts of its vocabulary: 2.",
-        "2 small: qwen2, 0.5B, Q4_0, 400 MB, context 32 768 tokens; no draft of its vocabulary here.",
-        "3 torn[31m: 0 MB; it is damaged.",
-    ]
-    alone = Setup(model="other.gguf")
-    assert chat.engine.loads[1:] == [Setup(model=HEADERS[0].path, draft=HEADERS[1].path), alone, alone, alone]
-    assert len(Chat("/models SMALL").out.splitlines()) == 1
 
 
 def test_a_model_that_cannot_be_loaded_ends_a_pipe_and_is_told_to_a_person():

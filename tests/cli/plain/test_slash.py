@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.events import Message
-from spectui.knobs import Knobs
+from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.library import last
 from spectui.store.prompts import PromptHistory, prompts_file
-from tests.cli.plain.test_chat import PAIR, AnsweringEngine, Chat, KnownProfiles
+from tests.cli.plain.test_chat import HEADERS, PAIR, AnsweringEngine, Chat, KnownProfiles
 from tests.fake_engine import CPU, GPU, FakeEngine
 
 
@@ -321,3 +321,27 @@ def test_a_person_attaches_files_and_a_pipe_does_not(tmp_path: Path, lines: Sequ
     (tmp_path / "n.txt").write_text("note")
     assert Chat(*lines, interactive=True, here=tmp_path).asked == [sent]
     assert Chat(lines[-1], here=tmp_path).engine.generates[-1:] in ([], [(Message("user", lines[-1]),)])
+
+
+def test_knobs_are_told_and_turned():
+    chat = Chat("/set draft-max 24", "/set temperature", "/profile code", "/set temperature", "/profile")
+    assert chat.engine.knobs == Knobs(draft_max=24, temperature=0.2)
+    assert chat.out.splitlines() == [
+        "draft-max 24: most tokens drafted in a round",
+        "temperature 0.8: 0 always takes the likeliest token",
+        "temperature 0.2: 0 always takes the likeliest token",
+        "Profiles: code.",
+    ]
+    assert all(f"{name} " in Chat("/set").out for name in ("drafter", "policy", "p-min", "seed"))
+
+
+def test_models_are_listed_and_loaded_by_number_or_file():
+    chat = Chat("/models", "/load 1 2", "/load other.gguf", "/nodraft", "/load", "hello")
+    assert chat.out.splitlines()[:3] == [
+        "1 big: qwen2, 1.5B, Q8_0, 2.0 GB, context 32 768 tokens; drafts of its vocabulary: 2.",
+        "2 small: qwen2, 0.5B, Q4_0, 400 MB, context 32 768 tokens; no draft of its vocabulary here.",
+        "3 torn[31m: 0 MB; it is damaged.",
+    ]
+    alone = Setup(model="other.gguf")
+    assert chat.engine.loads[1:] == [Setup(model=HEADERS[0].path, draft=HEADERS[1].path), alone, alone, alone]
+    assert len(Chat("/models SMALL").out.splitlines()) == 1
