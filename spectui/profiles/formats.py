@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from spectui.errors import UsageError
 from spectui.profiles import llama_server, llama_swap, preset_ini
 from spectui.profiles.commands import services
 from spectui.profiles.commands.started import RUN_IT, has_windows_paths
+from spectui.profiles.commands.windows import Batch, PowerShell
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile
 
@@ -26,8 +28,8 @@ FORMATS = {
     "llama-swap": Format(llama_swap.read, llama_swap.write),
     "llama-server": Format(llama_server.read, llama_server.write),
     "preset": Format(preset_ini.read, preset_ini.write),
-    "batch": Format(llama_server.read_batch),
-    "powershell": Format(llama_server.read_powershell),
+    "batch": Format(partial(llama_server.read, language=Batch)),
+    "powershell": Format(partial(llama_server.read, language=PowerShell)),
     "systemd": Format(services.read_systemd),
     "compose": Format(services.read_compose),
 }

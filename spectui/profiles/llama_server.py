@@ -6,25 +6,14 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from spectui.profiles.commands.script import Shell
-from spectui.profiles.commands.windows import Batch, PowerShell
+from spectui.profiles.commands.script import Script, Shell
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile
 
 
-def read(text: str, file: Path | None = None) -> ImportedFile:
-    """The profile of the one command of llama.cpp in a line, or in a shell script. Raises UsageError."""
-    return Shell(file).profile(text)
-
-
-def read_batch(text: str, file: Path | None = None) -> ImportedFile:
-    """The same of a batch file of Windows."""
-    return Batch(file).profile(text)
-
-
-def read_powershell(text: str, file: Path | None = None) -> ImportedFile:
-    """The same of a script of PowerShell."""
-    return PowerShell(file).profile(text)
+def read(text: str, file: Path | None = None, language: type[Script] = Shell) -> ImportedFile:
+    """The profile of the one command of llama.cpp in a line, or in a script of a language. Raises UsageError."""
+    return language(file).profile(text)
 
 
 def write(profiles: Sequence[tuple[str, Exported]]) -> str:

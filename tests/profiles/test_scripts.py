@@ -96,6 +96,7 @@ def test_plain_scripts_of_windows(form: str, text: str) -> None:
         ("llama-server", f'C=5\nif x; then C=6; fi\n{RUN} -c $C "$@" -t $(nproc)', ["-c C (line 2)", "$@", "-t $(nproc)"]),
         ("llama-server", f'A=(-ngl 9)\nnvidia-smi && A+=(-c 5)\n{RUN} "${{A[@]}}"', ["-c 5"]),
         ("llama-server", f"C=5\nlet C=6\n{RUN} -c $C", ["-c C (line 2)"]),
+        ("llama-server", f"x && C=6\n{RUN} -c ${{C:-5}}", ["-c ${C:-5}"]),
         ("llama-server", f"C=5\neval x\n{RUN} -c $C", ["-c C (line 2)"]),
         ("batch", f"set C=5\nif errorlevel 2 goto run\nset C=6\n:run\n{WINDOWS} -c %C% %*", ["-c C (line 3)", "%*"]),
         ("batch", f"set /p C=context?\n{WINDOWS} -c %C%", ["-c %C%"]),
@@ -119,6 +120,8 @@ def test_what_only_a_run_can_tell_is_listed_and_not_guessed(form: str, text: str
         ("llama-server", "\nllama-server -m 'x", "A line is cut off, or quotes or brackets are not closed (line 2): give the"),
         ("llama-server", f"if true; then {RUN}", "A line is cut off"),
         ("llama-server", "A=xx\n" + "A=$A$A$A$A\n" * 30 + RUN, "Its variables grow without end."),
+        ("llama-server", "docker exec box llama-server -m /m/a.gguf", "it is started by docker exec, whose paths are those of"),
+        ("llama-server", "docker run llama.cpp -m /m/a.gguf", "its -m /m/a.gguf is a path in a container, and no volume"),
         ("batch", f'{WINDOWS} -sys "x', "A line is cut off"),
         ("batch", "llama-server -m %USERPROFILE%\\a.gguf", "-m is %USERPROFILE%\\a.gguf, which only a run can tell: start it"),
         ("powershell", "$a = @('-m', 'x'\nllama-server @a", "A line is cut off"),
@@ -151,10 +154,17 @@ def test_other_commands_words_are_not_printed() -> None:
     assert left_out("llama-server", text) == {STARTED_BY: ["sudo"], ENVIRONMENT: ["CUDA_VISIBLE_DEVICES=0"]}
 
 
-@pytest.mark.parametrize("starts", ["docker", "sudo -E podman container", "nice -n 5 docker"])
-def test_a_containers_paths_become_the_machines(starts: str) -> None:
-    line = f"{starts} run --rm -v /srv:/models ghcr.io/ggml-org/llama.cpp:server -m /models/a.gguf"
-    assert llama_server.read(line).profiles[0].settings == {"model": "/srv/a.gguf"}
+@pytest.mark.parametrize(
+    "line",
+    [
+        "docker run --rm -it -p8080:8080 -v /srv:/models ghcr.io/ggml-org/llama.cpp:server -m /models/a.gguf -c 5",
+        "sudo -E podman container run --mount type=bind,src=/srv,dst=/m -w /m -e LLAMA_ARG_CTX_SIZE=5 llama.cpp -m a.gguf",
+        "nice -n 5 docker run -v /srv:/m --entrypoint /app/llama-server mine:latest -m /m/a.gguf -c 5",
+        "cd /\ndocker run -v ./srv:/m llama.cpp:full --server -m /m/a.gguf -c 5",
+    ],
+)
+def test_a_containers_paths_become_the_machines(line: str) -> None:
+    assert llama_server.read(line).profiles[0].settings == {"model": "/srv/a.gguf", "ctx_size": 5}
 
 
 def test_a_file_of_variables_alone_is_a_profile() -> None:

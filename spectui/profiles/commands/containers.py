@@ -22,7 +22,7 @@ _MODEL = re.compile(r"\.gguf$|^(-ngl|--n-gpu-layers|--ctx-size|--model-draft|-md
 
 
 class Container(NamedTuple):
-    """`command`: what runs in it; flags alone where the image starts llama-server. `volumes`: (path outside, path inside)."""
+    """`command`: what runs in it. `volumes`: (path outside, path inside)."""
 
     command: list[str]
     variables: dict[str, str]
@@ -69,12 +69,12 @@ def container(program: str, words: Sequence[str]) -> Container | None:
 
 
 def run_by(image: str, entrypoint: Sequence[str], command: Sequence[str]) -> list[str]:
-    """What an image runs; flags alone where it starts llama-server. Raises UsageError if it is no program of llama.cpp."""
+    """The command that an image runs: llama-server for flags alone. Raises UsageError if it is no image of llama.cpp."""
     if not entrypoint and (not command or command[0].startswith(("-", "\0"))):
         if not _LLAMA.search(image) and not any(_MODEL.search(word) for word in command):
             raise UsageError(f"it starts the image {image!r}, which is not llama.cpp's.")
-        if re.search(r":full\b", image) and command:  # its own first word chooses the program
-            return list(command[1:])
+        own = re.search(r":full\b", image) and command  # its own first word chooses the program
+        return ["llama-server", *(command[1:] if own else command)]
     return [*entrypoint, *command]
 
 

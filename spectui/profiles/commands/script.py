@@ -89,8 +89,7 @@ def _in_container(program: str, words: Sequence[str], directory: str | None) -> 
     run = container(program, words)
     if run is None:
         return None
-    flags_alone = not run.command or run.command[0].startswith(("-", EDGE))
-    inner = command(["llama-server", *run.command] if flags_alone else run.command, run.variables, run.directory)
+    inner = command(run.command, run.variables, run.directory)
     return inner and replace(inner, starters=[program], volumes=volumes_from(directory, run.volumes))
 
 

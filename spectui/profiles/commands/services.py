@@ -12,7 +12,7 @@ from typing import Any
 from spectui.errors import SpectuiError, UsageError
 from spectui.profiles.commands.containers import run_by, volume
 from spectui.profiles.commands.script import command, volumes_from
-from spectui.profiles.commands.started import ASSIGNMENT, EDGE, Started, cut_off, shown, split, unknown, words_of
+from spectui.profiles.commands.started import ASSIGNMENT, Started, cut_off, shown, split, unknown, words_of
 from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, imported
 from spectui.profiles.llama_swap import parsed
 from spectui.text_file import read_text
@@ -131,8 +131,7 @@ def _service(name: str, service: Any, directory: Path, variables: Mapping[str, s
     environment |= {str(key): str(value) for key, value in pairs}
     image = str(whole["image"] or f"{name} (built here)")
     words = run_by(image, _texts(whole["entrypoint"]), _texts(whole["command"]))
-    flags_alone = not words or words[0].startswith(("-", EDGE))
-    started = command(["llama-server", *words] if flags_alone else words, environment, str(whole["working_dir"] or "/"))
+    started = command(words, environment, str(whole["working_dir"] or "/"))
     if started is None:
         raise UsageError(f"it starts {shown(words[0])!r}, which is no program of llama.cpp.")
     volumes: list[tuple[str, str]] = []
