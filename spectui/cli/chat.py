@@ -119,22 +119,13 @@ def command(
         engine = server_engine(settings.knobs) if server is not None else _own_engine(settings.knobs, run.enter)
         journal.notices.extend(notices)
         if plain:
+            from spectui.chat.session import ChatSession
             from spectui.cli.plain.chat import chat
 
             gc.enable()
-            ctx.exit(
-                chat(
-                    engine,
-                    setup,
-                    journal,
-                    resumed,
-                    catalogue,
-                    profiles,
-                    crash=crash,
-                    offer=offer,
-                    interactive=is_terminal(),
-                )
-            )
+            session = ChatSession(engine, setup, journal, crash=crash, offer=offer)
+            session.user_knobs.profiles = profiles
+            ctx.exit(chat(session, catalogue, resumed, interactive=is_terminal()))
         keys, unmapped = keymap(settings.ui.keys)
         app = SpectuiApp(
             engine,

@@ -37,15 +37,10 @@ from spectui.chat.text.editor import edited
 from spectui.cli.plain.lines import TypedLines, is_command
 from spectui.config import nearest
 from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Notice, RoundDone
-from spectui.engine.protocol import Engine
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
-from spectui.knobs import Setup
-from spectui.profiles.file import ProfileFile
-from spectui.store.journal import Journal
 from spectui.store.prompts import without_slash
 from spectui.store.records import StoredConversation
-from spectui.store.recovery.crash import Crash
 from spectui.text import LOOKALIKES, printable
 
 if TYPE_CHECKING:
@@ -78,7 +73,6 @@ class PlainChat:
         aside: TextIO,
         interactive: bool,
         catalogue: ModelCatalogue,
-        profiles: ProfileFile,
         lines: TypedLines | None = None,
     ) -> None:
         """`lines` asks a person for a line, in place of `read`."""
@@ -89,7 +83,6 @@ class PlainChat:
         self._aside = aside
         self.interactive = interactive
         self._catalogue = catalogue
-        session.user_knobs.profiles = profiles
         self._loading = ""
         self._stops = 0
         self._away = self._failed = self._quit = False
@@ -349,16 +342,7 @@ class PlainChat:
 
 
 def chat(
-    engine: Engine,
-    setup: Setup,
-    journal: Journal,
-    conversation: StoredConversation | None,
-    catalogue: ModelCatalogue,
-    profiles: ProfileFile,
-    *,
-    crash: Crash | None,
-    offer: StoredConversation | None,
-    interactive: bool,
+    session: ChatSession, catalogue: ModelCatalogue, conversation: StoredConversation | None, *, interactive: bool
 ) -> int:
     """Chat over the standard streams. Returns the exit code."""
     stdin = cast("TextIOWrapper", sys.stdin)
@@ -367,7 +351,6 @@ def chat(
     for stream in (sys.stdout, sys.stderr):
         # A reply may hold signs that the terminal's encoding lacks.
         cast("TextIOWrapper", stream).reconfigure(errors=LOOKALIKES)
-    session = ChatSession(engine, setup, journal, crash=crash, offer=offer)
     plain = PlainChat(
         session,
         read=sys.stdin,
@@ -375,7 +358,6 @@ def chat(
         aside=sys.stderr,
         interactive=interactive,
         catalogue=catalogue,
-        profiles=profiles,
         lines=TypedLines(session.stored.prompts(), session.journal.save_prompt) if interactive else None,
     )
     return plain.run(conversation)

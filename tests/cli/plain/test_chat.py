@@ -26,6 +26,7 @@ from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.header import GgufHeader
 from spectui.gguf_files.vocabulary import VocabularyDigest
 from spectui.knobs import Knobs, Setup
+from spectui.profiles.file import ProfileFile
 from spectui.speculation.statistics import Statistics
 from spectui.store.database import database_file
 from spectui.store.journal import Journal
@@ -108,8 +109,11 @@ class Slow(Known):
         raise AssertionError("the command goes on")
 
 
-class KnownProfiles:
+class KnownProfiles(ProfileFile):
     """One profile."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("nowhere"))
 
     def names(self) -> list[str]:
         return ["code"]
@@ -118,9 +122,6 @@ class KnownProfiles:
         if name != "code":
             raise UsageError(f"There is no profile {name}.")
         return {"temperature": 0.2}
-
-    def save(self, name: str, knobs: Knobs) -> None:
-        raise NotImplementedError
 
 
 class Chat:
@@ -142,10 +143,12 @@ class Chat:
     ) -> None:
         self.engine = engine or AnsweringEngine(devices, knobs)
         out, aside = io.StringIO(), io.StringIO()
+        session = ChatSession(self.engine, setup, journal, crash=crash, offer=offer)
+        session.user_knobs.profiles = KnownProfiles()
+        read = io.StringIO("\n".join(lines) + "\n")
         chat = PlainChat(
-            ChatSession(self.engine, setup, journal, crash=crash, offer=offer), read=io.StringIO("\n".join(lines) + "\n"),
-            out=out, aside=aside, interactive=interactive, catalogue=catalogue or Known(), profiles=KnownProfiles(),
-        )  # fmt: skip
+            session, read=read, out=out, aside=aside, interactive=interactive, catalogue=catalogue or Known()
+        )
         before = Path.cwd()
         os.chdir(here or before)
         try:
@@ -319,7 +322,7 @@ def test_what_is_said_is_kept(tmp_path: Path):
     out, aside = io.StringIO(), io.StringIO()
     chat = PlainChat(
         ChatSession(engine, PAIR, Journal(file)), read=io.StringIO("again\n"), out=out, aside=aside, interactive=True,
-        catalogue=Known(), profiles=KnownProfiles(),
+        catalogue=Known(),
     )  # fmt: skip
     chat.run(kept)
     assert aside.getvalue().startswith("Going on with: hello\n")
