@@ -12,12 +12,8 @@ everywhere.
 
     python -m tests.benchmarks.replay --record q8 --models DIR
 
-makes the recordings (16 drafted tokens at each position of twelve replies: a quarter of an hour for a 0.5B
-on two cores). Those of `q4` are of other prompts, half of them at temperature 0.8.
-
-    python -m tests.benchmarks.replay --half held-out
-
-prints the replies that no constant was chosen on.
+makes the recordings (16 drafted tokens at each position of twelve replies: a quarter of an hour for a 0.5B on two
+cores).
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ from spectui.engine.events import Event, RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.choice import choose_draft
 from spectui.speculation.evaluator import Evaluator, feed
-from tests.benchmarks.prompts import OTHERS, PROMPTS, SHORT, WARM
+from tests.benchmarks.prompts import PROMPTS, SHORT
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
 from tests.speculation.recordings import write_recording
 from tests.speculation.replaying import (
@@ -44,7 +40,6 @@ from tests.speculation.replaying import (
     RECORDED,
     Costs,
     begun_at,
-    every_second,
     recorded,
     replay,
     with_heads,
@@ -84,15 +79,14 @@ def record(pair: str, models: Path, predict: int, names: list[str], folder: Path
     folder.mkdir(exist_ok=True)
     for name in names:
         events: list[Event] = []
-        knobs = replace(PLAIN, temperature=0.8, seed=1) if name in WARM else PLAIN
         with spectui.session.listening(events.append):
-            spectui.run(knobs, {**PROMPTS, **SHORT, **OTHERS}[name])
+            spectui.run(PLAIN, {**PROMPTS, **SHORT}[name])
         rounds = [event.round for event in events if isinstance(event, RoundDone)]
         text, begin = [token.id for round in rounds for token in round.tokens], rounds[0].position
         context, model = spectui.pair.context, spectui.pair.draft_context
         assert context is not None
         prompt = context.tokens[:begin]
-        chains = [_chain(model, [*prompt, *text[:at]], knobs) for at in range(len(text))] if model is not None else ()
+        chains = [_chain(model, [*prompt, *text[:at]], PLAIN) for at in range(len(text))] if model is not None else ()
         write_recording(folder / f"{name}.jsonl", prompt, rounds, chains)
         print(f"{name}: {len(text)} tokens", flush=True)
 
@@ -116,7 +110,8 @@ def chats(recordings: list[Recording], costs: Costs) -> tuple[list[float], list[
     for seed in range(_CHATS):
         chance = Random(seed)
         simulator = costs.simulator(recordings)
-        begins = ((each, chance.randrange(0, min(each.length - 48, 65))) for each in chance.sample(recordings, 6))
+        chosen = chance.sample(recordings, min(6, len(recordings)))
+        begins = ((each, chance.randrange(0, min(each.length - 48, 65))) for each in chosen)
         pays = [replay(begun_at(each, place), costs, KNOBS, simulator) for each, place in begins]
         first.append(pays[0])
         later += pays[1:]
@@ -178,43 +173,15 @@ def report_heads() -> None:
         print(f"| {name} | {acceptance:.0%} | {found.auto:.2f} | {found.drafted:.1f} | {fixed} |", flush=True)
 
 
-def report_half(held_out: bool) -> None:
-    """The table of the replies that constants were chosen on, or of the others."""
-    print("| machine | worst | mean | of chats: first | later | all in one conversation |\n" + "| --- " * 6 + "|")
-    for pair, machines in MACHINES.items():
-        recordings = every_second(pair, held_out)
-        for name, costs in machines.items():
-            pays = [replay(each, costs, KNOBS) for each in recordings]
-            simulator, truth = costs.simulator(recordings), costs.truth()
-            plain = [
-                sum(truth.verify(1, each.prompt + n) for n in range(min(each.length, KNOBS.predict)))
-                for each in recordings
-            ]
-            seconds = sum(p / replay(each, costs, KNOBS, simulator) for p, each in zip(plain, recordings, strict=True))
-            figures = [
-                min(pays),
-                geometric_mean(pays),
-                *map(geometric_mean, chats(recordings, costs)),
-                sum(plain) / seconds,
-            ]
-            print(f"| {pair} {name} | {' | '.join(f'{each:.3f}' for each in figures)} |", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--record", choices=sorted(PAIRS), help="record replies of this pair; those to other prompts are kept"
     )
     parser.add_argument("--models", type=Path, help="directory of the GGUF files")
-    parser.add_argument(
-        "--prompts", nargs="+", choices=sorted({**PROMPTS, **SHORT, **OTHERS}), default=[*PROMPTS, *SHORT]
-    )
+    parser.add_argument("--prompts", nargs="+", choices=sorted({**PROMPTS, **SHORT}), default=[*PROMPTS, *SHORT])
     parser.add_argument("--predict", type=int, default=129)
-    parser.add_argument("--half", choices=["chosen-on", "held-out"], help="of every second reply alone")
     args = parser.parse_args()
-    if args.half is not None:
-        report_half(args.half == "held-out")
-        return
     if args.record is None:
         report()
         report_short()

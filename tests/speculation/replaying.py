@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from spectui.knobs import Knobs
 from spectui.speculation.policies.cost_model import CostModel
-from tests.benchmarks.prompts import OTHERS, PROMPTS, SHORT
+from tests.benchmarks.prompts import PROMPTS, SHORT
 from tests.speculation.recordings import read_recording
 from tests.speculation.simulation import Machine, Recording, Simulator
 
@@ -27,14 +27,6 @@ def recorded(folder: Path, prompts: Iterable[str] = PROMPTS) -> dict[str, Record
     """The recordings of a folder, by the names of their prompts. Of `SHORT` they have the token that ended the reply."""
     files = (folder / f"{name}.jsonl" for name in prompts)
     return {file.stem: read_recording(file, ends=file.stem in SHORT) for file in files if file.exists()}
-
-
-def every_second(pair: str, held_out: bool) -> list[Recording]:
-    """Half of the recorded replies: those that constants were chosen on, or the others."""
-    found = recorded(RECORDED / pair)
-    if pair == "q8":
-        found.update((f"q4 {name}", each) for name, each in recorded(RECORDED / "q4", sorted(OTHERS)).items())
-    return list(found.values())[held_out::2]
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,9 @@ def compared(setup: Setup) -> Iterator[tuple[MemoryUse, MemoryUse]]:
     """(planned, logged) for each device that either names."""
     made = make_plan(setup)
     planned = {use.device: use for use in made.target}
-    model = models.target_model(without_crashes(made.setup, selftest.run()))
-    context = models.target_context(made.setup, model, Interrupt(), placement.target_flash(made.setup, long=False))
+    placed = placement.place_target(without_crashes(made.setup, selftest.run()))
+    model = models.load(placed, placed)
+    context = models.target_context(placed, model, Interrupt())
     logged = {use.device: use for use in context.memory}
     context.close()
     model.close()
