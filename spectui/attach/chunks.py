@@ -76,6 +76,8 @@ class Chunk(NamedTuple):
     chosen: tuple[Chosen, ...] = ()
     error: str | None = None
     table: Mapping[str, Any] = MappingProxyType({})
+    last: bool = False
+    """It is `[DONE]`, the end of the stream."""
 
 
 async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk]:
@@ -98,6 +100,7 @@ async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk
                 break
             found = _data(bytes(line))
             if found == b"[DONE]":
+                yield Chunk(last=True)
                 return
             if (read := _READ.match(line)) is not None:
                 yield Chunk(progress=_progress({"processed": int(read[1]), "total": int(read[2])}))
@@ -171,7 +174,7 @@ def read_chunk(data: Any) -> Chunk:
         counters=_counters(data.get("timings")),
         progress=_progress(data.get("prompt_progress")),
         usage=_usage(data.get("usage")),
-        finish=finish if isinstance(finish, str) else "",
+        finish=finish if isinstance(finish, str) and finish != "null" else "",
         chosen=tuple(_chosen(logprobs.get("content"))),
     )
 

@@ -129,6 +129,8 @@ class Reply:
             seconds, self._last = now - self._last, now
             self._tell(self._origins.add(text, chunk.counters, chunk.chosen, seconds))
         self._counters = chunk.counters or self._counters
+        if chunk.last and self._read:  # some servers end a reply by this alone
+            self.reason = self.reason or StopReason.EOS
         if chunk.finish:
             self.reason = _ENDS.get(chunk.finish.casefold(), StopReason.EOS)
             if chunk.finish.casefold() not in _ENDS:
@@ -214,10 +216,9 @@ class Reply:
         prompt = self._total if self._total is not None else self._usage.prompt
         n_ctx = self.facts.model.n_ctx
         written = self._statistics.emitted
-        if reason is StopReason.LIMIT and not 0 <= self._knobs.predict <= written:
+        if reason is StopReason.LIMIT and n_ctx and prompt is not None and prompt + written + 1 >= n_ctx:
             reason = StopReason.CONTEXT
-            if n_ctx and prompt is not None:
-                needed = self._to_drop(prompt + written, n_ctx)
+            needed = self._to_drop(prompt + written, n_ctx)
         return Finished(
             reason, "".join(self._text), self._statistics, self._knobs, prompt,
             counters.prompt_s if counters is not None else None, self._first_s, needed,

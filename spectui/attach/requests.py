@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spectui.attach.connection import ServerTrouble
 from spectui.attach.facts import Facts
 from spectui.engine.events import Fixed, Message
 from spectui.knobs import Knobs, json_object, title
@@ -92,9 +95,13 @@ def body(
     return asked
 
 
-def bare(asked: dict[str, Any]) -> dict[str, Any]:
-    """The same without any setting, for a server that refuses one."""
-    return {key: asked[key] for key in ("model", "messages", "stream") if key in asked}
+def refused(error: ServerTrouble, asked: Mapping[str, Any]) -> set[str]:
+    """The fields that this answer to a request names as wrong; none of those that every server has."""
+    if error.status not in (400, 422):
+        return set()
+    said = f"{error} {json.dumps(dict(error.table))}"
+    settings = asked.keys() - {"model", "messages", "stream"}
+    return {field for field in settings if re.search(rf"\b{field}\b", said)}
 
 
 def _row(message: Message, llama_server: bool) -> dict[str, str]:

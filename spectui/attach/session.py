@@ -52,7 +52,7 @@ class ServerSession:
         self._counts: Counts | None = None
         self._times = PassTime()
         self._cold = False
-        self._bare = False  # the server refuses settings
+        self._refused: set[str] = set()  # fields that the server refuses
 
     def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
         """Find out what the server has. Waits while it loads. Raises SpectuiError."""
@@ -67,7 +67,7 @@ class ServerSession:
         except asyncio.CancelledError:
             raise SpectuiError("Waiting for the server was stopped.") from None
         without = _without_effect(setup, (facts.model.n_ctx, self._setup.ctx_size))
-        self._facts, self._times, self._bare, self._setup = facts, PassTime(), False, setup
+        self._facts, self._times, self._refused, self._setup = facts, PassTime(), set(), setup
         loaded = self._tell_loaded(facts)
         if without:
             self._emit(Notice(f"A server has settings of its own, so these have no effect: {', '.join(without)}."))
@@ -113,7 +113,8 @@ class ServerSession:
         waited = False
         while True:
             try:
-                async with connection.stream(requests.CHAT, requests.bare(asked) if self._bare else asked) as pieces:
+                taken = {field: value for field, value in asked.items() if field not in self._refused}
+                async with connection.stream(requests.CHAT, taken) as pieces:
                     await reply.read(pieces)
                 return
             except ServerTrouble as error:
@@ -124,11 +125,11 @@ class ServerSession:
                         self._emit(Notice(f"{error} It is asked again until it is."))
                     waited = True
                     await asyncio.sleep(LOOK_S)
-                elif reply.facts.llama_server or self._bare or error.status not in (400, 422):
-                    raise reply.worded(error) from None
+                elif fields := requests.refused(error, taken):
+                    self._refused |= fields
+                    self._emit(Notice(f"{error} It is asked without {' and '.join(sorted(fields))} from now on."))
                 else:
-                    self._bare = True
-                    self._emit(Notice(f"{error} It is asked without settings from now on."))
+                    raise reply.worded(error) from None
 
     async def _learn(self) -> Facts | None:
         """What drafts, which llama-server names while it writes. None: that is known, or is not told."""

@@ -134,13 +134,24 @@ def test_a_reply_is_continued():
 
 
 @pytest.mark.parametrize(
-    ("predict", "reason"), [(-1, StopReason.CONTEXT), (2, StopReason.LIMIT), (100, StopReason.CONTEXT)]
+    ("predict", "prompt", "reason"),
+    [(-1, 253, StopReason.CONTEXT), (2, 7, StopReason.LIMIT), (-1, 7, StopReason.LIMIT)],
 )
-def test_a_reply_that_the_length_ended_says_which(predict, reason):
+def test_a_reply_that_the_length_ended_says_which(predict, prompt, reason):
+    """A server may have a limit of its own: the context is full only where it was reached."""
+    counted = timings(2, prompt=prompt)
     with serving(
-        events(delta("a", **timings(1)), delta("b", **timings(2)), delta(finish="length"), timings(2))
+        events(delta("a", **timings(1, prompt=prompt)), delta("b", **counted), delta(finish="length"))
     ) as server:
         assert Opened(server, Knobs(predict=predict)).ask().reason is reason
+
+
+@pytest.mark.parametrize("finish", [None, "null"])
+def test_the_end_of_the_stream_is_the_end_of_a_reply(finish):
+    """Where the server does not say why it ended."""
+    with serving(events(delta("a", finish, **timings(1)))) as server:
+        finished = Opened(server).ask()
+    assert (finished.text, finished.reason) == ("a", StopReason.EOS)
 
 
 CUT = "ended the stream in the middle of the reply: what came is kept."
@@ -255,14 +266,23 @@ def test_a_prompt_without_room_says_how_many_turns_to_drop():
     assert raised.value.to_drop == 6  # the rest has half of the room
 
 
-def test_a_server_that_refuses_the_settings_is_asked_without_them():
+def test_a_server_that_refuses_a_setting_is_asked_without_it():
+    """And one that refuses something else is not: its settings stay."""
     refusal = as_json({"error": {"message": "Unrecognized request argument: seed"}}, 400)
-    with serving([refusal, GOOD], v1__models=as_json({"data": [{"id": "m"}]}), props=Answer(404)) as server:
+    other = as_json({"error": {"message": "the prompt is not allowed"}}, 400)
+    with serving(
+        [refusal, GOOD, GOOD, other], v1__models=as_json({"data": [{"id": "m"}]}), props=Answer(404)
+    ) as server:
         opened = Opened(server)
         assert opened.ask().text == "Abcd" and opened.ask().text == "Abcd"
-    assert [set(body) for body in server.bodies()[1:]] == [{"model", "messages", "stream"}] * 2
+        with pytest.raises(SpectuiError, match="the prompt is not allowed"):
+            opened.ask()
+    first, *others = (set(body) for body in server.bodies())
+    assert "temperature" in first and others == [first - {"seed"}] * 3
     notices = [each.message for each in opened.events if isinstance(each, Notice)]
-    assert len(notices) == 1 and "Unrecognized request argument: seed. It is asked without settings" in notices[0]
+    assert (
+        len(notices) == 1 and "Unrecognized request argument: seed. It is asked without seed from now on" in notices[0]
+    )
 
 
 def test_a_stall_is_named_and_not_ended():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spectui.engine.events import Event, Loading, Message, ThreadsInUse
+from spectui.engine.events import Event, Loading, Message, Prompt, ThreadsInUse
 from spectui.engine.loading import placement
 from spectui.engine.pair import Pair
 from spectui.engine.session import Session
@@ -140,6 +140,17 @@ def test_the_logical_cpus_that_this_process_may_use_are_counted(monkeypatch: pyt
     session, _ = smollm2.opened(replace(smollm2.alone(), threads=0))
     session.close()
     assert counts == [(placement.threads(0), 24)]
+
+
+def test_a_prompt_is_read_from_its_first_token_on_with_the_threads_that_others_leave(monkeypatch: pytest.MonkeyPatch):
+    machine = Machine()
+    monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
+    session, events = smollm2.opened(replace(smollm2.alone(), threads=0))
+    events.clear()
+    machine.run(1.0, 1.0)
+    smollm2.ask(session, Knobs(predict=1), "hi")
+    session.close()
+    assert [type(event) for event in events[:2]] == [ThreadsInUse, Prompt]
 
 
 def test_contexts_that_are_created_or_stay_while_others_are_busy_use_as_few_threads(monkeypatch: pytest.MonkeyPatch):
