@@ -55,6 +55,8 @@ class ChatSession:
         """The comparison of the last reply with plain decoding."""
         self._compared = 0  # of how many messages that is the last
         self._figures = RunningFigures()
+        self.held = False
+        """Prompts wait although the engine may be free: another conversation is being read."""
         self._waiting: list[str] = []
         self._writer: ReplyWriter | None = None
         self._asked: deque[ReplyWriter | None] = deque()  # what the engine writes now and next; None: nothing to keep
@@ -167,9 +169,10 @@ class ChatSession:
         )
         self._begin_reply([prompt], behind, instead=edited is not None)
 
-    def queue(self, text: str) -> None:
-        """Send a prompt when the engine is free: at the next call of `send_waiting` then."""
+    def submit(self, text: str) -> bool:
+        """Send a prompt, or have it wait until the engine is free. Returns whether it was sent."""
         self._waiting.append(text)
+        return self.send_waiting()
 
     def take_back_waiting(self) -> str:
         """The prompts that wait, as one text; they are not sent any more."""
@@ -177,13 +180,12 @@ class ChatSession:
         self._waiting.clear()
         return text
 
-    def send_waiting(self) -> str | None:
-        """Send the first waiting prompt if the engine is free; returns the prompt."""
-        if self.state != "ready" or not self._waiting:
-            return None
-        text = self._waiting.pop(0)
-        self.send(text)
-        return text
+    def send_waiting(self) -> bool:
+        """Send the first waiting prompt if the engine is free. Returns whether one was sent."""
+        if self.held or self.state != "ready" or not self._waiting:
+            return False
+        self.send(self._waiting.pop(0))
+        return True
 
     @property
     def no_regenerating(self) -> str:

@@ -16,6 +16,7 @@ from spectui.engine.worker import Worker
 from spectui.knobs import Knobs, Setup
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.models import ModelsScreen
+from spectui.ui.screen import reading
 from spectui.ui.widgets.slider import Slider
 from tests.attach.scripted_server import Answer, ScriptedServer, as_json, delta, events, serving, timings
 from tests.ui.pilot_helpers import ask, notified, wait_until, window_of
@@ -63,7 +64,7 @@ def test_colours_figures_and_the_flag_for_draft_max_are_shown():
         assert "tiny  ⟵ drafted by  draft-simple" in screen_text(app)
         await ask(pilot, "hello")
         await wait_until(pilot, lambda: app.screen.session.state == "ready" and app.screen.session.last_reply)
-        app.screen.view.show_figures()
+        app.screen.show_figures()
         await pilot.pause()
         text = screen_text(app)
         assert "accepted 30" in text and "correction 15" in text and "plain 16" in text
@@ -167,11 +168,11 @@ def test_probabilities_are_asked_for_while_rejected_drafts_or_the_inspector_are_
             await wait_until(pilot, lambda: len(asked()) == number and app.screen.session.state == "ready")
 
         await reply(1)
-        app.screen.reading.toggle_rejected()
+        reading.toggle_rejected(app.screen)
         await reply(2)
-        app.screen.reading.toggle_rejected()
+        reading.toggle_rejected(app.screen)
         await reply(3)
-        app.screen.reading.toggle_inspection()
+        reading.toggle_inspection(app.screen)
         await wait_until(pilot, lambda: app.screen.session.engine.looked_at)
         await pilot.press("ctrl+r")
         await wait_until(pilot, lambda: len(asked()) == 4)

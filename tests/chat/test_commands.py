@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from spectui.chat.commands import COMMANDS, GROUPS, LAST_LINE, SLASH
+from spectui.chat.commands import COMMANDS, GROUPS, LAST_LINE, SLASH, Command
 from spectui.chat.session import ChatSession
 from spectui.knobs import Setup
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.screen.commands import ScreenCommands
 from tests.fake_engine import FakeEngine
 
 ELSEWHERE = {"send", "newline", "suspend", "theme", "palette"}
 """What the prompt and the window do by themselves."""
 
 
-def screen_commands() -> ScreenCommands:
+def screen_commands() -> dict[str, Command]:
     return ChatScreen(ChatSession(FakeEngine(), Setup())).commands
 
 

@@ -164,11 +164,10 @@ def test_what_still_comes_of_a_reply_that_was_left_is_dropped(late: FakeEngine) 
     late.emit_round(plain="a")
     session.new_chat()
     assert late.stops == 1 and session.state == "leaving", "the engine has not said that it is free"
-    session.queue("two")
-    assert session.send_waiting() is None
+    assert not session.submit("two")
     late.settle()
     assert drained(session) == [] and session.messages == []
-    assert session.send_waiting() == "two"
+    assert session.send_waiting()
     assert late.generates[-1] == (Message("user", "two"),)
 
 

@@ -135,7 +135,7 @@ async def shown(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: not engine.events)
     chat = pilot.app.screen_stack[0]
     assert isinstance(chat, ChatScreen)
-    chat.view.show_figures()  # not when its timer happens to come round
+    chat.show_figures()  # not when its timer happens to come round
     await pilot.pause()
 
 

@@ -126,5 +126,5 @@ async def streaming(pilot: Pilot[None], engine: FakeEngine) -> SidePanel:
     await ask(pilot, "Write add.")
     write_reply(engine)
     await wait_until(pilot, lambda: not engine.events)
-    pilot.app.screen.view.show_figures()
+    pilot.app.screen.show_figures()
     return pilot.app.screen.query_one(SidePanel)

@@ -134,7 +134,7 @@ async def test_picture(
         chat = app.screen_stack[0]
         assert isinstance(chat, ChatScreen)
         await wait_until(pilot, lambda: all(each.page for each in chat.transcript.blocks if each.is_read))
-        chat.view.show_figures()  # not when its timer happens to come round
+        chat.show_figures()  # not when its timer happens to come round
         await pilot.pause()
         # What stands where depends on the size, how it looks on the theme: styles in one size are enough.
         seen = await pictured(pilot, THEME_NAMES) if size == STYLED else picture(app).text + "\n"

@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
 from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from spectui.chat.commands import COMMANDS
@@ -72,12 +70,6 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
     PromptInput:focus { border-top: solid $accent; }
     """
 
-    @dataclass
-    class Submitted(Message):
-        """A person sends a prompt: `remove_sent` takes it, `keep_sent` puts it back. "": Enter in an empty box."""
-
-        text: str
-
     def __init__(self, suggestions: Suggestions | None = None, *, id: str | None = None) -> None:
         """`suggestions`: the list that is shown while a command or the name of a file is typed."""
         self._folds = PasteFolds()  # first: Textual sets the selection
@@ -85,12 +77,13 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         self._declined = ""  # the text that Esc has closed the list for
         self.commands: Callable[[], Sequence[Suggestion]] = list
         """Gives the commands that can be chosen now."""
+        self.send: Callable[[str], bool] = lambda text: False
+        """Takes a prompt; "": Enter in an empty box. False: it stays in the box."""
         super().__init__(id=id, placeholder="Ask something", highlight_cursor_line=False)
         self._save: Callable[[str], None] = lambda _: None
         self._sent: list[str] = []
         self._back = 0
-        self._recalled = ""
-        self._sending: list[tuple[str, str]] = []  # what nobody has taken yet: as it is sent, and as it was typed
+        self._given = ""  # the text that was put into the box last
 
     def remember(self, earlier: Sequence[str], save: Callable[[str], None]) -> None:
         """Recall the prompts of earlier chats too, and pass each prompt of this chat to `save`."""
@@ -104,26 +97,11 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         self._sent = [prompt for prompt in self._sent if not any(is_of(prompt, message) for message in messages)]
         self._back = 0
 
-    def remove_sent(self, text: str) -> bool:
-        """Take a sent prompt, which joins the history. False if it stands in the box again."""
-        if not self._sending or self._sending[0][0] != text:
-            return False
-        self._remember(self._folds.unfolded(self._sending.pop(0)[1]))
-        return True
-
     def _remember(self, prompt: str) -> None:
         if prompt and self._sent[-1:] != [prompt]:
             self._sent.append(prompt)
             self._save(prompt)
         self._back = 0
-
-    def keep_sent(self) -> bool:
-        """Put what was sent and cannot be taken back before what was typed since. False if there is nothing."""
-        kept = [typed for _, typed in self._sending]
-        self._sending.clear()
-        if kept:
-            self._put("\n".join([*kept, *filter(None, [self.text])]))
-        return bool(kept)
 
     def put(self, text: str) -> None:
         """Replace the box's text; a large text is folded."""
@@ -139,7 +117,14 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
 
     def _put(self, shown: str) -> None:
         self.text = shown
+        self._given = self.text
+        self._back = 0
         self.move_cursor(self.document.end)
+
+    @property
+    def untouched(self) -> bool:
+        """The box has the text that was put into it."""
+        return self.text == self._given
 
     def put_away(self) -> None:
         """Empty the box. Its text joins the history."""
@@ -161,7 +146,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         typed = self.text
         if not typed.strip():
             if not typed:
-                self.post_message(self.Submitted(""))
+                self.send("")
             return
         self._suggest()  # the last letters may not have been seen yet
         chosen = self._suggestions.chosen
@@ -175,10 +160,9 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         except AttachmentError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
             return
-        # At once: what is typed next is another prompt, whenever the screen takes this one.
-        self._sending.append((text, typed))
-        self._put(self.text.removeprefix(typed))
-        self.post_message(self.Submitted(text))
+        if self.text == typed and self.send(text):
+            self._remember(self._folds.unfolded(typed))
+            self.text = ""
 
     def action_editor(self) -> None:
         """Open the prompt in $EDITOR."""
@@ -264,7 +248,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
             return
         if not self.text:
             self._back = 0
-        if not select and self.text == (self._recalled if self._back else "") and self._back < len(self._sent):
+        if not select and self.text == (self._given if self._back else "") and self._back < len(self._sent):
             self._recall(self._back + 1)
         else:
             super().action_cursor_up(select)
@@ -275,15 +259,14 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
             self._suggestions.action_cursor_down()
             return
         at_end = self.cursor_location[0] == self.document.line_count - 1
-        if not select and self._back and at_end and self.text == self._recalled:
+        if not select and self._back and at_end and self.untouched:
             self._recall(self._back - 1)
         else:
             super().action_cursor_down(select)
 
     def _recall(self, back: int) -> None:
-        self._back = back
         self.put(self._sent[-back] if back else "")
-        self._recalled = self.text
+        self._back = back
 
     def on_paste(self, event: events.Paste) -> None:
         """Fold a large text, before the handlers of the classes below insert it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from inspect import isawaitable
 from time import monotonic
 from typing import Any, ClassVar
@@ -41,17 +42,13 @@ from spectui.text import printable
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.keys import with_keys
-from spectui.ui.prompt.prompt_input import PromptInput
-from spectui.ui.screen.commands import BINDINGS, GROUPS, ScreenCommands
+from spectui.ui.screen import asking, reading
+from spectui.ui.screen.commands import BINDINGS, GROUPS, behind_slash, commands_of
 from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.conversations import Conversations
-from spectui.ui.screen.messages import Messages
-from spectui.ui.screen.reading import Reading
-from spectui.ui.screen.replies import Replies
-from spectui.ui.screen.view import ChatView
 from spectui.ui.screen.welcome import Fetch, Welcome
+from spectui.ui.screen.window import Window
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
-from spectui.ui.textual_patches.screen import DirectScreen
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
@@ -60,12 +57,8 @@ FIGURES_S = 1.0
 """Seconds between two redraws of the figures while a reply is written."""
 
 
-class ChatScreen(DirectScreen):
-    """Shows a `ChatSession`: sends prompts down, drains events up, and hands each to the widget that shows it.
-
-    One of its parts does what a command asks for (`commands`): `replies`, `messages` (earlier ones), `conversations`,
-    `reading`, `controls` (knobs, profiles, models) and `panel`.
-    """
+class ChatScreen(Window):
+    """Shows a `ChatSession`: sends prompts down, drains events up, and hands each to the widget that shows it."""
 
     AUTO_FOCUS = "#prompt"
     BINDING_GROUP_TITLE = "chat"
@@ -87,56 +80,46 @@ class ChatScreen(DirectScreen):
     ) -> None:
         """`conversation` is the one to resume, with `notices` below it. `catalogue` has the models to choose from, `plan`
         says what they would take on the devices, and `fetch` downloads a first pair."""
-        super().__init__()
-        self.session = session
+        super().__init__(session, resumes=conversation is not None)
         self._fetch = fetch
         self._conversation = conversation
         self._monitor = monitor
         self._notices = notices
-        self.view = view = ChatView(self, session, resumes=conversation is not None)
-        self.transcript = view.transcript
-        self.prompt = view.prompt
-        self.panel = view.panel
-        self.controls = self.CONTROLS(view, profiles, catalogue, plan)
-        self.replies = Replies(view)
-        self.conversations = Conversations(view, self.replies)
-        self.messages = Messages(view, self.conversations)
-        self.reading = Reading(view)
-        self.commands = ScreenCommands(
-            view, self.controls, self.replies, self.messages, self.conversations, self.reading
-        )
-        self.prompt.commands = self.commands.behind_slash
+        self.controls = self.CONTROLS(self, profiles, catalogue, plan)
+        self.conversations = Conversations(self)
+        self.commands = commands_of(self)
+        self.prompt.commands = partial(behind_slash, self, self.commands)
+        self.prompt.send = partial(asking.submit, self)
         self._figures_due = 0.0
         self._seen = False
         self._unsent: str | None = None  # the prompt's text as it is on disk; None before the last chat's was taken
 
     def compose(self) -> ComposeResult:
         """Title; transcript, legend, prompt beside the panel; keys."""
-        view = self.view
-        yield view.title
+        yield self.title_line
         with Horizontal(id="body"):
             with Vertical(id="main"):
-                yield view.transcript
+                yield self.transcript
                 if self.has_class("-empty"):
-                    yield Welcome(view, self.controls, self._fetch)
-                yield view.loading
-                yield view.opening
-                yield view.inspector
-                yield view.legend
-                yield view.status
-                yield view.suggestions
-                yield view.prompt
-            yield view.panel
+                    yield Welcome(self, self.controls, self._fetch)
+                yield self.loading_line
+                yield self.opening_line
+                yield self.inspector
+                yield self.legend
+                yield self.status
+                yield self.suggestions
+                yield self.prompt
+            yield self.panel
         yield Footer()
 
     def on_mount(self) -> None:
         """Show the known figures, and load after the window is drawn, so that a person can type meanwhile."""
         self.session.conversation.listen(self.conversations.follow)
-        self.view.show_models()
+        self.show_models()
         if self.session.setup.model:
-            self.view.loading.begin()
-        self.view.show_figures()
-        self.view.rate = RefreshRate(self.set_interval, self._tick)
+            self.loading_line.begin()
+        self.show_figures()
+        self.rate = RefreshRate(self.set_interval, self._tick)
         self.call_after_refresh(lambda: self.run_worker(self._begin()))
 
     async def _begin(self) -> None:
@@ -180,7 +163,7 @@ class ChatScreen(DirectScreen):
                     self._show_once_a_second()
             # Widgets announce changed figures by messages, which must be handled first.
             (self.check_idle if due else self.refresh_now)()
-        self.view.rate.adjust(awaited=self.session.state == "reading")
+        self.rate.adjust(awaited=self.session.state == "reading")
 
     def _drain(self) -> None:
         for notice in self.session.journal.take_notices():
@@ -190,34 +173,35 @@ class ChatScreen(DirectScreen):
         for shown in self.session.drain():
             event = shown.event if isinstance(shown, OfComparison) else shown
             if isinstance(event, RoundDone):
-                self.view.rate.add(len(event.round.tokens))
+                self.rate.add(len(event.round.tokens))
             if isinstance(shown, OfComparison):
-                self.replies.show_comparison(shown.event)
+                asking.show_comparison(self, shown.event)
             elif not isinstance(shown, RoundDone):
                 if not isinstance(shown, Prompt):  # rounds that are there already came after it
                     self.transcript.grow()
                 self._show(shown)
         self.transcript.grow()
-        self.view.stale = True
-        self.replies.send_waiting()  # after all events of this drain: a notice belongs above the next prompt
+        self.stale = True
+        if self.session.send_waiting():  # after all events of this drain: a notice belongs above the next prompt
+            self.show_all()
 
     def _show(self, event: Event | Dropped) -> None:
         session, transcript = self.session, self.transcript
         match event:
             case Loading():
-                self.view.loading.update_loading(event)
+                self.loading_line.update_loading(event)
             case Loaded():
-                self.view.loading.end()
-                self.view.show_models()
+                self.loading_line.end()
+                self.show_models()
                 self.panel.update_models(filter(None, (event.target, event.draft)))
                 self.panel.update_fixed(session.models.fixed, session.knobs)
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
-                self.view.loading.end()
+                self.loading_line.end()
                 self.panel.update_models(())
                 advice = load_advice(without_draft=without_draft, without_servers=without_servers)
                 say = transcript.add_notice if session.models.stopped else transcript.add_error
                 say(printable(f"{message} {with_keys(self.app, advice)}"))
-                self.replies.return_waiting()
+                self.return_waiting()
             case Finished(reason=reason, to_drop=to_drop):
                 models = session.models
                 note = stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context)
@@ -236,9 +220,9 @@ class ChatScreen(DirectScreen):
         if isinstance(event, Loaded | Devices | LoadFailed):
             self.controls.show_devices()
         if not isinstance(event, Loading | Devices | Notice):
-            self.view.show_figures()
+            self.show_figures()
         if not isinstance(event, Loading | Devices | Notice | Prompt):
-            self.view.show_state()
+            self.show_state()
 
     def _finish(self, note: str = "") -> None:
         """The reply has ended, with a note. If it has no text and was in place of others, they are there again, and an edited
@@ -249,14 +233,14 @@ class ChatScreen(DirectScreen):
             if note:
                 self.transcript.add_notice(note)
             return
-        self.view.say(NO_TEXT)
+        self.say(NO_TEXT)
         if came_back.prompt:
-            self.messages.edit_again(came_back.at, came_back.prompt)
+            asking.edit_again(self, came_back.at, came_back.prompt)
 
     def _show_once_a_second(self) -> None:
         self._save_unsent()
-        if self.view.stale:
-            self.view.show_figures()
+        if self.stale:
+            self.show_figures()
         if self._monitor is not None:
             self.panel.update_telemetry(self._monitor.telemetry)
 
@@ -305,25 +289,21 @@ class ChatScreen(DirectScreen):
 
     # Messages of the widgets
 
-    @on(PromptInput.Submitted)
-    def _submit(self, event: PromptInput.Submitted) -> None:
-        self.replies.submit(event.text)
-
     @on(OptionList.OptionSelected, "#suggestions")
     def _take_suggestion(self) -> None:
         self.prompt.take_suggestion()
 
     @on(InspectableTranscript.Inspected)
     def _inspect(self, event: InspectableTranscript.Inspected) -> None:
-        self.reading.show_token(event.token, event.round)
+        reading.show_token(self, event.token, event.round)
 
     @on(InspectableTranscript.HeadingClicked)
     def _list_messages(self, event: InspectableTranscript.HeadingClicked) -> None:
-        self.messages.list(event.index)
+        asking.list_messages(self, event.index)
 
     @on(RoundsPage.Chosen)
     def _mark_round(self, event: RoundsPage.Chosen) -> None:
-        self.reading.mark_round(event.round)
+        reading.mark_round(self, event.round)
 
     @on(Slider.Changed)
     @on(ChoiceRow.Changed)

@@ -12,13 +12,9 @@ from spectui.chat.commands import COMMANDS, Command
 from spectui.ui.dashboard.panel import MEASURED, PAGES
 from spectui.ui.keys import binding, format_key
 from spectui.ui.prompt.suggestions import Suggestion
-from spectui.ui.screen.controls import Controls
-from spectui.ui.screen.conversations import Conversations
-from spectui.ui.screen.messages import Messages
-from spectui.ui.screen.reading import Reading
-from spectui.ui.screen.replies import Replies
-from spectui.ui.screen.view import ChatView
+from spectui.ui.screen import asking, reading
 from spectui.ui.screen.welcome import Choices, Welcome
+from spectui.ui.screen.window import Window
 from spectui.ui.widgets.slider import Slider
 
 GROUPS = {title: commands.GROUPS[title] for title in ("panel", "steering", "chat", "messages", "reading")}
@@ -27,123 +23,117 @@ GROUPS = {title: commands.GROUPS[title] for title in ("panel", "steering", "chat
 BINDINGS: list[BindingType] = [binding(each) for group in GROUPS.values() for each in group if each.keys]
 
 
-class ScreenCommands(dict[str, Command]):
-    """The commands that the screen does, by id."""
+def commands_of(window: Window) -> dict[str, Command]:
+    """The commands that the window does, by id."""
+    session, models, panel, action = window.session, window.session.models, window.panel, window.run_action
+    controls, conversations = window.controls, window.conversations
+    does: Mapping[str, Callable[[], object]] = {
+        "panel": panel.toggle,
+        "devices": panel.open_devices,
+        "placement": controls.change_placement,
+        "drafter": partial(controls.switch, "drafter"),
+        "policy": partial(controls.switch, "policy"),
+        "page": partial(panel.turn, 1),
+        **{f"page.{page}": partial(panel.open_by_key, page) for page in PAGES if page != MEASURED},
+        "think": controls.switch_thinking,
+        "profile": controls.next_profile,
+        "save-profile": controls.save_profile,
+        "reset": controls.reset,
+        "stop": partial(stop, window),
+        "interrupt": partial(interrupt, window),
+        "colours": partial(reading.toggle_tokens, window),
+        "rejected": partial(reading.toggle_rejected, window),
+        "inspect": partial(reading.toggle_inspection, window),
+        "regenerate": partial(asking.do, window, "regenerate"),
+        "new-chat": conversations.begin_new,
+        "without-draft": lambda: controls.show_loading(models.load_without_draft()),
+        "load": lambda: controls.show_loading(models.load_again()),
+        "models": controls.choose_models,
+        "best-settings": controls.measure,
+        "last-chat": conversations.open_offer,
+        "safe-mode": lambda: controls.show_loading(models.load_safely()),
+        **dict.fromkeys(("conversations", "open", "rename", "delete"), conversations.list),
+        "measure-reply": partial(asking.compare, window),
+        "export": partial(reading.ask_export, window),
+        "edit": partial(asking.edit_last, window),
+        **dict.fromkeys(("messages", "back"), partial(asking.list_messages, window)),
+        "undo": partial(asking.undo, window),
+        "continue": partial(asking.continue_last, window),
+        "drop": partial(asking.drop_oldest, window),
+        "undrop": partial(asking.bring_back, window),
+        "system": partial(asking.show_system_prompt, window),
+        "thinking": partial(reading.toggle_thinking, window),
+        "copy-code": partial(reading.copy_code, window),
+        "page-up": window.transcript.scroll_page_up,
+        "page-down": window.transcript.scroll_page_down,
+        "editor": window.prompt.action_editor,
+        "help": partial(action, "app.help"),
+        "quit": partial(action, "app.quit"),
+    }
+    possible: Mapping[str, Callable[[], bool]] = {
+        "interrupt": partial(can_interrupt, window),
+        "without-draft": lambda: models.without_draft,
+        "load": lambda: session.state == "failed",
+        "last-chat": lambda: session.offer is not None,
+        "safe-mode": lambda: models.crash is not None and bool(session.setup.model),
+    }
+    return {
+        identity: COMMANDS[identity]._replace(run=run, enabled=possible.get(identity, COMMANDS[identity].enabled))
+        for identity, run in does.items()
+    }
 
-    def __init__(
-        self,
-        view: ChatView,
-        controls: Controls,
-        replies: Replies,
-        messages: Messages,
-        conversations: Conversations,
-        reading: Reading,
-    ) -> None:
-        self._view = view
-        self._controls = controls
-        self._replies = replies
-        self._messages = messages
-        self._reading = reading
-        session, models, panel, action = view.session, view.session.models, view.panel, view.screen.run_action
-        does: Mapping[str, Callable[[], object]] = {
-            "panel": panel.toggle,
-            "devices": panel.open_devices,
-            "placement": controls.change_placement,
-            "drafter": partial(controls.switch, "drafter"),
-            "policy": partial(controls.switch, "policy"),
-            "page": partial(panel.turn, 1),
-            **{f"page.{page}": partial(panel.open_by_key, page) for page in PAGES if page != MEASURED},
-            "think": controls.switch_thinking,
-            "profile": controls.next_profile,
-            "save-profile": controls.save_profile,
-            "reset": controls.reset,
-            "stop": self._stop,
-            "interrupt": self._interrupt,
-            "colours": reading.toggle_tokens,
-            "rejected": reading.toggle_rejected,
-            "inspect": reading.toggle_inspection,
-            "regenerate": replies.regenerate,
-            "new-chat": conversations.begin_new,
-            "without-draft": lambda: controls.show_loading(models.load_without_draft()),
-            "load": lambda: controls.show_loading(models.load_again()),
-            "models": controls.choose_models,
-            "best-settings": controls.measure,
-            "last-chat": conversations.open_offer,
-            "safe-mode": lambda: controls.show_loading(models.load_safely()),
-            **dict.fromkeys(("conversations", "open", "rename", "delete"), conversations.list),
-            "measure-reply": replies.compare,
-            "export": reading.ask_export,
-            "edit": messages.edit_last,
-            **dict.fromkeys(("messages", "back"), messages.list),
-            "undo": messages.undo,
-            "continue": replies.continue_last,
-            "drop": replies.drop_oldest,
-            "undrop": replies.bring_back,
-            "system": messages.show_system_prompt,
-            "thinking": reading.toggle_thinking,
-            "copy-code": reading.copy_code,
-            "page-up": partial(reading.scroll, -1),
-            "page-down": partial(reading.scroll, 1),
-            "editor": view.prompt.action_editor,
-            "help": partial(action, "app.help"),
-            "quit": partial(action, "app.quit"),
-        }
-        possible: Mapping[str, Callable[[], bool]] = {
-            "interrupt": self._can_interrupt,
-            "without-draft": lambda: models.without_draft,
-            "load": lambda: session.state == "failed",
-            "last-chat": lambda: session.offer is not None,
-            "safe-mode": lambda: models.crash is not None and bool(session.setup.model),
-        }
-        for identity, run in does.items():
-            command = COMMANDS[identity]
-            self[identity] = command._replace(run=run, enabled=possible.get(identity, command.enabled))
 
-    def behind_slash(self) -> list[Suggestion]:
-        """The commands that can be chosen now, by their names behind a slash, each with its key."""
-        active = self._view.screen.active_bindings.values()
-        keys = {each.binding.id: format_key(each.binding.key) for each in active}
-        possible = [each for each in self.values() if each.slash and each.enabled()]
-        return [
-            Suggestion(f"/{each.slash}", f"{each.help} {keys.get(each.id, '')}".rstrip(), each.id) for each in possible
-        ]
+def behind_slash(window: Window, commands: Mapping[str, Command]) -> list[Suggestion]:
+    """The commands that can be chosen now, by their names behind a slash, each with its key."""
+    keys = {each.binding.id: format_key(each.binding.key) for each in window.active_bindings.values()}
+    possible = [command for command in commands.values() if command.slash and command.enabled()]
+    return [
+        Suggestion(f"/{command.slash}", f"{command.help} {keys.get(command.id, '')}".rstrip(), command.id)
+        for command in possible
+    ]
 
-    def _can_interrupt(self) -> bool:
-        """There is a reply to stop, or selected text that is not the prompt's, which copies its own."""
-        screen, prompt = self._view.screen, self._view.prompt
-        possible = self._view.session.replying or bool(screen.get_selected_text())
-        return possible and not (screen.focused is prompt and prompt.selected_text)
 
-    def _interrupt(self) -> None:
-        """Copy the selected text; without any, stop the reply. Textual's own binding of the key for copying is replaced."""
-        if self._view.screen.get_selected_text():
-            self._view.screen.action_copy_text()
-        else:
-            self._stop()
+def can_interrupt(window: Window) -> bool:
+    """There is a reply to stop, or selected text that is not the prompt's, which copies its own."""
+    possible = window.session.replying or bool(window.get_selected_text())
+    return possible and not (window.focused is window.prompt and window.prompt.selected_text)
 
-    def _stop(self) -> None:
-        """Do the first of these that there is something for: close the suggestions, forget a number typed at a slider or
-        picked devices, leave an edit, take waiting prompts back into the text area, stop the reply or the loading, remove the
-        token cursor, close the overlay. No text is lost by it."""
-        view, screen, session = self._view, self._view.screen, self._view.session
-        if view.prompt.decline() or any(each.stop() for each in screen.query(Welcome)):
-            return
-        slider = screen.focused if isinstance(screen.focused, Slider) else None
-        if slider is not None and slider.forget():
-            return
-        if view.panel.devices.has_focus and self._controls.leave_picked():
-            return
-        editing = session.conversation.editing is not None and slider is None
-        if editing and not session.waiting and session.state != "loading":
-            self._messages.leave_edit()
-            return
-        if session.waiting:
-            self._replies.return_waiting()
-        elif session.replying or session.state == "loading":
-            session.stop()
-            view.show_state()
-        elif view.transcript.inspected is not None:
-            self._reading.end_inspection()
-        else:
-            screen.remove_class("-overlay")
-        (screen.query_one(Choices) if screen.has_class("-empty") else view.prompt).focus()
+
+def interrupt(window: Window) -> None:
+    """Copy the selected text; without any, stop the reply. Textual's own binding of the key for copying is replaced."""
+    if window.get_selected_text():
+        window.action_copy_text()
+    else:
+        stop(window)
+
+
+def stop(window: Window) -> None:
+    """Esc: undo the topmost thing that is open. No text is lost by it. In this order:
+
+    the list above the prompt, a download, what has the focus (a number that is typed, devices that were picked, then the way
+    back to the prompt), an edit, waiting prompts, the reply or the loading, the overlay.
+    """
+    session, focused = window.session, window.focused
+    if window.prompt.decline() or any(welcome.stop() for welcome in window.query(Welcome)):
+        return
+    if isinstance(focused, Slider) and focused.forget():
+        return
+    if focused is window.panel.devices and window.controls.leave_picked():
+        return
+    if window.transcript.inspected is not None:
+        reading.end_inspection(window)
+        return
+    if focused is not None and (focused is window.transcript or window.panel in focused.ancestors):
+        window.prompt.focus()
+        return
+    if session.conversation.editing is not None and not session.waiting and session.state != "loading":
+        asking.leave_edit(window)
+        return
+    if session.waiting:
+        window.return_waiting()
+    elif session.replying or session.state == "loading":
+        session.stop()
+        window.show_state()
+    else:
+        window.remove_class("-overlay")
+    (window.query_one(Choices) if window.has_class("-empty") else window.prompt).focus()

@@ -14,7 +14,7 @@ from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.profiles.file import ProfileFile
 from spectui.ui.dashboard.panel import NO_PROFILE, turned
-from spectui.ui.screen.view import ChatView
+from spectui.ui.screen.window import Window
 from spectui.ui.widgets.choice_row import next_choice
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ class Controls:
     """Passes changes on the panel to the session."""
 
     def __init__(
-        self, view: ChatView, profiles: ProfileFile | None, catalogue: ModelCatalogue | None, plan: PlanInWords | None
+        self, window: Window, profiles: ProfileFile | None, catalogue: ModelCatalogue | None, plan: PlanInWords | None
     ) -> None:
         """`catalogue` has the models to choose from, `plan` says what they would take on the devices."""
-        self._view = view
-        self._session = view.session
-        self._models = view.session.models
-        self._panel = view.panel
+        self._window = window
+        self._session = window.session
+        self._models = window.session.models
+        self._panel = window.panel
         self._panel.profile_names = self.profile_names
         self._profiles = profiles
         self.catalogue = catalogue or ModelCatalogue()
@@ -54,7 +54,7 @@ class Controls:
         """Set one knob, which acts from the next round on."""
         if (fixed := self._models.fixed.get(key)) is not None:
             self._show_knobs()  # the control may show another value already
-            self._view.say(fixed.sentence)
+            self._window.say(fixed.sentence)
             return
         knobs = turned(self._session.knobs, key, value)
         if knobs != self._session.knobs:
@@ -65,7 +65,7 @@ class Controls:
         value = next_choice(spec_of(Knobs, key).choices, getattr(self._session.knobs, key))
         self.turn(key, value)
         if not self._panel.display and getattr(self._session.knobs, key) == value:
-            self._view.tell(f"{title(key)}: {value}")
+            self._window.tell(f"{title(key)}: {value}")
 
     def switch_thinking(self) -> None:
         """Have the model think before its next replies, or not."""
@@ -73,10 +73,10 @@ class Controls:
         try:
             on = self._session.user_knobs.switch_thinking(target.thinks if target is not None else None)
         except SpectuiError as error:
-            self._view.complain(error)
+            self._window.complain(error)
             return
         self._show_knobs()
-        self._view.tell(thinking_switched(on))
+        self._window.tell(thinking_switched(on))
 
     def reset(self) -> None:
         """Turn every knob back to its default."""
@@ -89,7 +89,7 @@ class Controls:
         try:
             return self._profiles.names() if self._profiles is not None else []
         except SpectuiError as error:
-            self._view.complain(error)
+            self._window.complain(error)
             return []
 
     def use_profile(self, name: str) -> bool:
@@ -100,7 +100,7 @@ class Controls:
             self._session.user_knobs.use_profile(self._profiles, name)
         except SpectuiError as error:
             self._panel.profile.value = NO_PROFILE  # the choice may show the profile already
-            self._view.complain(error)
+            self._window.complain(error)
             return False
         self._show_knobs()
         self._show_profile(name)
@@ -110,12 +110,12 @@ class Controls:
         """Turn the knobs to the next profile."""
         names = self.profile_names()
         if not names:
-            self._view.say("There is no profile yet: {save-profile} saves the knobs as one.", severity="information")
+            self._window.say("There is no profile yet: {save-profile} saves the knobs as one.", severity="information")
             return
         now = self._panel.profile.value
         name = next_choice(names, now) if now in names else names[0]
         if self.use_profile(name):
-            self._view.tell(f"profile: {name}")
+            self._window.tell(f"profile: {name}")
 
     def save_profile(self) -> None:
         """Ask for a name and save the knobs under it."""
@@ -124,16 +124,16 @@ class Controls:
         if (profiles := self._profiles) is not None:
             now = self._panel.profile.value
             question = profile_question("" if now == NO_PROFILE else now, self.profile_names())
-            self._view.ask(question, partial(self._save_profile, profiles))
+            self._window.ask(question, partial(self._save_profile, profiles))
 
     def _save_profile(self, profiles: ProfileFile, name: str) -> None:
         try:
             profiles.save(name, self._session.knobs)
         except SpectuiError as error:
-            self._view.complain(error)
+            self._window.complain(error)
         else:
             self._show_profile(name)
-            self._view.screen.notify(saved_profile(name), markup=False)
+            self._window.notify(saved_profile(name), markup=False)
 
     def _show_profile(self, name: str) -> None:
         self._panel.profile.show_choices([NO_PROFILE, *self.profile_names()], name)
@@ -147,16 +147,16 @@ class Controls:
 
     def show_loading(self, loads: bool) -> None:
         """Show whether other models are being loaded."""
-        view, self._picked = self._view, None
+        window, self._picked = self._window, None
         if loads:
-            view.loading.begin("the draft" if self._session.setup.draft else "")
+            window.loading_line.begin("the draft" if self._session.setup.draft else "")
             self._show_knobs()
-            view.show_models()
+            window.show_models()
         else:
-            view.loading.end()
-            view.show_figures()
+            window.loading_line.end()
+            window.show_figures()
         self.show_devices()
-        view.show_state()
+        window.show_state()
 
     def show_devices(self) -> None:
         """Show the devices, and where the models are or were picked to be."""
@@ -164,7 +164,7 @@ class Controls:
         panel.update_devices(models.devices, models.setup)
         if self._picked is not None:
             panel.devices.update_devices(models.devices, self._picked, picked=True)
-            self._view.run(self._show_plan(self._picked), "plan")
+            self._window.run(self._show_plan(self._picked), "plan")
 
     def pick_device(self, role: Role, device: str) -> None:
         """Pick this device for one of the models, or take it away. `change_placement` loads what was picked."""
@@ -194,7 +194,7 @@ class Controls:
         # Dialogs are imported when a key opens them, so that the window starts sooner.
         from spectui.ui.dialogs.models import ModelsScreen
 
-        self._view.ask(ModelsScreen(self.catalogue, self._session.setup, self._in_words), self.use_models)
+        self._window.ask(ModelsScreen(self.catalogue, self._session.setup, self._in_words), self.use_models)
 
     def change_placement(self) -> None:
         """Show the numbers behind the devices, with those that were picked, and load the models anew with what is entered."""
@@ -205,9 +205,9 @@ class Controls:
                 self.show_loading(True)
 
         if self._models.setup.model is None:
-            self._view.say(self._session.busy_reason)
+            self._window.say(self._session.busy_reason)
             return
-        self._view.ask(PlacementScreen(self._models.setup, self._in_words, self._picked), chosen)
+        self._window.ask(PlacementScreen(self._models.setup, self._in_words, self._picked), chosen)
 
     def measure(self) -> None:
         """Find the best settings for the loaded pair. Its models are freed during a measurement."""
@@ -215,8 +215,8 @@ class Controls:
 
         models = self._models
         if (fixed := models.fixed.get("draft_max")) is not None:
-            self._view.say(f"Only models of this machine are measured here. {fixed.sentence}")
-        elif not self._view.refuses(self._session.busy_reason):
+            self._window.say(f"Only models of this machine are measured here. {fixed.sentence}")
+        elif not self._window.refuses(self._session.busy_reason):
             page = MeasureScreen(models, lambda: self._session.knobs, self.use_knobs, self._profiles, self._measured)
 
             def back(_: None) -> None:
@@ -224,7 +224,7 @@ class Controls:
                 if self._session.state == "measuring":
                     self.show_loading(self._models.load_again())
 
-            self._view.app.push_screen(page, back)
+            self._window.app.push_screen(page, back)
 
     def use_models(self, setup: Setup) -> None:
         """Load this set-up's target and draft; the other settings stay."""

@@ -13,8 +13,7 @@ from spectui.errors import SpectuiError
 from spectui.store.records import StoredConversation
 from spectui.text import printable
 from spectui.ui.keys import with_keys
-from spectui.ui.screen.replies import Replies
-from spectui.ui.screen.view import ChatView
+from spectui.ui.screen.window import Window
 from spectui.ui.transcript.document import Document
 from spectui.ui.transcript.transcript import REWRITTEN_AT_ONCE
 
@@ -22,10 +21,9 @@ from spectui.ui.transcript.transcript import REWRITTEN_AT_ONCE
 class Conversations:
     """Reads conversations and their rounds in a worker thread, and shows them."""
 
-    def __init__(self, view: ChatView, replies: Replies) -> None:
-        self._view = view
-        self._session = view.session
-        self._replies = replies
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._session = window.session
         self._opening: Document | None = None  # fills a document from the disk
         self._read: Document | None = None  # has just filled one
         self._building: Document | None = None  # fills one with messages that are here
@@ -35,7 +33,7 @@ class Conversations:
         from spectui.ui.dialogs.conversations import ConversationsScreen
 
         stored = self._session.stored
-        if self._view.refuses("" if stored.saved else NOT_SAVED):
+        if self._window.refuses("" if stored.saved else NOT_SAVED):
             return
 
         def chosen(identity: str) -> None:
@@ -44,12 +42,12 @@ class Conversations:
             elif not stored.is_open(identity):
                 self.open(lambda reader: stored.read(identity, reader))
 
-        self._view.ask(ConversationsScreen(stored, self._delete), chosen)
+        self._window.ask(ConversationsScreen(stored, self._delete), chosen)
 
     def open(self, read: Callable[[MessageReader], OpenedConversation]) -> None:
         """Open the conversation that `read` returns and shows; waiting prompts go back into the text area."""
-        self._replies.return_waiting()
-        self._view.run(self._open(read), "open")
+        self._window.return_waiting()
+        self._window.run(self._open(read), "open")
 
     async def show(self, conversation: StoredConversation) -> None:
         """Resume a conversation that was read from the disk before the window started."""
@@ -57,16 +55,16 @@ class Conversations:
 
     def follow(self, same: int) -> None:
         """The conversation has changed behind its first `same` messages: show it as it is now."""
-        view, session, (read, self._read) = self._view, self._session, (self._read, None)
+        window, session, (read, self._read) = self._window, self._session, (self._read, None)
         building, self._building = self._building, None
         messages, same = session.conversation.shown, same if building is None else 0
         if read is not None:
-            view.transcript.show_document(read)
+            window.transcript.show_document(read)
         elif sum(len(each.rounds) for each in messages[same:] if each is not session.writing) <= REWRITTEN_AT_ONCE:
-            view.transcript.follow(messages, same, session.writing)
+            window.transcript.follow(messages, same, session.writing)
         else:
             self._building = self._new_document(lambda share: None)
-            view.run(self._build(self._building, messages), "build")
+            window.run(self._build(self._building, messages), "build")
 
     async def _build(self, reader: Document, messages: Sequence[ChatMessage]) -> None:
 
@@ -77,13 +75,13 @@ class Conversations:
         await asyncio.to_thread(build)
         if self._building is reader:
             self._building = None
-            self._view.transcript.show_document(reader)
+            self._window.transcript.show_document(reader)
             self.show_unanswered()
 
     def show_unanswered(self) -> None:
         """Say how to have the last prompt answered, if it is not."""
         if self._session.conversation.unanswered is not None and self._building is None:
-            self._view.transcript.add_notice(with_keys(self._view.app, UNANSWERED))
+            self._window.transcript.add_notice(with_keys(self._window.app, UNANSWERED))
 
     def open_offer(self) -> None:
         """Resume the conversation that a crash ended."""
@@ -99,50 +97,50 @@ class Conversations:
         """Delete a conversation; if it is the open one, a new chat begins. Raises SpectuiError."""
         if self._session.leave(identity):
             self._show_new()
-        self._view.prompt.forget(await asyncio.to_thread(self._session.stored.delete, identity))
+        self._window.prompt.forget(await asyncio.to_thread(self._session.stored.delete, identity))
 
     def _show_new(self) -> None:
-        view = self._view
+        window = self._window
         self._end_opening()
-        self._replies.return_waiting()
-        view.transcript.clear()
-        view.panel.clear()
-        view.show()
+        self._window.return_waiting()
+        window.transcript.clear()
+        window.panel.clear()
+        window.show_all()
 
     def _end_opening(self) -> None:
-        self._opening, self._replies.held = None, False
-        self._view.opening.end()
+        self._opening, self._session.held = None, False
+        self._window.opening_line.end()
 
     async def _open(self, read: Callable[[MessageReader], OpenedConversation]) -> None:
-        view, loop = self._view, asyncio.get_running_loop()
+        window, loop = self._window, asyncio.get_running_loop()
 
         def progress(share: float) -> None:
-            loop.call_soon_threadsafe(view.opening.update_loading, Loading("the conversation", share))
+            loop.call_soon_threadsafe(window.opening_line.update_loading, Loading("the conversation", share))
 
         reader = self._opening = self._new_document(progress)
-        self._replies.held = True
+        self._session.held = True
         try:
             opened = await asyncio.to_thread(read, reader)
         except SpectuiError as error:
-            view.complain(error)
+            window.complain(error)
             opened = None
         if self._opening is not reader:
             return  # a person has begun a new chat, or opened another, meanwhile
         self._end_opening()
         if opened is None:
-            self._replies.return_waiting()
+            self._window.return_waiting()
             return
         self._read = reader
         self._session.resume(opened)
-        view.panel.clear()
+        window.panel.clear()
         self.show_unanswered()
-        view.show()
-        self._replies.send_waiting()
+        window.show_all()
+        self._session.send_waiting()
 
     def _new_document(self, progress: Callable[[float], None]) -> Document:
         """A document that any thread may fill with messages."""
-        keys = {action: with_keys(self._view.app, action) for action in ("{drop}", "{new-chat}", "{placement}")}
-        transcript = self._view.transcript
+        keys = {action: with_keys(self._window.app, action) for action in ("{drop}", "{new-chat}", "{placement}")}
+        transcript = self._window.transcript
 
         def keyed(note: str) -> str:
             return re.sub("{[a-z-]+}", lambda found: keys[found[0]], note)
@@ -157,5 +155,5 @@ class Conversations:
         if (crash := session.models.crash) is not None:
             held, offer = session.models.held, session.offer is not None
             advice = crash_advice(session.setup, offer=offer, held=held, details=True)
-            said = f"{crash.sentence} {with_keys(self._view.app, advice)}".strip()
-            self._view.transcript.add_error(printable(said))
+            said = f"{crash.sentence} {with_keys(self._window.app, advice)}".strip()
+            self._window.transcript.add_error(printable(said))

@@ -37,16 +37,16 @@ class _FixedControls(Controls):
     def turn(self, key: str, value: float | str) -> None:
         if getattr(self._session.knobs, key) != value:
             self._panel.show_knobs(self._session.knobs)  # the control may show another value already
-            self._view.say(NO_MODEL)
+            self._window.say(NO_MODEL)
 
     def use_models(self, setup: Setup) -> None:
-        self._view.say(NO_MODEL)
+        self._window.say(NO_MODEL)
 
     def change_placement(self) -> None:
-        self._view.say(NO_MODEL)
+        self._window.say(NO_MODEL)
 
     def pick_device(self, role: Any, device: str) -> None:
-        self._view.say(NO_MODEL)
+        self._window.say(NO_MODEL)
 
 
 class ReplayScreen(ChatScreen):
@@ -60,7 +60,6 @@ class ReplayScreen(ChatScreen):
     def __init__(self, session: ChatSession, *, player: ConversationPlayer, **parts: Any) -> None:
         super().__init__(session, **parts)
         self.player = player
-        self.view.way = self._way
         allowed = {command.id for group in _LOOKING for command in COMMAND_GROUPS[group]}
         for identity in self.commands.keys() - allowed - {"stop", "interrupt"}:
             self.commands[identity] = self.commands[identity]._replace(enabled=lambda: False)
@@ -72,7 +71,7 @@ class ReplayScreen(ChatScreen):
         super().on_mount()
         self.prompt.disabled = True
         self.prompt.placeholder = "Space pauses, + and - change the speed, . plays one round"
-        self.view.show_state()
+        self.show_state()
 
     def _tick(self) -> None:
         now = monotonic()
@@ -87,16 +86,17 @@ class ReplayScreen(ChatScreen):
             self._shown_knobs = self.session.knobs
             self.panel.show_knobs(self.session.knobs)
         if was_over != self.player.ended:
-            self.view.show_state()
+            self.show_state()
 
     def _play(self, turn: Turn) -> None:
         """Send the prompt, without the turns that its prompt had no room for."""
-        self.session.queue(turn.prompt)
-        self.replies.send_waiting()
+        if self.session.submit(turn.prompt):
+            self.show_all()
         if turn.made is not None and turn.made.dropped != self.session.oldest.dropped:
             self.session.oldest.leave_out(turn.made.dropped)
 
-    def _way(self) -> str:
+    @property
+    def way_on(self) -> str:
         """That this is a replay, and its speed."""
         speed = f"{self.player.speed:g}x"
         state = "ended" if self.player.ended else f"paused, {speed}" if self.player.paused else speed
@@ -107,18 +107,18 @@ class ReplayScreen(ChatScreen):
     def action_pause(self) -> None:
         """Pause, or play on."""
         self.player.paused = not self.player.paused
-        self.view.show_state()
+        self.show_state()
 
     def action_faster(self, factor: float) -> None:
         """Change the speed."""
         self.player.faster(factor)
-        self.view.show_state()
+        self.show_state()
 
     def action_step(self) -> None:
         """Pause, and play one round."""
         self.player.paused = True
         self.player.step()
-        self.view.show_state()
+        self.show_state()
 
     def take_text(self, event: events.Key | events.Paste) -> bool:
         """The keys are the replay's."""
@@ -128,9 +128,9 @@ class ReplayScreen(ChatScreen):
         """A typed key shows why no model can answer."""
         if event.is_printable and event.key not in self.active_bindings:
             event.stop()
-            self.view.say(NO_MODEL)
+            self.say(NO_MODEL)
 
     def on_paste(self, event: events.Paste) -> None:
         """The same for a paste."""
         event.stop()
-        self.view.say(NO_MODEL)
+        self.say(NO_MODEL)

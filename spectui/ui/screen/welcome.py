@@ -22,7 +22,7 @@ from spectui.knobs import Setup
 from spectui.ui.figures import MUTED
 from spectui.ui.keys import with_keys
 from spectui.ui.screen.controls import Controls
-from spectui.ui.screen.view import ChatView
+from spectui.ui.screen.window import Window
 
 _DRAFT = "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
 
@@ -98,9 +98,9 @@ class Welcome(Vertical):
     }
     """
 
-    def __init__(self, view: ChatView, controls: Controls, fetch: Fetch | None) -> None:
+    def __init__(self, window: Window, controls: Controls, fetch: Fetch | None) -> None:
         super().__init__(id="welcome")
-        self._view = view
+        self._window = window
         self._controls = controls
         self._download = fetch
         self._pair = PAIRS[-1]
@@ -122,7 +122,7 @@ class Welcome(Vertical):
 
     def on_show(self) -> None:
         """Take the keys, unless a prompt was begun, and look for files."""
-        if not self._view.prompt.text:
+        if not self._window.prompt.text:
             self.query_one(Choices).focus()
         self.run_worker(self._look())
 
@@ -150,7 +150,7 @@ class Welcome(Vertical):
     def take(self, way: int | None = None) -> None:
         """Go this way, or the highlighted one."""
         way = self.query_one(Choices).highlighted if way is None else way
-        setup = self._view.session.setup
+        setup = self._window.session.setup
         if way == FILES:
             self._controls.choose_models()
         elif way == DEMO and (pair := demo.pair(replace(setup, draft=None))) is not None:
@@ -177,10 +177,10 @@ class Welcome(Vertical):
         try:
             model, draft = await asyncio.to_thread(download, pair.target, pair.draft, progress)
         except SpectuiError as error:
-            self._view.complain(error)
+            self._window.complain(error)
         else:
             if not self._stopped:
-                self._controls.use_models(replace(self._view.session.setup, model=model, draft=draft))
+                self._controls.use_models(replace(self._window.session.setup, model=model, draft=draft))
         finally:
             self._stopped = None
             if self.is_attached:

@@ -307,7 +307,7 @@ async def test_every_page_survives_every_size(make_app: Make, engine: FakeEngine
         await pilot.press("f6")
         for page in PAGES:
             app.screen.panel.open_page(page)
-            app.screen.view.show_figures()
+            app.screen.show_figures()
             await pilot.pause()
             assert screen_text(app)
         await pilot.press("f4")
@@ -325,7 +325,7 @@ async def test_nothing_is_laid_out_again_while_a_reply_streams(make_app: Make, e
             for _ in range(5):
                 engine.emit_round(" more", bonus=" text", seconds=0.1)
             await wait_until(pilot, lambda: not engine.events)
-            app.screen.view.show_figures()
+            app.screen.show_figures()
             assert (app.screen._layout_required, compositor(app).size) == laid_out, page
 
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from textual import events, on
+from textual import events
 from textual.app import App, ComposeResult
 
 from spectui.knobs import Setup
@@ -29,10 +29,12 @@ class Box(App[None]):
     def compose(self) -> ComposeResult:
         yield PromptInput()
 
-    @on(PromptInput.Submitted)
-    def keep(self, event: PromptInput.Submitted) -> None:
-        self.sent.append(event.text)
-        self.query_one(PromptInput).remove_sent(event.text)
+    def on_mount(self) -> None:
+        self.query_one(PromptInput).send = self.send
+
+    def send(self, text: str) -> bool:
+        self.sent.append(text)
+        return True
 
 
 @pytest.mark.parametrize("key", ["shift+enter", "ctrl+j", "alt+enter"])

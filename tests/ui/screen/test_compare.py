@@ -46,7 +46,7 @@ async def plainly(pilot: Pilot[None], engine: FakeEngine, texts: list[str]) -> N
         engine.emit_round(plain=text, seconds=0.1)
     engine.finish()
     await wait_until(pilot, lambda: not engine.events)
-    pilot.app.screen.view.show_figures()
+    pilot.app.screen.show_figures()
     await pilot.pause()
 
 
@@ -162,8 +162,8 @@ async def test_what_is_still_to_come_of_a_comparison_that_a_new_chat_drops_is_no
         engine.emit_round(plain="def")
         await app.screen.action_run("new-chat")
         await app.screen.action_run("new-chat")
-        app.screen.session.queue("next")
-        app.screen.replies.send_waiting()
+        app.screen.session.submit("next")
+        app.screen.show_all()
         assert len(engine.generates) == 2, "the engine has not said that it is free"
         await wait_until(pilot, lambda: not engine.events and len(engine.generates) == 3)
         assert engine.generates[2] == (Message("user", "next"),)

@@ -111,10 +111,10 @@ async def test_only_lines_that_changed_are_drawn_again(window: Window, engine: F
         dashboard = app.screen.query_one("#details")
         drawn: list[int] = []
         draw = dashboard.render_line
-        app.screen.view.show_figures()
+        app.screen.show_figures()
         await pilot.pause()  # what was still to be drawn is drawn
         dashboard.render_line = lambda y: drawn.append(y) or draw(y)  # type: ignore[method-assign, func-returns-value]
-        app.screen.view.show_figures()
+        app.screen.show_figures()
         await pilot.pause()
         assert drawn == [], "the figures are as before"
         before = [draw(y) for y in range(dashboard.size.height)]

@@ -8,6 +8,7 @@ from textual.pilot import Pilot
 from spectui.chat.messages import ChatMessage
 from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.speculation.records import StopReason
+from spectui.ui.screen import reading
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Make, Window, ask, load, notified, wait_until, write_reply
@@ -92,9 +93,9 @@ async def test_a_reply_is_tokens_while_it_is_written_and_while_one_looks_at_toke
             await pilot.press(key)
             await wait_until(pilot, lambda: not coloured())
         first = next(each for block in transcript.blocks for each in block.rounds)
-        app.screen.reading.mark_round(first)
+        reading.mark_round(app.screen, first)
         await wait_until(pilot, coloured)
-        app.screen.reading.mark_round(None)
+        reading.mark_round(app.screen, None)
         await wait_until(pilot, lambda: not coloured())
 
 

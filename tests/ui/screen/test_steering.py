@@ -39,7 +39,7 @@ async def test_a_knob_turned_in_the_middle_of_a_reply_acts_on_the_next_round_and
             await pilot.press(key)
             engine.emit_round(" a", bonus=" b")
             await wait_until(pilot, lambda: not engine.events)
-            app.screen.view.show_figures()
+            app.screen.show_figures()
             await wait_until(pilot, lambda number=number: f"round {number}" in screen_text(app))
         assert screen_text(app).count("▲") == 1, "where it was turned, and nowhere else"
         app.screen.query_one(RoundsPage).focus()

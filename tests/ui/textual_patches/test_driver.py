@@ -147,8 +147,10 @@ def test_escape_acts_at_once_and_what_is_typed_later_is_text() -> None:
         terminal.wait("a reply", lambda: "9 -" in terminal.text)
         terminal.type("\x1b5")
         terminal.wait("the page of settings", lambda: "top-k" in terminal.text)
-        terminal.press("escape")
+        terminal.press("escape")  # to the prompt
         time.sleep(0.25)  # a person, who is quicker than half a second
+        terminal.press("escape")
+        time.sleep(0.25)
         terminal.type("5 words please")
         terminal.wait("the stop", lambda: "stopped" in terminal.text)
         terminal.wait("the sentence", lambda: "5 words please" in terminal.text)

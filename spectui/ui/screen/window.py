@@ -1,13 +1,12 @@
-"""What the chat screen's parts share: its widgets, what they show of the session, and ways to tell and ask a person."""
+"""The chat's window: its widgets, what they show of the session, and ways to tell and ask a person."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from textual.app import App
 from textual.content import Content
-from textual.screen import Screen, ScreenResultType
+from textual.screen import ScreenResultType
 
 from spectui.chat.sentences import dropped_mark
 from spectui.chat.session import ChatSession
@@ -18,45 +17,44 @@ from spectui.ui.keys import with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.prompt.suggestions import Suggestions
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
-from spectui.ui.textual_patches.screen import Dialog
+from spectui.ui.textual_patches.screen import Dialog, DirectScreen
 from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.transcript.inspector import Inspector
 from spectui.ui.transcript.legend import Legend
 from spectui.ui.widgets.loading import LoadingLine
 from spectui.ui.widgets.title_line import TitleLine
 
+if TYPE_CHECKING:
+    from spectui.ui.screen.controls import Controls
+    from spectui.ui.screen.conversations import Conversations
 
-class ChatView:
-    """The widgets of the chat screen, which it composes."""
 
+class Window(DirectScreen):
+    """The widgets of the chat. What is done with them are functions of a window: `asking`, `reading`, `controls`."""
+
+    conversations: Conversations
+    controls: Controls
     rate: RefreshRate
-    """How often news is taken; the screen sets it when it is mounted."""
+    """How often news is taken; set when the window is mounted."""
 
-    def __init__(self, screen: Screen[None], session: ChatSession, *, resumes: bool) -> None:
+    def __init__(self, session: ChatSession, *, resumes: bool) -> None:
         """`resumes`: a conversation is shown although no model may be chosen."""
-        self.screen = screen
+        super().__init__()
         self.session = session
         self._resumes = resumes
-        self.title = TitleLine(id="title")
+        self.title_line = TitleLine(id="title")
         self.transcript = InspectableTranscript(id="transcript")
-        self.loading = LoadingLine(id="loading")
-        self.opening = LoadingLine(id="opening")
+        self.loading_line = LoadingLine(id="loading")
+        self.opening_line = LoadingLine(id="opening")
         self.inspector = Inspector(id="inspector")
         self.legend = Legend(id="legend")
         self.status = StatusLine(id="status")
         self.suggestions = Suggestions(id="suggestions")
         self.prompt = PromptInput(self.suggestions, id="prompt")
         self.panel = SidePanel(session.knobs, session.setup, id="panel")
-        self.way: Callable[[], str] = self._way
-        """What stands above the prompt: what waits and what is edited, and what can be done about it."""
         self.stale = False
         """The figures do not show the latest events yet."""
         self._mark_models(update=False)  # after the widgets are styled, the whole window would be styled again
-
-    @property
-    def app(self) -> App[Any]:
-        """The window's app."""
-        return self.screen.app
 
     # What is shown
 
@@ -64,23 +62,25 @@ class ChatView:
         """Draw the present figures. Hide a comparison when its reply is gone."""
         self.stale = False
         figures = self.session.figures()
-        for each in (self.title, self.legend, self.status, self.panel):
+        for each in (self.title_line, self.legend, self.status, self.panel):
             each.update_figures(figures)
         if self.panel.compare.comparison is not None and self.session.comparison is None:
             self.panel.clear()
 
     def show_state(self) -> None:
-        """Show `way` above the prompt, and update the keys."""
+        """Show `way_on` above the prompt, and update the keys."""
         session = self.session
         if session.state == "reading":
             self.rate.hurry()
         # Each blink draws a frame, which takes time from decoding.
         self.prompt.cursor_blink = not (session.replying or self.prompt.disabled)
         self.transcript.mark_dropped(session.oldest.dropped, dropped_mark(session.oldest.turns))
-        self.prompt.border_title = Content(self.way())
-        self.screen.refresh_bindings()
+        self.prompt.border_title = Content(self.way_on)
+        self.refresh_bindings()
 
-    def _way(self) -> str:
+    @property
+    def way_on(self) -> str:
+        """What stands above the prompt: what waits and what is edited, and what can be done about it."""
         session, waiting = self.session, len(self.session.waiting)
         if waiting:
             word = "prompt waits" if waiting == 1 else "prompts wait"
@@ -89,27 +89,33 @@ class ChatView:
             return with_keys(self.app, f"editing message {editing + 1}: {{send}} sends it anew, {{stop}} leaves it")
         return ""
 
-    def show(self) -> None:
+    def show_all(self) -> None:
         """Draw the present figures, and the state."""
         self.show_figures()
         self.show_state()
 
     def show_models(self) -> None:
         """Show the models' names."""
-        self.title.update_models(self.session.name, self.session.models.drafter)
-        if self.screen.has_class("-empty") and self.session.setup.model:
+        self.title_line.update_models(self.session.name, self.session.models.drafter)
+        if self.has_class("-empty") and self.session.setup.model:
             self.prompt.focus()  # the list has had the keys
         self._mark_models()
 
     def _mark_models(self, update: bool = True) -> None:
         empty = not self.session.setup.model and not self._resumes
-        self.screen.update_classes({"-alone": not self.session.models.drafter, "-empty": empty}, update)
+        self.update_classes({"-alone": not self.session.models.drafter, "-empty": empty}, update)
+
+    def return_waiting(self) -> None:
+        """Put waiting prompts back into the text area."""
+        if waiting := self.session.take_back_waiting():
+            self.prompt.give_back(waiting)
+            self.show_state()
 
     # What is told and asked
 
     def say(self, sentence: str, severity: Literal["information", "warning", "error"] = "warning") -> None:
         """Notify a person, with keys in place of the {ids} of actions."""
-        self.screen.notify(with_keys(self.app, sentence), severity=severity, markup=False)
+        self.notify(with_keys(self.app, sentence), severity=severity, markup=False)
 
     def refuses(self, reason: str) -> bool:
         """Say why something cannot be done, unless the reason is "". Returns whether it cannot."""
@@ -119,11 +125,11 @@ class ChatView:
 
     def tell(self, news: str) -> None:
         """Notify a person for a moment."""
-        self.screen.notify(news, timeout=2, markup=False)
+        self.notify(news, timeout=2, markup=False)
 
     def complain(self, error: Exception) -> None:
         """Notify a person of an error."""
-        self.screen.notify(printable(str(error)), severity="error", markup=False)
+        self.notify(printable(str(error)), severity="error", markup=False)
 
     def ask(self, dialog: Dialog[ScreenResultType], then: Callable[[ScreenResultType], None]) -> None:
         """Open a dialog, and pass on what a person chooses there, if anything."""
@@ -136,4 +142,4 @@ class ChatView:
 
     def run(self, work: Coroutine[Any, Any, object], group: str) -> None:
         """Run this beside the window, in place of what is still running of the same group."""
-        self.screen.run_worker(work, exclusive=True, group=group)
+        self.run_worker(work, exclusive=True, group=group)

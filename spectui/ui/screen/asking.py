@@ -1,0 +1,224 @@
+"""What is asked of the model: prompts, replies again and further, earlier messages, and the comparison with plain decoding."""
+
+from __future__ import annotations
+
+import asyncio
+
+from spectui.chat.commands import COMMANDS
+from spectui.chat.comparison import Comparison
+from spectui.chat.history.message_list import ListedMessage, listed_messages
+from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT, WENT_BACK
+from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
+from spectui.errors import SpectuiError
+from spectui.store.records import StoredMessage
+from spectui.text import printable
+from spectui.ui.dashboard.panel import MEASURED
+from spectui.ui.screen.welcome import NUMBERS, Welcome
+from spectui.ui.screen.window import Window
+
+COMPLETE = "The last reply is complete: it cannot be continued."
+NO_MODEL = "No model can answer yet: {models} chooses one. The prompt is kept."
+
+
+def do(window: Window, identity: str, words: str = "") -> str:
+    """Do what the table of commands has for the session, and return its answer. Where it cannot be done, say why."""
+    session, act = window.session, COMMANDS[identity].do
+    assert act is not None
+    try:
+        answer = act(session, words)
+    except SpectuiError as error:
+        window.say(printable(str(error)))
+        return ""
+    if session.writing is not None:
+        window.transcript.scroll_to_end()
+    window.show_all()
+    return answer
+
+
+# Prompts
+
+
+def submit(window: Window, text: str) -> bool:
+    """Send a prompt as soon as the engine is free. False if it stays in the box."""
+    session = window.session
+    if window.has_class("-empty") and text in ("", *NUMBERS):
+        window.prompt.text = ""
+        window.query_one(Welcome).take(NUMBERS.index(text) if text else None)
+        return False
+    if not text:
+        return False
+    if session.state in ("no model", "failed"):
+        window.say(NO_MODEL)
+        return False
+    if session.submit(text):
+        window.show_figures()
+        window.transcript.scroll_to_end()
+    window.show_state()
+    return True
+
+
+# The last reply
+
+
+def continue_last(window: Window) -> None:
+    """Continue the last reply where it was stopped."""
+    session = window.session
+    if window.refuses(session.busy_reason):
+        return
+    if not session.can_continue or not window.transcript.continue_reply():
+        window.say(COMPLETE)
+        return
+    session.continue_reply()
+    window.show_all()
+    window.transcript.scroll_to_end()
+
+
+def drop_oldest(window: Window) -> None:
+    """Drop the oldest turns, and go on with the reply that the full context ended, or ask the prompt without room again."""
+    session = window.session
+    if not window.refuses(session.oldest.no_dropping):
+        session.oldest.drop_for_next()
+        if session.conversation.unanswered:
+            do(window, "regenerate")
+        else:
+            continue_last(window)
+
+
+def bring_back(window: Window) -> None:
+    """Make the dropped turns a part of the next prompt again."""
+    if answer := do(window, "undrop"):
+        window.say(answer, "information")
+
+
+# Comparison
+
+
+def compare(window: Window) -> None:
+    """Decode the last prompt again without drafts, and compare it with the reply."""
+    if not window.refuses(window.session.no_comparison):
+        window.run(_compare(window), "compare")
+
+
+async def _compare(window: Window) -> None:
+    session, panel = window.session, window.panel
+    reply = session.messages[-1]
+    comparison = await asyncio.to_thread(Comparison, reply.rounds)  # `Comparison` reads every round
+    if session.no_comparison or session.messages[-1] is not reply:
+        return  # a person has gone on meanwhile
+    panel.plain.clear()
+    panel.plain.start_reply("without drafts", rounds=comparison.rounds)
+    session.compare(comparison)
+    panel.compare.show(comparison)
+    panel.open_page(MEASURED)
+    window.show_state()
+
+
+def show_comparison(window: Window, event: Event) -> None:
+    """Show an event of the plain decoding on the panel."""
+    panel = window.panel
+    match event:
+        case RoundDone():
+            panel.plain.grow()
+            return
+        case Prompt(thinking=True):
+            panel.plain.begin_thinking()
+        case Finished() | Failed():
+            panel.plain.finish_reply()
+            window.show_all()
+    panel.compare.rewrite()
+
+
+# Earlier messages
+
+
+def edit_last(window: Window) -> None:
+    """Put the last prompt into the text area, to replace it; at the next call the one before, and so on."""
+    talk = window.session.conversation
+    prompt = talk.prompt_to_edit()
+    if prompt is not None:
+        edit(window, prompt)
+    elif talk.editing is None:
+        window.say(NOTHING_TO_EDIT)
+
+
+def edit(window: Window, index: int) -> None:
+    """Put the message with this index into the text area, to replace it."""
+    talk, box = window.session.conversation, window.prompt
+    if window.refuses(window.session.no_change):
+        return
+    if box.text.strip() and (talk.editing is None or not box.untouched):
+        window.say("Send or clear what is in the box first.")
+        return
+    box.put_sent(talk.begin_edit(index))
+    box.focus()
+    window.show_state()
+
+
+def edit_again(window: Window, index: int, text: str) -> None:
+    """Put an edited prompt back into the text area, unless that has text."""
+    box = window.prompt
+    if not box.text:
+        edit(window, index)
+        box.put_sent(text)
+        window.show_state()
+
+
+def undo(window: Window) -> None:
+    """Turn back to the messages before the last regenerating, editing or going back."""
+    if do(window, "undo"):
+        window.conversations.show_unanswered()
+        window.transcript.scroll_to_end()
+
+
+def leave_edit(window: Window) -> None:
+    """End the edit; the message stays as it is, and what was written is in the history of prompts."""
+    window.session.conversation.leave_edit()
+    window.prompt.put_away()
+    window.show_state()
+
+
+def list_messages(window: Window, at: int | None = None) -> None:
+    """List the messages and the other branches, with message `at` highlighted."""
+    if not window.refuses(window.session.no_change):
+        window.run(_list_messages(window, at), "messages")
+
+
+async def _list_messages(window: Window, at: int | None) -> None:
+    # Dialogs are imported when a key opens them, so that the window starts sooner.
+    from spectui.ui.dialogs.messages import MessagesScreen
+
+    session, branches = window.session, list[StoredMessage]()
+    try:
+        branches = await asyncio.to_thread(session.stored.branches)
+    except SpectuiError as error:
+        window.complain(error)
+    if session.no_change or not window.is_current:
+        return  # a person has gone on meanwhile
+    listed = list(listed_messages(session, branches))
+    if not listed:
+        window.say(NOTHING_SAID)
+        return
+
+    def chosen(message: ListedMessage) -> None:
+        match message:
+            case ListedMessage("edit", index):
+                edit(window, index)
+                return
+            case ListedMessage("back", length):
+                session.conversation.go_back(length)
+                window.say(WENT_BACK, "information")
+            case ListedMessage("branch", end) if not session.conversation.turn_to(end):
+                window.conversations.open(lambda reader: session.stored.read_branch(end, reader))
+                return
+        window.conversations.show_unanswered()
+        window.transcript.scroll_to_end()
+        window.show_all()
+
+    window.ask(MessagesScreen(listed, at), chosen)
+
+
+def show_system_prompt(window: Window) -> None:
+    """Show and change the system prompt."""
+    from spectui.ui.dialogs.system_prompt import SystemPromptScreen
+
+    window.ask(SystemPromptScreen(window.session.setup.system), window.session.set_system)
