@@ -7,15 +7,15 @@ an earlier reply that a person goes back to has what was read then, and so has e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from spectui.chat.history.conversation import Conversation
 from spectui.chat.messages import ChatMessage
 from spectui.chat.sentences import NOTHING_DROPPED, ROOM_LEFT
 from spectui.engine.events import Event, Failed, Finished, Message
-from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
-from spectui.store.journal import Journal
+
+if TYPE_CHECKING:
+    from spectui.chat.session import ChatSession
 
 
 class Dropped(NamedTuple):
@@ -32,42 +32,30 @@ def dropped(messages: Sequence[ChatMessage]) -> int:
 def prompt_messages(system: str, messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
     """The messages of the next prompt: the system prompt if there is one, and of these messages those that are not dropped."""
     before = (Message("system", system),) if system.strip() else ()
-    return (*before, *(message.for_engine() for message in messages[dropped(messages) :]))
+    return (*before, *map(_joined, in_turns(messages[dropped(messages) :])))
 
 
-class Asking(Protocol):
-    """The part of a `ChatSession` that is needed to ask again; it is explained there."""
+def in_turns(messages: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
+    """The messages as the model gets them: chat templates want turns, so a prompt without an answer goes with the next one."""
+    groups: list[list[ChatMessage]] = []
+    for message in messages:
+        if groups and message.role == groups[-1][-1].role == "user":
+            groups[-1].append(message)
+        else:
+            groups.append([message])
+    return groups
 
-    conversation: Conversation
-    journal: Journal
 
-    @property
-    def knobs(self) -> Knobs: ...
-
-    @property
-    def writing(self) -> ChatMessage | None: ...
-
-    @property
-    def last_reply(self) -> ChatMessage | None: ...
-
-    @property
-    def can_continue(self) -> bool: ...
-
-    @property
-    def busy_reason(self) -> str: ...
-
-    @property
-    def no_change(self) -> str: ...
-
-    def ask(self, reply: ChatMessage) -> None: ...
-
-    def continue_reply(self, *, otherwise: bool = False) -> None: ...
+def _joined(messages: Sequence[ChatMessage]) -> Message:
+    if len(messages) == 1:
+        return messages[0].for_engine()
+    return Message(messages[0].role, "\n\n".join(message.content for message in messages))
 
 
 class OldestTurns:
     """Drops the oldest turns of a session's conversation, and brings them back."""
 
-    def __init__(self, session: Asking) -> None:
+    def __init__(self, session: ChatSession) -> None:
         self._session = session
         self._asked = False  # a person has asked for it, for the next reply alone
         self._drops = False
@@ -124,9 +112,9 @@ class OldestTurns:
         return event.to_drop if wanted else 0
 
     def drop(self, number: int) -> Dropped:
-        """Drop `number` messages more, and go on: with the reply that the context has ended, or with its prompt."""
+        """Drop `number` messages of the prompt, and go on: with the reply that the context has ended, or with its prompt."""
         session = self._session
-        self.leave_out(self.dropped + number)
+        self.leave_out(self.dropped + sum(map(len, in_turns(self._line[self.dropped :])[:number])))
         if session.writing is None:
             session.continue_reply(otherwise=True)
         else:

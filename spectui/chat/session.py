@@ -158,10 +158,9 @@ class ChatSession:
 
     def send(self, text: str) -> None:
         """Send a prompt. It is written to the journal first. If a message is being edited, the prompt takes its place when its
-        reply has text; a prompt without an answer is replaced at once."""
+        reply has text."""
         talk, edited = self.conversation, self.conversation.editing
-        replaced = talk.path[edited] if edited is not None else talk.unanswered
-        behind = replaced.parent if replaced is not None else talk.head
+        behind = talk.path[edited].parent if edited is not None else talk.head
         self.journal.at = behind.id if behind is not None else None
         prompt = ChatMessage("user", text)
         prompt.id = self.journal.prompt(
@@ -315,8 +314,7 @@ class ChatSession:
     def drain(self) -> Iterator[Event | OfComparison | Dropped]:
         """Take the engine's events since the last call; gives those to show, in order."""
         while self.engine.events:
-            shown = self.take(self.engine.events.popleft())
-            if shown is not None:
+            if (shown := self.take(self.engine.events.popleft())) is not None:
                 yield shown
 
     def _hear(self, event: Event) -> None:
@@ -395,5 +393,5 @@ class ChatSession:
             return
         if talk.attempt:
             self._came_back = talk.leave_attempt()
-        else:  # chat templates require turns: the prompt can be asked again, and the next one replaces it
+        else:  # the prompt can be asked again, or goes with the next one
             talk.remove(reply)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import ClassVar
 
 from textual import events
@@ -42,6 +43,9 @@ THEMES_S = 0.5
 """Seconds between two checks of the theme files."""
 
 SWITCH_S = 0.0005
+
+UNDOING_S = 1.0
+"""So soon after an undo, the key for it does not suspend."""
 
 
 class SpectuiApp(TerminalApp):
@@ -205,6 +209,15 @@ class SpectuiApp(TerminalApp):
         """The key that suspends undoes in a text first, while there is something to undo."""
         box = self.focused if action == "suspend_process" and self.screen_stack else None
         return not (isinstance(box, SteadyTextArea) and box.can_undo)
+
+    def action_suspend_process(self) -> None:
+        """Go to the shell; not while a person undoes, who presses the key until nothing happens."""
+        box = self.focused
+        if isinstance(box, SteadyTextArea) and monotonic() - box.undone_at < UNDOING_S:
+            box.undone_at = monotonic()
+            self.notify("There is nothing more to undo.", timeout=2)
+        else:
+            super().action_suspend_process()
 
     def _renew_themes(self) -> None:
         if not self._renewing:

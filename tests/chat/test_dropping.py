@@ -119,6 +119,24 @@ def test_a_prompt_that_has_failed_can_be_asked_again_so(engine: FakeEngine, sess
     assert asked(engine) == ["Be brief.", "four"]
 
 
+def test_a_prompt_without_an_answer_goes_with_the_next_one_and_is_dropped_with_it(
+    engine: FakeEngine, session: ChatSession
+) -> None:
+    session.send("four")
+    engine.finish(StopReason.CANCELLED)
+    drained(session)
+    session.send("in brief")
+    assert asked(engine)[-2:] == ["c", "four\n\nin brief"]
+    reply(engine, "d")
+    drained(session)
+    assert [message.content for message in session.messages][-3:] == ["four", "in brief", "d"]
+    drop_oldest(engine)
+    session.send("five")
+    engine.fail("The conversation has 9 tokens.", to_drop=8)
+    drained(session)
+    assert session.oldest.dropped == 9 and asked(engine) == ["Be brief.", "five"]
+
+
 def test_what_was_dropped_is_brought_back(engine: FakeEngine, session: ChatSession) -> None:
     assert session.oldest.no_bringing_back == NOTHING_DROPPED
     drop_oldest(engine)

@@ -82,6 +82,16 @@ class PasteFolds:
         return re.compile("|".join(map(re.escape, self._texts)) or "(?!)")
 
 
+def names_in(text: str) -> set[str]:
+    """What attaches files in a prompt, if they exist: @notes.txt, @"a name"."""
+    return {name[0].rstrip('"') for name in _NAMED.finditer(text)}
+
+
+def with_names(text: str, names: set[str]) -> str:
+    """The prompt in which these names alone attach files: others have a backslash before their @."""
+    return _NAMED.sub(lambda name: name[0] if name[0].rstrip('"') in names else f"\\{name[0]}", text)
+
+
 def _attached(name: str) -> str:
     """The text of an existing file in a fence, under its name; "" for anything else, such as `numba.njit`.
 

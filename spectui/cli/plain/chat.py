@@ -253,7 +253,7 @@ class PlainChat:
                 models = self.session.models
                 if note := stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context):
                     self.notice(with_commands(note))
-                elif self.session.conversation.unanswered is not None:  # it ended before the first word
+                if self.session.conversation.unanswered is not None:  # it ended before the first word
                     self.notice(with_commands(UNANSWERED))
             case OfComparison(event=Finished() | Failed()) if self.session.comparison is not None:
                 self.output("\n".join(comparison_lines(self.session.comparison)))

@@ -16,15 +16,16 @@ from textual.binding import Binding, BindingType
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from spectui.chat.commands import COMMANDS
-from spectui.chat.text.attachments import AttachmentError, PasteFolds
+from spectui.chat.text.attachments import AttachmentError, PasteFolds, names_in, with_names
 from spectui.chat.text.editor import EditorError, edited
 from spectui.store.prompts import is_of, with_slash, without_slash
 from spectui.text import printable
-from spectui.ui.keys import binding
+from spectui.ui.keys import binding, with_keys
 from spectui.ui.prompt.suggestions import Suggestion, Suggestions, files, matching
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 
 _COMMAND = re.compile("/[a-z-]*")
+_LINE = re.compile(r"/([a-z-]+)(?:\s+(.*))?", re.DOTALL)
 _FILE = re.compile(r'(?<![\w\\@])@(?:"[^"\n]*|[^\s"@]*)$')
 
 
@@ -39,7 +40,8 @@ tells them from Enter (kitty's keyboard protocol). **Up** in an empty box brings
 forward again. **{stop}** stops a reply.
 
 A large paste is shown by its size and sent whole. **@notes.txt** or **@src/main.py** attaches that text file if it
-exists; typing after **@** lists files, and **\\@** is a plain @. **{editor}** opens the prompt in $EDITOR.
+exists; typing after **@** lists files, and **\\@** is a plain @. A pasted
+name is text until Tab behind it. **{editor}** opens the prompt in $EDITOR.
 
 A **/** in an empty box lists the commands, by the names that the plain chat has; a prompt that begins with one is typed **//**.
 """
@@ -79,6 +81,10 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         """Gives the commands that can be chosen now."""
         self.send: Callable[[str], bool] = lambda text: False
         """Takes a prompt; "": Enter in an empty box. False: it stays in the box."""
+        self.command: Callable[[str, str], str] = lambda name, words: ""
+        """Does the command of this name with the words behind it. Returns why it cannot; "" if it did."""
+        self._no_command = ""  # the text that begins with an unknown command, of which a person was told
+        self._named: set[str] = set()  # the names that were typed or taken from the list: a pasted one attaches nothing
         super().__init__(id=id, placeholder="Ask something", highlight_cursor_line=False)
         self._save: Callable[[str], None] = lambda _: None
         self._sent: list[str] = []
@@ -113,9 +119,10 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
 
     def give_back(self, text: str) -> None:
         """Put a waiting prompt back, before what is in the box."""
-        self._put("\n".join(filter(None, [with_slash(self._folds.typed(text)), self.text])))
+        self._put("\n".join(filter(None, [with_slash(self._folds.typed(text)), self._marked])))
 
     def _put(self, shown: str) -> None:
+        self._named |= names_in(shown)
         self.text = shown
         self._given = self.text
         self._back = 0
@@ -134,8 +141,13 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
     @property
     def unsent(self) -> str:
         """The box's text, with pastes in full; "" if it is white space."""
-        text = self._folds.unfolded(self.text)
+        text = self._folds.unfolded(self._marked)
         return text if text.strip() else ""
+
+    @property
+    def _marked(self) -> str:
+        """The box's text, in which a pasted @ has a backslash before it, since it attaches nothing."""
+        return with_names(self.text, self._named)
 
     def action_submit(self) -> None:
         """Send, if there is more than white space."""
@@ -154,14 +166,22 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
             self._take(chosen)
             return
         self._suggestions.show(())
+        if (line := _LINE.fullmatch(typed)) and typed != self._no_command:
+            if problem := self.command(line[1], (line[2] or "").strip()):
+                self._no_command = typed
+                self.notify(with_keys(self.app, f"{problem} {{send}} again sends the text."), markup=False)
+            else:
+                self._remember(with_slash(typed))
+                self.text = ""
+            return
         try:
             # It reads the files that are named.
-            text = await asyncio.to_thread(self._folds.expanded, without_slash(typed))
+            text = await asyncio.to_thread(self._folds.expanded, without_slash(self._marked))
         except AttachmentError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
             return
         if self.text == typed and self.send(text):
-            self._remember(self._folds.unfolded(typed))
+            self._remember(self.unsent)
             self.text = ""
 
     def action_editor(self) -> None:
@@ -170,7 +190,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
 
     def _open_editor(self) -> None:
         try:
-            self.put(edited(self._folds.unfolded(self.text), self.app.suspend()))
+            self.put(edited(self._folds.unfolded(self._marked), self.app.suspend()))
         except SuspendNotSupported:
             self.notify(
                 "An editor cannot be opened here: this is no terminal of its own.", severity="error", markup=False
@@ -210,6 +230,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
             return
         row, column = self.cursor_location
         end = "" if chosen.text[0] == "/" or chosen.text[-1] == "/" else " "  # more of a path can follow
+        self._named.add(chosen.text.rstrip('"'))
         self.replace(chosen.text + end, (row, column - len(self._begun()[1])), (row, column))
 
     def on_text_area_changed(self) -> None:
@@ -229,9 +250,11 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         return is_open
 
     def action_stay(self) -> None:
-        """Complete what is suggested. The focus stays here."""
+        """Complete what is suggested, or attach a pasted name. The focus stays here."""
         if (chosen := self._suggestions.chosen) is not None:
             self._take(chosen._replace(command=""))
+        else:
+            self._named.add(self._begun()[1])
 
     def action_newline(self) -> None:
         """Begin a new line at the cursor."""
@@ -283,7 +306,11 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
             first = min([first, *(start for start, end in self._spans(top) if start < first < end)])
             last = max([last, *(end for start, end in self._spans(bottom) if start < last < end)])
         edit.from_location, edit.to_location = (top, first), (bottom, last)
-        return super().edit(edit)
+        result = super().edit(edit)
+        word = self._begun()[1] if len(edit.text) == 1 else ""
+        if word == "@" or word[:-1] in self._named:  # typed from its @ on
+            self._named.add(word)
+        return result
 
     def validate_selection(self, selection: Selection) -> Selection:
         """Keep the cursor and the selection's ends out of a fold's name: they step over it, or go to its nearer end."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from spectui.chat.commands import COMMANDS
+from spectui.chat.commands import COMMANDS, SLASH
 from spectui.chat.comparison import Comparison
 from spectui.chat.history.message_list import ListedMessage, listed_messages
 from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT, WENT_BACK
+from spectui.config import nearest
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.errors import SpectuiError
 from spectui.store.records import StoredMessage
@@ -33,6 +34,25 @@ def do(window: Window, identity: str, words: str = "") -> str:
         window.transcript.scroll_to_end()
     window.show_all()
     return answer
+
+
+_LISTS = ("conversations", "open", "rename", "delete", "messages", "back", "models")
+"""Commands whose words choose from a list, which the window shows."""
+
+
+def command(window: Window, name: str, words: str) -> str:
+    """Do the command of this name behind a slash, with these words. Returns why it cannot; "" if it did."""
+    chosen = SLASH.get(name)
+    if chosen is None:
+        return f"There is no command /{name}{nearest(name, SLASH)}"
+    if words and not chosen.arguments:
+        return f"/{name} takes no words."
+    if not words or chosen.do is None or chosen.id in _LISTS:
+        window.call_later(window.run_action, f"run('{chosen.id}')")
+    elif answer := do(window, chosen.id, words):
+        window.transcript.add_notice(printable(answer))
+    window.controls.follow()
+    return ""
 
 
 # Prompts

@@ -90,6 +90,7 @@ class ChatScreen(Window):
         self.commands = commands_of(self)
         self.prompt.commands = partial(behind_slash, self, self.commands)
         self.prompt.send = partial(asking.submit, self)
+        self.prompt.command = partial(asking.command, self)
         self._figures_due = 0.0
         self._seen = False
         self._unsent: str | None = None  # the prompt's text as it is on disk; None before the last chat's was taken
@@ -206,13 +207,15 @@ class ChatScreen(Window):
                 models = session.models
                 note = stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context)
                 self._finish(with_keys(self.app, note))
-                if not note:  # the model may end its reply before the first word
-                    self.conversations.show_unanswered()
+                self.conversations.show_unanswered()
             case Dropped(turns=turns):
                 transcript.add_notice_above(with_keys(self.app, dropped_note(turns)))
             case Failed(message=message, to_drop=to_drop):
                 self._finish()
-                transcript.add_error(f"{printable(message)} {with_keys(self.app, failed_advice(to_drop))}".rstrip())
+                asks_again = to_drop or session.conversation.unanswered is None
+                advice = with_keys(self.app, failed_advice(to_drop)) if asks_again else ""
+                transcript.add_error(f"{printable(message)} {advice}".rstrip())
+                self.conversations.show_unanswered()
             case Notice(message=message):
                 transcript.add_notice(printable(message))
             case ThreadsInUse():

@@ -50,6 +50,13 @@ class Controls:
         if self._session.knobs != self._profile_knobs:
             self._panel.profile.value = NO_PROFILE
 
+    def follow(self) -> None:
+        """Show what a command in the prompt may have changed: the knobs, or the models that are being loaded."""
+        if self._session.state == "loading":
+            self.show_loading(True)
+        else:
+            self._show_knobs()
+
     def turn(self, key: str, value: float | str) -> None:
         """Set one knob, which acts from the next round on."""
         if (fixed := self._models.fixed.get(key)) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any
 
 from textual import events
@@ -35,6 +36,9 @@ class LineInput(KeysInOrder, Input):
 class SteadyTextArea(KeysInOrder, TextArea):
     """A `TextArea` that scrolls to its cursor only where the cursor is in the text."""
 
+    undone_at = 0.0
+    """When a change was taken back last, by `monotonic`."""
+
     def __init__(self, text: str = "", **options: Any) -> None:
         super().__init__(printable(text), **options)
 
@@ -51,6 +55,11 @@ class SteadyTextArea(KeysInOrder, TextArea):
     def can_undo(self) -> bool:
         """Something was changed that `undo` takes back."""
         return bool(self.history._undo_stack)
+
+    def action_undo(self) -> None:
+        """Take back the last change, and note when."""
+        self.undone_at = monotonic()
+        super().action_undo()
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
         """Scroll to the cursor. When undo takes lines and the scrollbar away, Textual asks for it before the cursor moves."""

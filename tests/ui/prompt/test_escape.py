@@ -10,7 +10,7 @@ from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.ui.prompt.prompt_input import PromptInput
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import BOTH_ENGINES, Make, Window, ask, load, paste, wait_until, write_reply
+from tests.ui.pilot_helpers import BOTH_ENGINES, Make, Window, ask, load, notified, paste, wait_until, write_reply
 
 
 @BOTH_ENGINES
@@ -43,6 +43,16 @@ async def test_ctrl_c_stops_a_reply_and_copies_what_is_selected(window: Window, 
         assert engine.stops == 1 and app.screen.prompt.text == "some text"
 
 
+async def test_on_the_panel_it_leads_to_the_prompt_first(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await ask(pilot, "one")
+        write_reply(engine)
+        await pilot.press("alt+5", "escape")
+        assert app.focused is app.screen.prompt and engine.stops == 0
+        await pilot.press("escape")
+        assert engine.stops == 1
+
+
 async def test_what_was_written_in_an_edit_is_in_the_history(window: Window, engine: FakeEngine) -> None:
     async with window() as (app, pilot):
         box = app.screen.query_one(PromptInput)
@@ -57,7 +67,7 @@ async def test_what_was_written_in_an_edit_is_in_the_history(window: Window, eng
 
 
 async def test_ctrl_z_undoes_in_the_prompt_before_it_suspends(window: Window) -> None:
-    async with window() as (app, pilot):
+    async with window(notifications=True) as (app, pilot):
         await paste(pilot, "\n".join("abcdefghijkl"))
         await pilot.press("backspace")
         assert app.screen.prompt.text == ""
@@ -65,6 +75,8 @@ async def test_ctrl_z_undoes_in_the_prompt_before_it_suspends(window: Window) ->
         assert app.screen.prompt.unsent.splitlines() == list("abcdefghijkl"), "a folded paste is one unit"
         await pilot.press("ctrl+z")
         assert app.screen.prompt.text == "" and app.check_action("suspend_process", ())
+        await pilot.press("ctrl+z")
+        assert notified(app) == ["There is nothing more to undo."]
 
 
 @pytest.mark.parametrize("saved", [True, False])

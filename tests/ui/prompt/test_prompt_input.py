@@ -139,7 +139,7 @@ async def test_a_file_is_attached(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     app = Box()
     async with app.run_test() as pilot:
         box = app.query_one(PromptInput)
-        box.text = 'see @"a b.py" and @n.txt, @n.txt; me@n.txt \\@n.txt @property'
+        box.put('see @"a b.py" and @n.txt, @n.txt; me@n.txt \\@n.txt @property')
         await pilot.press("enter")
         await pilot.pause()
         assert app.sent == [
@@ -160,7 +160,7 @@ async def test_what_was_sent_comes_back_as_it_was_typed_and_attaches_nothing_twi
 
         async def again(typed: str) -> str:
             """Send what was sent once more; how it stands in the box."""
-            box.text = typed
+            box.put(typed)
             await pilot.press("enter")
             await pilot.pause()
             box.put_sent(app.sent[-1])
@@ -192,7 +192,7 @@ async def test_a_file_that_cannot_be_attached_keeps_the_prompt(
     app = Box()
     async with app.run_test() as pilot:
         box = app.query_one(PromptInput)
-        box.text = f"read @{name}"
+        box.put(f"read @{name}")
         await pilot.press("enter")
         await pilot.pause()
         assert app.sent == [] and box.text == f"read @{name}"

@@ -11,9 +11,9 @@ from spectui.chat.text.attachments import LISTED, named_files
 from spectui.ui.dialogs.help import HelpScreen
 from spectui.ui.prompt.suggestions import Suggestions
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Window, ask, burst, paste, wait_until
+from tests.ui.pilot_helpers import Window, answer, ask, burst, notified, paste, wait_until
 from tests.ui.screen.test_editing import exchange
-from tests.ui.screen_text import said
+from tests.ui.screen_text import one_line, said
 
 
 def listed(app: object) -> list[str]:
@@ -51,16 +51,55 @@ async def test_arrows_tab_and_escape(window: Window, engine: FakeEngine) -> None
         await pilot.press("escape")
         assert not listed(app) and box.text == "/undrop" and engine.stops == 0
         await pilot.press("enter")
-        await wait_until(pilot, lambda: engine.generates)
-        assert engine.generates[0][0].content == "/undrop", "the list was declined"
+        assert box.text == "" and not engine.generates
 
 
 @pytest.mark.parametrize(("typed", "sent"), [("/usr/bin", "/usr/bin"), ("//new", "/new"), ("/new idea", "/new idea")])
 async def test_a_prompt_can_begin_with_a_slash(window: Window, engine: FakeEngine, typed: str, sent: str) -> None:
     async with window() as (app, pilot):
         await ask(pilot, typed)
+        if typed == "/new idea":
+            assert not engine.generates and app.screen.prompt.text == typed, "it asks first"
+            await pilot.press("enter")
         await wait_until(pilot, lambda: engine.generates)
         assert engine.generates[0][0].content == sent and sent in said(app)
+
+
+async def test_a_command_takes_the_words_behind_it(window: Window, engine: FakeEngine) -> None:
+    async with window(notifications=True) as (app, pilot):
+        await ask(pilot, "/set context-full drop-oldest")
+        assert app.screen.session.knobs.context_full == "drop-oldest" and "drop-oldest" in one_line(app)
+        await ask(pilot, "/system You are a pirate.")
+        assert app.screen.session.setup.system == "You are a pirate."
+        await ask(pilot, "/sett draft-max 3")
+        assert "did you mean set?" in notified(app)[-1]
+        assert app.screen.prompt.text and not engine.generates
+
+
+async def test_a_pasted_name_attaches_nothing_until_tab(
+    window: Window, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("secret")
+    async with window() as (app, pilot):
+        await ask(pilot, "cannot open @notes.txt at line 3")
+        await wait_until(pilot, lambda: engine.generates)
+        assert engine.generates[0][0].content == "cannot open @notes.txt at line 3"
+        await answer(pilot, engine)
+        await paste(pilot, "cannot open @notes.txt")
+        await pilot.press(".", "enter")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        assert "secret" not in engine.generates[1][-1].content
+        await answer(pilot, engine)
+        await paste(pilot, "open @notes.txt")
+        await wait_until(pilot, lambda: listed(app))
+        await pilot.press("tab", "enter")
+        await wait_until(pilot, lambda: len(engine.generates) == 3)
+        assert "secret" in engine.generates[2][-1].content
+        await answer(pilot, engine)
+        await pilot.press(*"@notes.txt", "escape", "enter")
+        await wait_until(pilot, lambda: len(engine.generates) == 4)
+        assert "secret" in engine.generates[3][-1].content
 
 
 async def test_a_file_is_completed_with_its_size(
