@@ -9,7 +9,7 @@ from spectui.chat.comparison import Comparison
 from spectui.chat.history.message_list import ListedMessage, listed_messages
 from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT, WENT_BACK
 from spectui.config import nearest
-from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
+from spectui.engine.events import Event, Failed, Finished, RoundDone
 from spectui.errors import SpectuiError
 from spectui.store.records import StoredMessage
 from spectui.text import printable
@@ -140,8 +140,6 @@ def show_comparison(window: Window, event: Event) -> None:
         case RoundDone():
             panel.plain.grow()
             return
-        case Prompt(thinking=True):
-            panel.plain.begin_thinking()
         case Finished() | Failed():
             panel.plain.finish_reply()
             window.show_all()
