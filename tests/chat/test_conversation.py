@@ -211,17 +211,19 @@ class Chats(RuleBasedStateMachine):
     @invariant()
     def the_screen_has_the_conversation(self) -> None:
         assert self.listener.shown == self.talk.shown
-        last = self.talk.path[-1:]
         assert all(each.content or each is self.session.writing for each in self.talk.path)
-        assert [each.role for each in self.talk.path] == ["user", "assistant"] * (len(self.talk.path) // 2) + (
-            ["user"] if last and last[0].role == "user" else []
-        )
+        replies = [each for each in self.talk.path if each.role == "assistant"]
+        assert all(reply.parent is not None and reply.parent.role == "user" for reply in replies)
 
     @invariant()
     def the_engine_was_asked_what_is_shown(self) -> None:
         if (writing := self.session.writing) is not None:
-            before = [each.for_engine() for each in writing.line[:-1]]
-            assert [each._replace(tokens=()) for each in self.engine.generates[-1][: len(before)]] == before
+            asked = [message for message in self.engine.generates[-1] if message.role != "system"]
+            if asked[-1].role == "assistant":  # it is continued
+                asked.pop()
+            assert [message.role for message in asked] == ["user", "assistant"] * (len(asked) // 2) + ["user"]
+            shown = [message.for_engine().content for message in writing.line[:-1]]
+            assert "\n\n".join(message.content for message in asked) == "\n\n".join(shown)
             assert writing.parent is not None and self.engine.times[-1] == writing.parent.created
 
     @invariant()

@@ -62,7 +62,10 @@ async def test_an_edited_prompt_attaches_its_file_once(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "n.txt").write_text("note")
     async with window() as (app, pilot):
-        await exchange(pilot, engine, "see @n.txt")
+        app.screen.prompt.put("see @n.txt")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: engine.generates)
+        await answer(pilot, engine)
         await pilot.press("alt+e")
         assert app.screen.query_one(PromptInput).text == "see @n.txt"
         await exchange(pilot, engine, "!")
@@ -106,7 +109,7 @@ async def test_an_edit_behind_a_prompt_that_failed(window: Window, engine: FakeE
         await pilot.press("alt+e")
         await exchange(pilot, engine, "!", "third reply")
         assert "second reply" not in said(app) and "two!" in said(app)
-        assert [each.content for each in engine.generates[-1]] == ["one", REPLY, "two!"]
+        assert [each.content for each in engine.generates[-1]] == ["one", REPLY, "broken\n\ntwo!"]
 
 
 async def test_where_a_person_turned_to_is_where_the_conversation_is_opened_again(
