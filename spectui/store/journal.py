@@ -17,9 +17,9 @@ from typing import Any
 from spectui.engine.events import Finished
 from spectui.knobs import Setup
 from spectui.speculation.records import Round
-from spectui.store.records import FAILED, StoredConversation
+from spectui.store.records import FAILED, Reply, StoredConversation, StoredMessage
 from spectui.store.rounds.packed import PackedRounds
-from spectui.store.statements import ConversationLog, ConversationRow, LoggedMessage, ReplyRow, storable
+from spectui.store.statements import ConversationLog, storable
 from spectui.store.writer import Writer
 
 SLOW_PROMPT_S = 0.25
@@ -49,8 +49,8 @@ class Journal:
         self._writer = Writer(file) if file is not None else None
         self._silent: deque[str] = deque()
         self._log: ConversationLog | None = None
-        self._reply: LoggedMessage | None = None
-        self._held: list[LoggedMessage] = []  # the reply in progress without text, and a prompt that waits for that
+        self._writing: int | None = None  # the id of the reply in progress
+        self._held: dict[int, StoredMessage] = {}  # it, while it has no text, and a prompt that waits for that
         self._prompt: tuple[threading.Event, float] | None = None  # set when it is on disk; when it should be
 
     @property
@@ -74,22 +74,24 @@ class Journal:
     @property
     def conversation(self) -> str:
         """The id of the conversation that goes on; "" before its first prompt, and without a file."""
-        return self._log.row.id if self._log is not None and self._writer is not None else ""
+        return self._log.conversation.id if self._log is not None and self._writer is not None else ""
 
     @property
     def title(self) -> str:
         """The conversation's title; "" before a prompt."""
-        return self._log.row.title if self._log is not None else ""
+        return self._log.conversation.title if self._log is not None else ""
 
     @property
     def times(self) -> tuple[float, float]:
         """When the conversation was begun, and when it was written to last; 0 before a prompt."""
-        return (self._log.row.created, self._log.row.updated) if self._log is not None else (0.0, 0.0)
+        log = self._log
+        return (log.conversation.created, log.conversation.updated) if log is not None else (0.0, 0.0)
 
     @property
     def rounds(self) -> PackedRounds | None:
         """All rounds of the reply in progress, to which the journal appends; None if there is none."""
-        return self._reply.rounds if self._reply is not None else None
+        reply = self._find(self._writing)
+        return reply.reply.rounds if reply is not None and reply.reply is not None else None
 
     def flush(self) -> None:
         """Wait, at most `FLUSH_WAIT_S` seconds, until the conversation so far is on disk. Call it from a worker thread."""
@@ -117,27 +119,27 @@ class Journal:
         """Go on with a conversation that was read from the disk."""
         self.clear()
         saved_in = self._writer.file_number if self._writer is not None else None
-        self._begin(ConversationLog.of(conversation, self.lock, saved_in))
+        self._begin(ConversationLog(conversation, self.lock, saved_in))
         self.at = conversation.messages[-1].id if conversation.messages else None
 
     def save_head(self, message: int | None) -> None:
         """The conversation is opened the next time at the message of this id, unless that waits for its text."""
         with self.lock:
             log = self._log
-            if log is not None and message is not None and message != log.row.head and log.find(message):
-                log.set_row(head=message)
+            if log is not None and message is not None and message != log.head and message in log.messages:
+                log.change(head=message)
                 self._save()
 
     def rename(self, title: str) -> None:
         """The conversation has another title, which was written by `library.rename`."""
         if self._log is not None:
-            self._log.row = self._log.row._replace(title=title)
+            self._log.conversation = self._log.conversation._replace(title=title)
 
     def set_system(self, text: str) -> None:
         """The conversation has another system prompt from here on."""
         with self.lock:
             if self._log is not None:
-                self._log.set_row(system=storable(text))
+                self._log.change(system=storable(text))
                 self._save()
 
     # Prompts
@@ -148,16 +150,16 @@ class Journal:
         """A person has sent a prompt. It is written at once; if the disk is slow or fails, a notice says so. `instead`: it
         takes the place of another one, and is written with its reply. `created`: when; None: now. Returns its id."""
         now = time.time() if created is None else created
-        message = LoggedMessage(_new_id(), self.at, "user", storable(text), now)
+        message = StoredMessage(_new_id(), self.at, "user", storable(text), now)
         system, target, self.at = storable(system), storable(target), message.id
         with self.lock:
             if self._log is None:
-                row = ConversationRow(os.urandom(8).hex(), _title(text), now, now, system, target, message.id)
-                self._begin(ConversationLog(row, self.lock, [message]))
+                fields = os.urandom(8).hex(), _title(text), now, now, system, target
+                self._begin(ConversationLog(StoredConversation(*fields, (message,)), self.lock))
             else:
-                self._log.set_row(system=system, target=target)
+                self._log.change(system=system, target=target)
                 if instead:
-                    self._held = [message]
+                    self._held = {message.id: message}
                     return message.id
                 self._log.add(message)
         if self._writer is not None:
@@ -178,75 +180,96 @@ class Journal:
 
     def begin_reply(self, setup: Setup, dropped: int = 0) -> int:
         """A reply to the message `at` begins, by these models. `dropped`: as in `records.Reply`. Returns its id."""
-        row = ReplyRow.of(setup, dropped=dropped)
+        reply = Reply(setup, None, None, None, None, PackedRounds(), dropped=dropped)
         with self.lock:
-            self._reply = LoggedMessage(_new_id(), self.at, "assistant", "", time.time(), row)
-            self._held.append(self._reply)
-            return self._reply.id
+            self._writing = _new_id()
+            self._held[self._writing] = StoredMessage(self._writing, self.at, "assistant", "", time.time(), reply)
+            return self._writing
 
     def continue_reply(self, *, otherwise: bool = False) -> None:
         """The message `at`, a reply that was stopped, is continued; `otherwise`: under another set-up than it began with."""
         with self.lock:
-            self._reply = self._log.find(self.at) if self._log is not None else None
-            if self._reply is not None:
-                mixed = otherwise or (self._reply.reply is not None and self._reply.reply.mixed)
-                self._change(self._reply, stop=None, mixed=mixed)
+            self._writing, message = self.at, self._find(self.at)
+            mixed = otherwise or (message is not None and message.reply is not None and message.reply.mixed)
+            self._change(self.at, stop=None, mixed=mixed)
 
     def set_dropped(self, reply: int, number: int) -> None:
         """Prompts leave out the first `number` messages, behind the reply of this id and in the reply in progress."""
         with self.lock:
-            for message in (self._log.find(reply) if self._log is not None else None, self._reply):
-                if message is not None and message.reply is not None:
-                    self._change(message, dropped=number)
+            for message in (reply, self._writing):
+                self._change(message, dropped=number)
 
     def add_round(self, round: Round) -> None:
         """The reply has grown by a round."""
         with self.lock:
-            if self._log is not None and self._reply is not None:
-                self._log.grow(self._reply, round)
-                if self._held and any(token.text for token in round.tokens):
+            message = self._find(self._writing)
+            if self._log is None or message is None or message.reply is None:
+                return
+            text = storable("".join(token.text for token in round.tokens))
+            message.reply.rounds.append(round)
+            message = message._replace(text=message.text + text)
+            if message.id not in self._held:
+                self._log.grow(message, text)
+            else:
+                self._held[message.id] = message
+                if text:
                     self._write_held()
-                if self._writer is not None:
-                    self._writer.add_tokens(len(round.tokens))
+            if self._writer is not None:
+                self._writer.add_tokens(len(round.tokens))
 
     def note_end(self, stop: str, finished: Finished | None = None) -> None:
         """The engine has ended the reply. Nothing happens where it has no text."""
         with self.lock:
-            if self._reply is not None and self._reply.reply is not None and not self._held:
-                figures = {}
-                if finished is not None and self._reply.reply.prompt_tokens is None:  # else those of its beginning stay
-                    figures = {
-                        "prompt_tokens": finished.prompt_tokens,
-                        "prompt_s": finished.prompt_s,
-                        "first_token_s": finished.time_to_first_token_s,
-                    }
-                self._change(self._reply, stop=stop, **figures)
+            message = self._find(self._writing)
+            if message is None or message.reply is None or self._held:
+                return
+            figures: dict[str, Any] = {}
+            if finished is not None and message.reply.prompt_tokens is None:  # else those of its beginning stay
+                figures = {
+                    "prompt_tokens": finished.prompt_tokens,
+                    "prompt_s": finished.prompt_s,
+                    "first_token_s": finished.time_to_first_token_s,
+                }
+            self._change(message.id, stop=stop, **figures)
 
     def end_reply(self, stop: str = FAILED, finished: Finished | None = None, *, has_text: bool = False) -> None:
         """The reply has ended; `has_text`: so it is a message of the conversation. Nothing happens if none was begun."""
         with self.lock:
+            if self._writing is None:
+                return
             if has_text:
                 self._write_held()
+                self.at = self._writing
             self.note_end(stop, finished)
-            reply, self._reply, self._held = self._reply, None, []
-            if reply is not None and has_text:
-                self.at = reply.id
-            if reply is not None and self._log is not None:
-                self._log.set_row(updated=time.time())
+            self._writing, self._held = None, {}
+            if self._log is not None:
+                self._log.change(updated=time.time())
                 self._save()
+
+    def _find(self, message: int | None) -> StoredMessage | None:
+        if message is None or message in self._held or self._log is None:
+            return self._held.get(message or 0)
+        return self._log.messages.get(message)
+
+    def _change(self, identity: int | None, **changes: Any) -> None:
+        """Change how a reply was made."""
+        message = self._find(identity)
+        if self._log is None or message is None or message.role != "assistant":
+            return
+        reply = message.reply or Reply(Setup(), None, None, None, None, PackedRounds())  # damage may have taken it
+        message = message._replace(reply=reply._replace(**changes))
+        if message.id in self._held:
+            self._held[message.id] = message
+        else:
+            self._log.change_reply(message)
+            self._save()
 
     def _write_held(self) -> None:
         """The reply in progress has text."""
         if self._log is not None:
-            for message in self._held:
+            for message in self._held.values():
                 self._log.add(message)
-            self._held = []
-            self._save()
-
-    def _change(self, message: LoggedMessage, **changes: Any) -> None:
-        """Change a reply's row."""
-        if self._log is not None:
-            self._log.set_reply(message, **changes)
+            self._held = {}
             self._save()
 
     def _begin(self, log: ConversationLog) -> None:

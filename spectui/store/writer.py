@@ -174,7 +174,7 @@ class Writer:
         played: list[tuple[ConversationLog, int, set[str]]] = []
         with database.transaction(connection):
             for log in logs:
-                there = connection.execute("SELECT 1 FROM conversation WHERE id = ?", (log.row.id,)).fetchone()
+                there = connection.execute("SELECT 1 FROM conversation WHERE id = ?", (log.conversation.id,)).fetchone()
                 is_here = log.saved_in == self.file_number or (log.saved_in is None and there is not None)
                 if is_here and there is None:
                     self._give_up(log)

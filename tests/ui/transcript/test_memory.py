@@ -117,7 +117,7 @@ def save(connection: sqlite3.Connection, log: ConversationLog) -> None:
 
 def logged(conversation: StoredConversation, saved_in: int | None = None) -> ConversationLog:
     """A conversation in the journal."""
-    return ConversationLog.of(conversation, RLock(), saved_in)
+    return ConversationLog(conversation, RLock(), saved_in)
 
 
 def held() -> int:

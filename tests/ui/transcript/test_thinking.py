@@ -131,7 +131,7 @@ async def test_a_reply_that_was_cut_off_while_it_thought_is_dim_when_it_is_opene
     assert kept is not None
     anew = file.with_name("anew.db")
     with closing(connect(anew)) as connection:
-        play(connection, ConversationLog.of(kept, RLock(), None).statements(whole=True))
+        play(connection, ConversationLog(kept, RLock()).statements(whole=True))
     for was in (kept, last(anew)):
         async with window(conversation=was) as (_, pilot):
             await wait_until(pilot, lambda: any("let" in row for row in drawn(pilot)))
