@@ -69,7 +69,7 @@ _DRAFTING = {"draft-simple": "model", "draft-mtp": "mtp", "draft-eagle3": "model
 
 _SECRET = re.compile(r"api-key|hf-token|-hft$")
 _OF_THE_MACHINE = re.compile(
-    r"(CUDA|GGML|LLAMA|HIP|ROCR|HSA|AMD|GPU|NVIDIA|VK|SYCL|ONEAPI|ZES?|OMP|GOMP|KMP|MKL|OPENBLAS)_|LD_LIBRARY_PATH$"
+    r"(CUDA|GGML|LLAMA_ARG|HIP|ROCR|HSA|AMD|GPU|NVIDIA|VK|SYCL|ONEAPI|ZES?|OMP|GOMP|KMP|MKL|OPENBLAS)_|LD_LIBRARY_PATH$"
 )
 """Variables that choose devices, threads and libraries. Others, which may hold a secret, are not named."""
 
