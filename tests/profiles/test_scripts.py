@@ -148,9 +148,7 @@ def test_a_file_of_another_kind_gets_one_sentence(name: str) -> None:
 
 
 def test_other_commands_words_are_not_printed() -> None:
-    text = (
-        f"curl -H 'Authorization: Bearer geheim'\nAPI=geheim\nexport LLAMA_CLOUD_KEY=geheim CUDA_VISIBLE_DEVICES=0\nsudo {RUN}"
-    )
+    text = f"curl -H 'Authorization: Bearer geheim'\nAPI=geheim\nexport LLAMA_KEY=geheim CUDA_VISIBLE_DEVICES=0\nsudo {RUN}"
     assert left_out("llama-server", text) == {STARTED_BY: ["sudo"], ENVIRONMENT: ["CUDA_VISIBLE_DEVICES=0"]}
 
 
