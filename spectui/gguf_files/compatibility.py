@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from spectui.gguf_files.check import heads_in
 from spectui.gguf_files.header import GgufHeader, read_header
-from spectui.gguf_files.judgement import READ_LAYERS, TARGETS
+from spectui.gguf_files.heads import READ_LAYERS, TARGETS
 from spectui.gguf_files.vocabulary import digest_difference
 from spectui.paths import expanded
 from spectui.pin import LAYER_ROWS

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectui.gguf_files import metadata
-from spectui.gguf_files.judgement import EAGLE3, TARGETS, are_heads, judge, read_file, text_of, usable_heads
+from spectui.gguf_files.heads import EAGLE3, TARGETS, are_heads, usable_heads
+from spectui.gguf_files.judgement import judge, read_file
 from spectui.gguf_files.parts import model_name
 from spectui.gguf_files.vocabulary import VocabularyDigest, read_vocabulary
 
@@ -61,21 +62,21 @@ def read_header(path: Path, cancelled: Callable[[], bool] = lambda: False) -> Gg
     of = found.metadata
     if of is None:
         return GgufHeader(str(path), found.size, problem=found.problem)
-    values, architecture = of.values, text_of(of.values, "general.architecture")
+    values, architecture = of.values, of.text("general.architecture")
     return GgufHeader(
         str(path),
         found.size,
         architecture=architecture,
         quantisation=_quantisation(values.get("general.file_type")),
-        parameters=text_of(values, "general.size_label"),
-        n_ctx_train=_whole_number(values.get(f"{architecture}.context_length")),
+        parameters=of.text("general.size_label"),
+        n_ctx_train=metadata.whole_number(values.get(f"{architecture}.context_length")),
         recurrent=any(key.startswith((f"{architecture}.ssm.", f"{architecture}.wkv.")) for key in values)
         or f"{architecture}.shortconv.l_cache" in values,
         vocabulary=read_vocabulary(values, of.n_tokens, of.digests, of.padding),
         problem=found.problem,
-        heads=usable_heads(values, of.tensors),
-        only_heads=are_heads(values, of.tensors),
-        width=_whole_number(values.get(f"{architecture}.{_WIDTHS.get(architecture, 'embedding_length')}")),
+        heads=usable_heads(of),
+        only_heads=are_heads(of),
+        width=metadata.whole_number(values.get(f"{architecture}.{_WIDTHS.get(architecture, 'embedding_length')}")),
     )
 
 
@@ -109,7 +110,3 @@ def _quantisation(number: metadata.Value | None) -> str:
         return name.removeprefix("MOSTLY_").removeprefix("ALL_")
     except ValueError:
         return ""
-
-
-def _whole_number(value: metadata.Value | None) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -4,31 +4,52 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import stat
+import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from spectui.gguf_files import metadata
-from spectui.gguf_files.content import BEGINNING_BYTES, CUT_SHORT, FIXED_BYTES, Wrong, counts
+from spectui.gguf_files.heads import DFLASH, READ_LAYERS, TARGETS, are_heads, kind_of_block, unfit, usable_heads
 from spectui.gguf_files.metadata import Damaged, Metadata, Tensors, Value
 from spectui.gguf_files.parts import Part, part_of
 from spectui.gguf_files.vocabulary import WITHOUT_TEXT, kind_of
-from spectui.pin import MOST_EXPERTS, MOST_LAYERS, ONE_HEAD, SEVERAL_HEADS
+from spectui.pin import GGUF_VERSION, MOST_EXPERTS, MOST_LAYERS, ONE_HEAD, SEVERAL_HEADS
 from spectui.text import safe
 
-EAGLE3, DFLASH = "eagle3", "dflash"
-READ_LAYERS: Mapping[str, str] = {EAGLE3: "EAGLE-3", DFLASH: "DFlash"}
-"""Architecture of a head that reads the rows of some of its target's layers, in a file of its own -> what people call it."""
+FIXED_BYTES = 24
+"""Bytes at the beginning of every GGUF file: magic, version, number of tensors, number of keys."""
 
-BLOCK, MASK = f"{DFLASH}.block_size", "tokenizer.ggml.mask_token_id"
-"""The keys of one that foresees a block of tokens in one pass: how many that pass is over, and at which token it foresees."""
+BEGINNING_BYTES = 512
+"""Bytes of the beginning that tell what a file is that is no GGUF file."""
 
-USUAL_BLOCK = 16
-"""Where the file does not say it."""
+CUT_SHORT = "is damaged or cut short: download it again"
+
+_MOST_ENTRIES = 1_000_000  # far above the largest real file: 2,000 tensors, 100 keys
+
+_OTHERS = (
+    (
+        rb"version https://git-lfs",
+        "is a pointer of Git LFS instead of the model: download it again, as git lfs pull does",
+    ),
+    (rb"(\xef\xbb\xbf)?\s*<", "is a web page instead of a model: download it again, from the link that ends in .gguf"),
+    (rb"(\xef\xbb\xbf)?\s*[{\[]", "is a server's answer instead of a model: download it again"),
+    (rb"(lmgg|fmgg|tjgg|algg)", "is of the format before GGUF, which llama.cpp reads no more: choose a GGUF file"),
+    # A zip archive whose first file is in a directory is a model of PyTorch.
+    (
+        rb"(\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf|Rar!|.{257}ustar|PK\x03\x04.{26}(?![\w.-]*/))",
+        "is packed: unpack it",
+    ),
+    (rb"GG?U?\Z", "is cut short: download it again"),
+    (rb"\0{24}", "begins with zeros, as a download does that was stopped: download it again"),
+    (rb".{8}\{\"", "is a safetensors file: convert it with llama.cpp, or choose a GGUF file"),
+    (rb"[\t\n\r\x20-\x7e]{5,}\Z", "is a text instead of a model: download it again"),
+)
+"""What a file begins with -> what it is and what to do, to complete the sentence "The model ..."."""
 
 _ROPE_SCALINGS = (b"none", b"linear", b"yarn", b"longrope")
-_I64 = 27  # ggml_type (ggml.h)
 _RANK = 4  # LLAMA_POOLING_TYPE_RANK; those above 0 are of models that make one vector of a text
 
 _SAME_NAMES = "give the parts the names that they were downloaded with, or download them again"
@@ -74,15 +95,16 @@ _PURPOSES: Mapping[str, str] = {
 }  # fmt: skip
 """Architecture (llama.cpp's src/llama-arch.cpp) -> what such a file is, if it is no chat model."""
 
-TARGETS: Mapping[str, str] = {"gemma4-assistant": "gemma4"}
-"""Architecture of a file of heads that are a model of another architecture than their target -> that of the target."""
-
 _TYPES: Mapping[str, str] = {
     "adapter": "is a LoRA adapter, which changes a model: choose the model itself",
     "mmproj": _SEES,
     "imatrix": "is an importance matrix, which only a quantiser reads: choose the model itself",
 }
 """`general.type` -> the same."""
+
+
+class Wrong(Damaged):
+    """The file is no model. The text completes the sentence "The model ..." and says what to do."""
 
 
 class Judgement(NamedTuple):
@@ -108,7 +130,7 @@ def judge(file: Path, read: Callable[[Path], Metadata], *, textless: bool = Fals
         return Judgement(_in_words(damage), size)
     problem, size, tensors = _with_later_parts(file, size, first, read)
     whole = first._replace(tensors=tensors)
-    return Judgement(problem or purpose(first.values, tensors, textless, heads) or _unfit(first), size, whole)
+    return Judgement(problem or purpose(whole, textless, heads) or _unfit(first), size, whole)
 
 
 def read_file(
@@ -125,7 +147,7 @@ def read_file(
         raise OSError("not a file")
     size = status.st_size
     with file.open("rb") as opened:
-        tensors, keys = counts(opened.read(BEGINNING_BYTES), size)
+        tensors, keys = _counts(opened.read(BEGINNING_BYTES), size)
         opened.seek(FIXED_BYTES)
         reader = slowed(metadata.reader(opened, min(size, most or metadata.LARGEST)))
         found = metadata.read_metadata(opened, reader, size, tensors, keys)
@@ -133,9 +155,37 @@ def read_file(
         behind = opened.read(4)
     if found.tensors.end > size:
         raise Wrong(CUT_SHORT)
-    if behind == b"GGUF" and _number(found.values, "split.count") > 1:
+    if behind == b"GGUF" and _split(found, "count") > 1:
         raise Wrong(_JOINED)
     return found
+
+
+def _counts(beginning: bytes, size: int) -> tuple[int, int]:
+    """(number of tensors, number of keys) from the file's first BEGINNING_BYTES; `size` is the whole file's in bytes.
+
+    Raises Wrong if this is not a whole GGUF file.
+    """
+    if size == 0:
+        raise Wrong("is empty: download it again")
+    if beginning[:4] != b"GGUF":
+        known = (what for pattern, what in _OTHERS if re.match(pattern, beginning, re.DOTALL))
+        raise Wrong(next(known, "is not a GGUF file: convert it with llama.cpp, or choose another"))
+    if len(beginning) < FIXED_BYTES:
+        raise Wrong("is cut short: download it again")
+    version, tensors, keys = struct.unpack("<IQQ", beginning[4:FIXED_BYTES])
+    if version and version & 0xFFFF == 0:  # as llama.cpp tells it
+        raise Wrong("is of a machine with the other order of bytes (big-endian): choose another file of this model")
+    if version < 2:
+        raise Wrong(f"is of GGUF version {version}, which llama.cpp reads no more: choose a newer file of this model")
+    if version > GGUF_VERSION:
+        raise Wrong(
+            f"is of GGUF version {version}, and this llama.cpp reads up to version {GGUF_VERSION}: take a newer spectui, or "
+            "another file of this model"
+        )
+    # The shortest tensor entry takes 32 bytes and the shortest key 13: larger counts cannot be true.
+    if tensors > _MOST_ENTRIES or keys > _MOST_ENTRIES or FIXED_BYTES + 32 * tensors + 13 * keys > size:
+        raise Wrong(CUT_SHORT)
+    return int(tensors), int(keys)
 
 
 def _in_words(damage: Damaged) -> str:
@@ -149,7 +199,7 @@ def _with_later_parts(
 
     llama.cpp asks the keys of the first part whether there are more, and finds those by its name.
     """
-    tensors, count, number = first.tensors, _number(first.values, "split.count"), _number(first.values, "split.no")
+    tensors, count, number = first.tensors, _split(first, "count"), _split(first, "no")
     named = part_of(file)
     split = count > 1
     if split and number > 0:
@@ -170,134 +220,49 @@ def _with_later_parts(
             return f"lacks part {part.number} of {part.parts}: download it", size, tensors
         except Damaged as damage:
             return f"has a part {part.number} of {part.parts} that {_in_words(damage)}", size, tensors
-        if (_number(found.values, "split.no"), _number(found.values, "split.count")) != (part.number - 1, count):
+        if (_split(found, "no"), _split(found, "count")) != (part.number - 1, count):
             return f"has a part {part.number} of {part.parts} that is another: {_SAME_NAMES}", size, tensors
         tensors = tensors.with_those_of(found.tensors)
-    whole = _number(first.values, "split.tensors.count")
+    whole = _split(first, "tensors.count")
     if split and whole and tensors.number != whole:
         return f"has parts of different models: {_SAME_NAMES}", size, tensors
     return "", size, tensors
 
 
-def purpose(values: Mapping[str, Value], tensors: Tensors, textless: bool, heads: bool = False) -> str:
-    """What a file with these keys is, if it is no chat model; "" if it may be one."""
-    architecture = metadata.architecture_of(values)
-    kind, pooling = text_of(values, "general.type"), _number(values, f"{architecture}.pooling_type")
-    tokenizer = kind_of(text_of(values, "tokenizer.ggml.model"))
+def purpose(file: Metadata, textless: bool, heads: bool = False) -> str:
+    """What a file is, if it is no chat model; "" if it may be one."""
+    architecture, tensors = file.architecture, file.tensors
+    kind, pooling = file.text("general.type"), file.number("pooling_type")
+    tokenizer = kind_of(file.text("tokenizer.ggml.model"))
     if said := _TYPES.get(kind) or _PURPOSES.get(architecture):
         return said
     if kind not in ("", "model"):
         return f"is no model of its own ({kind}): choose a chat model"
     if tensors.number == 0:
         return "has no weights, only a vocabulary: choose the model itself"
-    if are_heads(values, tensors) and not (heads and usable_heads(values, tensors)):
-        if usable_heads(values, tensors):
+    if are_heads(file) and not (heads and usable_heads(file)):
+        if usable_heads(file):
             if architecture in READ_LAYERS:
                 return _OF_LAYERS.format(READ_LAYERS[architecture])
             return _ASSISTANT if architecture in TARGETS else _HEADS
         if architecture == DFLASH:
-            return _OTHER_BLOCKS.format(_kind_of_block(values, tensors))
-        named, there = _number(values, f"{architecture}.nextn_predict_layers"), tensors.heads
-        there = _number(values, f"{architecture}.block_count") if architecture in TARGETS else there
+            return _OTHER_BLOCKS.format(kind_of_block(file))
+        named, there = file.number("nextn_predict_layers"), tensors.heads
+        there = file.number("block_count") if architecture in TARGETS else there
         return _OTHER_HEADS if named == there else _MISSING_HEADS.format(named, there)
     # llama.cpp takes the last layers for heads, and computes the others alone.
-    named, layers = (_number(values, f"{architecture}.{name}") for name in ("nextn_predict_layers", "block_count"))
+    named, layers = file.number("nextn_predict_layers"), file.number("block_count")
     own = len(tensors.layers - tensors.headed)
     if architecture in f"{ONE_HEAD} {SEVERAL_HEADS}".split() and 0 < layers - named < own:
         return _MISSING_HEADS.format(named, max(0, layers - own))
     if pooling == _RANK:
         return _RERANKING
-    if pooling > 0 or (values.get(f"{architecture}.attention.causal") is False and architecture not in READ_LAYERS):
+    causal = file.values.get(f"{architecture}.attention.causal")
+    if pooling > 0 or (causal is False and architecture not in READ_LAYERS):
         return _EMBEDDING
     if not tokenizer or (tokenizer == WITHOUT_TEXT and not textless):
         return "has no vocabulary of text: choose a chat model"
     return ""
-
-
-def are_heads(values: Mapping[str, Value], tensors: Tensors) -> bool:
-    """Whether a file with these keys is a target's own heads, apart from that."""
-    architecture = metadata.architecture_of(values)
-    if architecture in READ_LAYERS:
-        return tensors.number > 0
-    predicted = _number(values, f"{architecture}.nextn_predict_layers")
-    if architecture in TARGETS:
-        return True
-    alone = not tensors.first_layer or predicted >= _number(values, f"{architecture}.block_count") > 0
-    return predicted > 0 and tensors.number > 0 and alone
-
-
-def usable_heads(values: Mapping[str, Value], tensors: Tensors) -> int:
-    """Number of a target's own heads with which llama.cpp can draft: all that the keys name, else none.
-
-    It asserts that an architecture has a graph for them, how many there are, and that each has its tensors.
-    """
-    architecture = metadata.architecture_of(values)
-    if architecture in READ_LAYERS:
-        return int(architecture == EAGLE3 or _kind_of_block(values, tensors) == READ_LAYERS[DFLASH])
-    named = _number(values, f"{architecture}.nextn_predict_layers")
-    if architecture in TARGETS:  # all of its layers are one
-        return int(named == _number(values, f"{architecture}.block_count") > 0)
-    known = architecture in SEVERAL_HEADS.split() or (named == 1 and architecture in ONE_HEAD.split())
-    return named if known and named == tensors.heads else 0
-
-
-def _kind_of_block(values: Mapping[str, Value], tensors: Tensors) -> str:
-    """What people call a head that foresees a block of tokens in one pass."""
-    if "markov_w1.weight" in tensors.apart or _number(values, f"{DFLASH}.hyper_connection.count"):
-        return "DSpark"
-    return "DFlash 2" if "selector_hidden.weight" in tensors.apart else READ_LAYERS[DFLASH]
-
-
-def layers_read(file: Metadata) -> tuple[int, ...]:
-    """The target's layers whose rows a head in this file reads; () of another file."""
-    found = file.by_layer.get(f"{file.architecture}.target_layers", ()) if file.architecture in READ_LAYERS else ()
-    return tuple(map(int, found))
-
-
-def borrows(file: Metadata) -> bool:
-    """Whether a head that reads its target's layers uses the target's embeddings or output matrix, because it has none."""
-    own = {"token_embd.weight"}  # which may be DFlash's output matrix too
-    if file.architecture == EAGLE3:
-        own.add("output.weight")
-    return file.architecture in READ_LAYERS and not own <= set(file.tensors.apart)
-
-
-def assists(target: Metadata, heads: Metadata) -> bool | None:
-    """Whether heads that attend to their target's last two layers can attend to those of this one; None for other heads.
-
-    llama.cpp does not ask: it would read numbers of others, or end the process.
-    """
-    if heads.architecture not in TARGETS:
-        return None
-    width = _number(heads.values, f"{heads.architecture}.embedding_length_out")
-    if (target.architecture, _number(target.values, f"{target.architecture}.embedding_length")) != (
-        TARGETS[heads.architecture],
-        width,
-    ):
-        return False
-    last = _number(target.values, f"{target.architecture}.block_count")
-    looked_at = [_cells(target, layer) for layer in (last - 2, last - 1)]
-    attend = [_cells(heads, layer) for layer in range(_number(heads.values, f"{heads.architecture}.block_count"))]
-    return (
-        [each and each[0] for each in looked_at] == [True, False]
-        and set(attend) <= set(looked_at)
-        and looked_at[0] in attend
-    )
-
-
-def _cells(file: Metadata, layer: int) -> tuple[Value | None, ...] | None:
-    """What a layer's cells are: whether of a sliding window, how many heads, and the lengths of keys and values."""
-
-    def key(name: str) -> Value | None:
-        return file.values.get(f"{file.architecture}.attention.{name}")
-
-    sliding = file.by_layer.get(f"{file.architecture}.attention.sliding_window_pattern", ())
-    heads = file.by_layer.get(f"{file.architecture}.attention.head_count_kv", ())
-    if not 0 <= layer < len(sliding):
-        return None
-    suffix = "_swa" if sliding[layer] else ""
-    number = heads[layer] if layer < len(heads) else key("head_count_kv")
-    return bool(sliding[layer]), number, key(f"key_length{suffix}"), key(f"value_length{suffix}")
 
 
 def _unfit(file: Metadata) -> str:
@@ -323,47 +288,13 @@ def _unfit(file: Metadata) -> str:
     elif isinstance(scaling, bytes) and scaling not in _ROPE_SCALINGS:
         found = f"scales its positions in a way that this llama.cpp does not know ({_shown(scaling)})"
     elif prefix in READ_LAYERS:
-        found = _unfit_head(file)
+        found = unfit(file)
     return safe(f"{found}: choose another file of this model") if found else ""
 
 
-def _unfit_head(file: Metadata) -> str:
-    """The same of a head that reads rows of its target's layers."""
-    apart, values, read = file.tensors.apart, file.values, len(layers_read(file))
-    tokens, output, ids = (apart.get(name) for name in ("token_embd.weight", "output.weight", "d2t"))
-    if file.architecture == EAGLE3:
-        if (layers := _number(values, f"{EAGLE3}.block_count")) != 1:
-            return f"claims to have {layers} layers, where such a head has one"
-        if read != 3:
-            return f"reads {read} layers of its target, where such a head reads three"
-    else:
-        block, mask = _number(values, BLOCK) if BLOCK in values else USUAL_BLOCK, values.get(MASK)
-        keys, cells = (_number(values, f"{DFLASH}.attention.{name}_length") for name in ("key", "value"))
-        if not read:
-            return "reads no layer of its target"
-        if block < 2:
-            return f"foresees blocks of {block} tokens"
-        if not isinstance(mask, int) or not 0 <= mask < file.n_tokens:
-            return f"foresees at a token that its vocabulary of {file.n_tokens} does not have"
-        if keys != cells:
-            return f"attends with keys of {keys} numbers to values of {cells}"
-    if tokens is not None and tokens.shape[1:] != (file.n_tokens,):
-        return f"does not have an embedding of each of its {file.n_tokens} tokens"
-    if ids is not None and (ids.kind != _I64 or output is None or ids.shape != output.shape[-1:]):
-        return "says of other tokens which they are than it foresees"
-    return ""
-
-
-def text_of(values: Mapping[str, Value], name: str) -> str:
-    """The text of a key, cut and safe to show; "" if there is none."""
-    value = values.get(name, b"")
-    return " ".join(safe(value[:40].decode("utf-8", "replace")).split()) if isinstance(value, bytes) else ""
-
-
-def _number(values: Mapping[str, Value], name: str) -> int:
-    """The number of a key; 0 if there is none."""
-    value = values.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+def _split(file: Metadata, name: str) -> int:
+    """A number about the parts of a split model; 0 if there is none."""
+    return metadata.whole_number(file.values.get(f"split.{name}")) or 0
 
 
 def _shown(text: bytes) -> str:

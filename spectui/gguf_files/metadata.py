@@ -13,6 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 from spectui.gguf_files.vocabulary import digests_of, padding_of
 from spectui.pin import LONGEST_TENSOR_NAME, MOST_DIMENSIONS, MOST_LAYERS
+from spectui.text import safe
 
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
@@ -186,6 +187,15 @@ class Metadata(NamedTuple):
         """Its name; "" is unknown."""
         return architecture_of(self.values)
 
+    def number(self, name: str) -> int:
+        """The number of a key of its architecture; 0 if there is none."""
+        return whole_number(self.values.get(f"{self.architecture}.{name}")) or 0
+
+    def text(self, name: str) -> str:
+        """The text of a key, cut and safe to show; "" if there is none."""
+        value = self.values.get(name)
+        return " ".join(safe(value[:40].decode("utf-8", "replace")).split()) if isinstance(value, bytes) else ""
+
     @property
     def tokenizer(self) -> tuple[Value | None, ...]:
         """The keys besides the tokens that decide how a text is tokenised."""
@@ -214,6 +224,11 @@ def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int
             end = file.tell()
     found = _read_tensors(file, read, tensors, size, values)
     return Metadata(values, found, n_tokens, start, end, digests, padding, next(iter(twice), b""), by_layer)
+
+
+def whole_number(value: Value | None) -> int | None:
+    """The value, if it is a whole number."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def architecture_of(values: Mapping[str, Value]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from spectui.errors import SpectuiError, unless_limited
 from spectui.gguf_files.check import ModelFileError, check_file, heads_in, tied_bytes
-from spectui.gguf_files.judgement import READ_LAYERS
+from spectui.gguf_files.heads import READ_LAYERS
 from spectui.gguf_files.metadata import Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.llama.cpu import plugin

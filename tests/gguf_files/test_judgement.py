@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from spectui.engine.demo import default_setup
-from spectui.gguf_files.check import ModelFileError, assists, check_file, heads_in
+from spectui.gguf_files.check import ModelFileError, check_file, heads_in, metadata_of
 from spectui.gguf_files.compatibility import drafting_heads, drafts_for, heads_beside, match, smaller_drafts
 from spectui.gguf_files.header import read_header
+from spectui.gguf_files.heads import assists
 from spectui.knobs import Setup
 from tests.llama.ggufs import write_model
 from tests.llama.heads import dflash, eagle
@@ -308,10 +309,11 @@ def test_an_assistant_fits_the_last_layers_of_its_target(
     tmp_path: Path, target: Changes, assistant: Changes, fits: bool
 ) -> None:
     files = write_target(tmp_path / "target.gguf", **target), write_assistant(tmp_path / "heads.gguf", **assistant)
-    assert assists(str(files[1]), str(files[0])) is fits
-    other = write_headed(tmp_path / "other.gguf", heads=0)
-    assert assists(str(files[1]), str(other)) is False
-    assert assists(str(other), str(files[0])) is None
+    of, heads = (metadata_of(str(file)) for file in files)
+    assert assists(of, heads) is fits
+    other = metadata_of(str(write_headed(tmp_path / "other.gguf", heads=0)))
+    assert assists(other, heads) is False
+    assert assists(of, other) is None
 
 
 def test_heads_beside_their_target_are_found(tmp_path: Path) -> None:

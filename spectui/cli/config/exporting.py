@@ -64,8 +64,9 @@ def export_command(
 
 def _exported(settings: Configuration, name: str) -> Exported:
     """The profile, with the file of heads that drafts for its target unasked."""
-    from spectui.gguf_files.check import kind_of_heads
+    from spectui.gguf_files.check import metadata_of
     from spectui.gguf_files.compatibility import drafting_heads
+    from spectui.gguf_files.heads import kind_of_heads
 
     setup = settings.setup
     heads = drafting_heads(setup.model, setup.draft) if setup.model else None
@@ -73,5 +74,5 @@ def _exported(settings: Configuration, name: str) -> Exported:
         setup = dataclasses.replace(setup, draft=heads)
         origins = {**settings.origins, "draft": "beside the target"}
         settings = settings._replace(setup=setup, origins=origins)
-    kind = "" if heads is None else f"draft-{kind_of_heads(heads)}"
+    kind = "" if heads is None else f"draft-{kind_of_heads(metadata_of(heads))}"
     return exported(settings, name, kind)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spectui.engine.loading.placement import Placed, resolve
-from spectui.gguf_files.check import matrices_of, values_of
-from spectui.gguf_files.metadata import architecture_of
+from spectui.gguf_files.check import metadata_of
 from spectui.kernels.plugin import Kernels, Unusable
 from spectui.knobs import Setup
 from spectui.llama.cpu import plugin
@@ -53,7 +52,7 @@ def for_model(placed: Placed, own: Kernels, freed: int = 0) -> Kernels:
     if not placed.on_cpu:
         return Kernels(why=OFFLOADED)
     library = plugin.load()
-    repacked = sum(library.bytes(*matrices[:4]) for matrices in matrices_of(placed.path))
+    repacked = sum(library.bytes(*matrices[:4]) for matrices in metadata_of(placed.path).tensors.matrices)
     if not repacked:
         return Kernels(why="they have none for the types of the model's weights")
     if _too_little_memory(placed, repacked, freed):
@@ -66,13 +65,7 @@ def _too_little_memory(placed: Placed, repacked: int, freed: int) -> bool:
     """Whether the repacked weights would leave too little memory. The mapped file counts as free."""
     import psutil
 
-    values = values_of(placed.path)
-    architecture = architecture_of(values)
-
-    def number(key: str) -> int:
-        value = values.get(f"{architecture}.{key}")
-        return value if isinstance(value, int) else 0
-
-    tokens = placed.of("ctx_size") or placed.setup.ctx_size or number("context_length")
-    cells = bytes_of_cells(number, *placed.types) * tokens
+    file = metadata_of(placed.path)
+    tokens = placed.of("ctx_size") or placed.setup.ctx_size or file.number("context_length")
+    cells = bytes_of_cells(file.number, *placed.types) * tokens
     return bool(repacked + cells + _BESIDE > psutil.virtual_memory().available + freed)

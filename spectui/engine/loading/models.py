@@ -11,9 +11,9 @@ from spectui.engine.events import ModelInfo
 from spectui.engine.loading.lists import overrides, shares
 from spectui.engine.loading.placement import Placed
 from spectui.errors import DraftError
-from spectui.gguf_files.check import ModelFileError, assists, borrows, heads_in, layers_read
+from spectui.gguf_files.check import ModelFileError, heads_in, metadata_of
 from spectui.gguf_files.compatibility import heads_beside
-from spectui.gguf_files.judgement import DFLASH, EAGLE3
+from spectui.gguf_files.heads import DFLASH, EAGLE3, assists, borrows, layers_read
 from spectui.gguf_files.metadata import Metadata
 from spectui.knobs import Knobs, Setup, spec_of
 from spectui.llama.context import Context
@@ -62,7 +62,7 @@ def load(placed: Placed, target: Placed, progress: Progress = _always, simulated
 def _load(placed: Placed, target: Placed, progress: Progress, simulated: bool, metadata: Metadata | None) -> Model:
     draft = placed.role == "draft"
     devices, gpu_layers, split = list(placed.devices), placed.of("gpu_layers"), shares(placed.of("tensor_split"))
-    if draft and (borrows(placed.path) or assists(placed.path, target.path) is not None):
+    if draft and (borrows(heads := metadata_of(placed.path)) or assists(metadata_of(target.path), heads) is not None):
         # It reads the target's cells or matrices, and llama.cpp ends the process where it has not their device.
         others = [device for device in target.computing if device not in devices]
         if others:
@@ -153,15 +153,16 @@ def rows_for_heads(setup: Setup, model: Model) -> tuple[int, ...] | None:
         return () if rows.available() and model.heads else None
     if not heads_in(setup.draft)[1] or heads_problem(setup.draft, model):
         return None
-    return layers_read(setup.draft)
+    return layers_read(metadata_of(setup.draft))
 
 
 def heads_problem(path: str, target: Model) -> str:
     """Why the heads in this file cannot draft for the target, as a sentence; "" if loading them decides."""
-    layers = layers_read(path)
+    heads = metadata_of(path)
+    layers = layers_read(heads)
     if not rows.available(bool(layers)):  # as a model of its own it would end the process
         return f"The heads in {path!r} cannot draft: {FUNCTIONS_MOVED}."
-    if assists(path, target.path) is False:
+    if assists(metadata_of(target.path), heads) is False:
         return f"The assistant {path!r} was made for another target (a Gemma 4 of another size): choose that of this target."
     return misfit(path, target) if layers else ""
 
@@ -171,7 +172,7 @@ def heads_context(placed: Placed, model: Model, target: Context, interrupt: Inte
 
     Raises SpectuiError.
     """
-    of, assistant = target.model, assists(model.path, target.model.path)
+    of, assistant = target.model, assists(metadata_of(target.model.path), metadata_of(model.path))
     if model.reads_layers and not model.same_vocabulary:
         check_vocabularies(of, model)
     elif not model.reads_layers and (of.width, of.n_vocab) != (model.width, model.n_vocab):

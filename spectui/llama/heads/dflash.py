@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from spectui.gguf_files.judgement import BLOCK, DFLASH, MASK, USUAL_BLOCK
+from spectui.gguf_files.heads import BLOCK, DFLASH, MASK, USUAL_BLOCK
 from spectui.llama.context import Context
 from spectui.llama.heads.context import Heads
 from spectui.llama.heads.rows import Rows

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spectui.gguf_files.check import layers_read, name_of_heads, vocabulary_of
-from spectui.gguf_files.judgement import borrows
+from spectui.gguf_files.check import name_of_heads, vocabulary_of
+from spectui.gguf_files.heads import borrows, layers_read
 from spectui.llama.model import Model
 from spectui.pin import LAST_ROWS, LAYER_ROWS
 
@@ -23,9 +23,9 @@ def misfit(path: str, target: Model) -> str:
     file = vocabulary_of(path)
     if file is None:
         return f"{head} cannot be read: check the file."
-    own = int(file.values.get(f"{file.architecture}.embedding_length", 0))
-    wide = int(file.values.get(f"{file.architecture}.target_hidden_size", own))
-    read, last = layers_read(path), layers if architecture in LAST_ROWS.split() else layers - 1
+    own = file.number("embedding_length")
+    wide = file.number("target_hidden_size") or own
+    read, last = layers_read(file), layers if architecture in LAST_ROWS.split() else layers - 1
     why = ""
     if wide != target.width:
         why = f"it reads rows of {wide} numbers instead of {target.width}"

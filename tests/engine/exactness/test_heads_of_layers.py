@@ -18,7 +18,7 @@ from tests.engine.exactness.peer import accepts_as_llama_cpp, needs_llama_cpp
 from tests.engine.exactness.test_heads import KNOBS, OFF
 from tests.helpers.smollm2 import ask, opened
 from tests.llama.heads import dflash, eagle
-from tests.llama.heads.dflash import BLOCK, TOKENS
+from tests.llama.heads.dflash import BLOCK
 from tests.llama.heads.headed import write_hybrid
 
 
@@ -88,8 +88,6 @@ def test_a_hybrid_target_gives_what_goes_into_its_layers_and_comes_out_of_the_la
 OF_BOTH = [
     ({"layers": (1, 2, 4)}, "is that of another model (it reads the layers 1, 2, 4, and those of this one are 0 to 3)"),
     ({"layers": (-1, 2, 3)}, "(it reads the layers -1, 2, 3, and those of this one are 0 to 3)"),
-    ({"mapped": (5, TOKENS)}, "foresees tokens that its vocabulary of 261 does not have"),
-    ({"mapped": (5, -1)}, "foresees tokens that its vocabulary of 261 does not have"),
     ({"tokens": 250}, "does not have an embedding of each of its 261 tokens"),
 ]
 """What a file of either kind has, and what is said of it."""
@@ -105,12 +103,6 @@ OF_BOTH = [
         (DFLASH, {"width": 320}, "is that of another model (it reads rows of 320 numbers instead of 288)"),
         (DFLASH, {"layers": ()}, "reads no layer of its target: choose another file"),
         (DFLASH, {"own": False, "more": 8}, "it uses the target's embeddings, as 288 numbers of 269 tokens"),
-        (DFLASH, {"mapped": (5, 6), "own": False}, "says of other tokens which they are than it foresees"),
-        (DFLASH, {"block": 0}, "foresees blocks of 0 tokens"),
-        (DFLASH, {"block": 1}, "foresees blocks of 1 tokens"),
-        (DFLASH, {"mask": None}, "foresees at a token that its vocabulary of 261 does not have"),
-        (DFLASH, {"mask": TOKENS}, "foresees at a token that its vocabulary of 261 does not have"),
-        (DFLASH, {"value_size": 32}, "attends with keys of 64 numbers to values of 32"),
         (DFLASH, {"extra": ["markov_w1"]}, "is a draft head (DSpark) that chooses among the tokens that it foresees by a part"),
         (DFLASH, {"extra": ["selector_hidden"]}, "is a draft head (DFlash 2) that chooses among the tokens that it foresees"),
     ],

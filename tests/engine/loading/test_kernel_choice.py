@@ -18,7 +18,7 @@ from spectui.engine.loading.kernel_choice import for_model as of_placed
 from spectui.engine.loading.plan import make_plan
 from spectui.engine.loading.remarks import FAST_KERNELS_CRASH
 from spectui.engine.session import Session
-from spectui.gguf_files.check import matrices_of
+from spectui.gguf_files.check import metadata_of
 from spectui.gguf_files.tiny import write_tiny_model
 from spectui.kernels.build import LIBRARY
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable
@@ -102,7 +102,7 @@ def test_weights_that_they_have_no_kernels_for(tmp_path: Path) -> None:
 @built
 def test_too_little_memory_for_a_second_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     path = wanted().model or ""
-    repacked = sum(plugin.load().bytes(*each[:4]) for each in matrices_of(path))
+    repacked = sum(plugin.load().bytes(*each[:4]) for each in metadata_of(path).tensors.matrices)
     cells = 2 * 30 * 3 * 2 * 64 * 4096  # bytes in f16, layers, heads of K and V, their width, tokens
     needed = repacked + cells + 2**28
 
@@ -218,7 +218,7 @@ def test_costs_are_kept_apart() -> None:
 @built
 def test_a_plan_counts_the_repacked_copy() -> None:
     """Mapped weights count as free memory; repacked ones do not. A simulation knows no mapping: it says their sizes."""
-    repacked = sum(plugin.load().bytes(*each[:4]) for each in matrices_of(wanted().model or ""))
+    repacked = sum(plugin.load().bytes(*each[:4]) for each in metadata_of(wanted().model or "").tensors.matrices)
     with_own, without = (
         make_plan(replace(wanted(ctx_size=256), kernels=kernels)).target for kernels in ("spectui", "llama.cpp")
     )
