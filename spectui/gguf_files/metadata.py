@@ -25,7 +25,7 @@ _LONGEST_TEXT = 1 << 27  # a tokenizer in JSON takes 33 MB
 _KEPT = 1000  # bytes of a text
 _TOKENIZER = ("model", "pre", "bos_token_id", "eos_token_id", "add_bos_token", "add_eos_token")
 _OF_A_HEAD = (b"eh_proj.weight", b"enorm.weight", b"hnorm.weight")
-_ALIGNMENT = 32  # GGUF_DEFAULT_ALIGNMENT
+_ALIGNMENT = 32  # GGUF_DEFAULT_ALIGNMENT, and TENSOR_ALIGNMENT of ggml-backend.cpp
 
 Value = int | float | bool | bytes
 Read = Callable[[int], bytes]
@@ -129,7 +129,7 @@ class Tensors(NamedTuple):
     `first_layer`: whether one is of the model's first layer. `embedding`: bytes of the token embedding. `output`: whether there
     is an output matrix. `matrices`: those that passes multiply by. `heads`: the model's own (multi-token prediction) that are
     whole. `apart`: those of no layer, by name. `layers`: the numbers of those that have some.
-    `headed`: of those that are heads.
+    `headed`: of those that are heads. `mappable`: they lie where llama.cpp asserts it of a file that it maps into memory.
     """
 
     number: int = 0
@@ -142,6 +142,7 @@ class Tensors(NamedTuple):
     apart: Mapping[str, Tensor] = MappingProxyType({})
     layers: frozenset[bytes] = frozenset()
     headed: frozenset[bytes] = frozenset()
+    mappable: bool = True
 
     @property
     def tied(self) -> int:
@@ -161,6 +162,7 @@ class Tensors(NamedTuple):
             {**self.apart, **part.apart},
             self.layers | part.layers,
             self.headed | part.headed,
+            self.mappable and part.mappable,
         )
 
 
@@ -287,6 +289,7 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
         placed,
         frozenset(layers),
         frozenset(headed),
+        base % _ALIGNMENT == 0 or not count,
     )
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from spectui.errors import SpectuiError, unless_limited
-from spectui.gguf_files.check import ModelFileError, check_file, heads_in, tied_bytes
+from spectui.gguf_files.check import ModelFileError, check_file, heads_in, metadata_of, tied_bytes
 from spectui.gguf_files.heads import READ_LAYERS
 from spectui.gguf_files.metadata import Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
@@ -28,6 +28,9 @@ MOST_BYTES = 1 << 20
 _CONTROL = 1 << 3  # llama_token_attr (llama.h)
 _OF_HEADS = 1  # LLAMA_CONTEXT_TYPE_MTP (llama.h)
 _INTEGER, _STRING = 0, 3  # llama_model_kv_override_type (llama.h)
+_FURTHER_ENDS = "tokenizer.ggml.eos_token_ids"
+"""The key of an array of tokens that end a reply, which Ollama writes and llama.cpp does not read."""
+
 _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
 
 
@@ -71,6 +74,8 @@ class Model:
         """"target" or "draft"."""
         self._gpu_layers = gpu_layers if on_devices is None or on_devices else 0
         self.path = str(check_file(path, role, textless=True))
+        file = metadata_of(path)
+        self._ends = frozenset(map(int, file.by_layer.get(_FURTHER_ENDS, ())))
         names = [device.name for device in on_devices or ()] if split_mode == "tensor" else []
         self.tensor_shares = dict(zip(names, tensor_split or [1.0] * len(names), strict=False))
         """Each GPU's share of every tensor; {} where whole layers are divided."""
@@ -86,7 +91,9 @@ class Model:
             placed = tensor_overrides(overrides)
             params.tensor_buft_overrides = ctypes.cast(placed, ctypes.c_void_p)
         if simulated:
-            params.no_alloc, params.load_mode = True, 0  # llama.cpp asserts that such a file is not mapped
+            params.no_alloc = True
+        if simulated or not file.tensors.mappable:
+            params.load_mode = llama.LLAMA_LOAD_MODE_NONE  # llama.cpp asserts that such a file is not mapped
         if on_devices is not None:
             chosen = listing.handles(on_devices)
             params.devices = ctypes.cast(chosen, ctypes.c_void_p)
@@ -282,7 +289,7 @@ class Model:
 
     def is_end(self, token: int) -> bool:
         """Does this token end a reply?"""
-        return bool(llama.llama_vocab_is_eog(self.vocab, token))
+        return token in self._ends or bool(llama.llama_vocab_is_eog(self.vocab, token))
 
     def close(self) -> None:
         """Free the weights. Close the model's contexts first."""

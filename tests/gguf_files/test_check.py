@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.demo import default_setup
 from spectui.gguf_files import metadata
-from spectui.gguf_files.check import ModelFileError, check_file, same_vocabulary
+from spectui.gguf_files.check import ModelFileError, check_file, metadata_of, same_vocabulary
 from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.library import llama
@@ -298,3 +298,30 @@ def test_any_damage_to_the_keys_is_a_sentence_or_nothing(tmp_path_factory: pytes
     except ModelFileError as error:
         message = str(error)
         assert message == safe(message) and "\n" not in message
+
+
+@pytest.mark.parametrize("alignment", [8, 16, 32])
+def test_a_file_whose_numbers_are_aligned_otherwise_is_loaded_unmapped(tmp_path: Path, alignment: int) -> None:
+    """llama.cpp would end the process."""
+    mappable = set()
+    for length in range(1, 40, 8):
+
+        def keys(writer: gguf.GGUFWriter, length: int = length) -> None:
+            writer.add_custom_alignment(alignment)
+            writer.add_name("x" * length)
+
+        path = str(write_model(tmp_path / "model.gguf", keys=keys))
+        mappable.add(metadata_of(path).tensors.mappable)
+        model = Model(path)
+        assert model.tokenize("ab", special=False)
+        model.close()
+    assert mappable == ({True} if alignment == 32 else {True, False})
+
+
+def test_each_end_token_that_the_file_names_ends_a_reply(tmp_path: Path) -> None:
+    def keys(writer: gguf.GGUFWriter) -> None:
+        writer.add_array("tokenizer.ggml.eos_token_ids", [2, 7])
+
+    model = Model(str(write_model(tmp_path / "model.gguf", keys=keys)))
+    assert model.is_end(2) and model.is_end(7) and not model.is_end(8)
+    model.close()
