@@ -62,6 +62,14 @@ def container_of(control_groups: str) -> str:
     return program[1] if program else ""
 
 
+def _control_groups(process: str) -> str:
+    """The text of a process's /proc/PID/cgroup; "" where there is none."""
+    try:
+        return Path(f"/proc/{process}/cgroup").read_text()
+    except OSError:
+        return ""
+
+
 def _arguments(process: psutil.Process) -> list[str] | None:
     """A process's arguments if it is a llama-server, started itself or as an interpreter's script."""
     words = process.cmdline()
@@ -72,8 +80,8 @@ def _arguments(process: psutil.Process) -> list[str] | None:
 
 def _started(process: psutil.Process, arguments: list[str]) -> Started:
     """Raises psutil.AccessDenied for another user's process, SpectuiError for one in a container that is not ours."""
-    groups = Path(f"/proc/{process.pid}/cgroup")
-    if groups.exists() and (program := container_of(groups.read_text())):
+    groups, own = _control_groups(str(process.pid)), _control_groups("self")
+    if groups != own and (program := container_of(groups)):
         raise SpectuiError(
             f"it runs in a container of {program}, whose paths are not this machine's: import its compose file, or the line "
             "that runs it."
