@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from spectui.knobs import Knobs
-from spectui.speculation.policies.strategy import Strategy
-from spectui.speculation.records import Round
 from tests.speculation.policies.simulation import Machine
-from tests.toys import SameCosts, ToyModel, decode, emitted, toy_drafter
 
 
 def linear(n: int) -> float:
@@ -100,13 +97,6 @@ def test_bad_luck_at_the_beginning_does_not_end_drafting(seed):
     assert TOKENS * machine.verify(1) / seconds > 1.1
 
 
-def test_a_draft_that_can_hardly_pay_costs_little_to_find_out():
-    """A pair in Q4_K_M on a CPU: half a pass for a drafted token, and no cheap pass over several."""
-    machine = Machine(lambda n: 0.082 if n == 1 else 0.128 + 0.0085 * n, 0.038, overconfident)
-    seconds = machine.run(machine.strategy(), AUTO, 600)
-    assert 600 * machine.verify(1) / seconds > 0.964, "ten passes and a fiftieth, which the balance lets drafts lose"
-
-
 def test_without_a_profile_it_learns_from_the_rounds():
     machine = Machine(amx, 0.01, calibrated)
     with_profile = machine.run(machine.strategy(), AUTO, TOKENS)
@@ -161,44 +151,3 @@ def test_a_restless_machine_does_not_end_the_drafting_of_a_short_reply():
     assert (128 * amx(1) * (1 / calm - 1)).max() < 0.5, "seconds that a reply may lose"
     # Some lose their budget with their first drafts and are written plainly, but not because the machine was busy.
     assert (restless < 1.1).sum() <= (calm < 1.1).sum() + 2 <= 12
-
-
-PROMPT = [3, 1, 4, 1, 5]
-
-
-def auto_reply(draft_seconds: float, prompt: list[int], draft: bool = True) -> list[Round]:
-    """Rounds of a toy where a target pass costs 1 and a little per token, and a drafted token so much."""
-    costs = SameCosts({1: 1.0, 2: 1.02, 48: 1.5}, first=draft_seconds, next=draft_seconds)
-    strategy = Strategy(toy_drafter(1, 0.2, ends=False) if draft else None, costs)
-    knobs = Knobs(temperature=0.9, seed=2, predict=60, draft_max=8)
-    _, rounds, _ = decode(ToyModel(1, ends=False), prompt, knobs, strategy=strategy)
-    _, plain, _ = decode(ToyModel(1, ends=False), prompt, Knobs(temperature=0.9, seed=2, predict=60, drafter="off"))
-    assert emitted(rounds) == emitted(plain)
-    return rounds
-
-
-def sources(rounds: list[Round]) -> list[str]:
-    return [token.source for round in rounds for token in round.drafted]
-
-
-def test_a_draft_dearer_than_the_target_is_hardly_asked():
-    assert sources(auto_reply(3.0, PROMPT)).count("model") <= 5  # one look, at most
-
-
-def test_a_cheap_draft_is_asked():
-    assert sources(auto_reply(0.01, PROMPT)).count("model") > 40
-
-
-def test_a_dearer_draft_makes_shorter_drafts():
-    def mean_length(draft_seconds: float) -> float:
-        lengths = [len(round.drafted) for round in auto_reply(draft_seconds, PROMPT) if round.drafted]
-        return sum(lengths) / len(lengths)
-
-    assert mean_length(0.3) < 0.7 * mean_length(0.01)
-
-
-def test_without_a_model_repetitions_are_drafted():
-    repeated = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5] * 3
-    rounds = auto_reply(0.01, repeated, draft=False)
-    assert set(sources(rounds)) == {"suffix"}
-    assert sources(auto_reply(3.0, repeated)).count("suffix") > 0

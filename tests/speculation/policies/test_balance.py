@@ -131,13 +131,6 @@ def test_the_time_that_the_draft_model_reads_is_that_of_the_clock():
     assert strategy.budget.balance == pytest.approx(MAY_LOSE - 3.0)
 
 
-def test_another_conversation_has_a_balance_of_its_own():
-    strategy = Strategy(None, COSTS)
-    strategy.budget.balance = -3.0
-    strategy.begin_conversation()
-    assert strategy.budget.balance == MAY_LOSE
-
-
 @pytest.mark.parametrize(("balance", "longest"), [(8.1, 16), (4.2, 8), (2.2, 4), (0.6, 1), (0.4, 0), (0.0, 0)])
 def test_no_draft_is_longer_than_the_balance_allows(balance: float, longest: int):
     """A pass over n + 1 tokens costs n / 2 plain ones more, and a draft that fails whole gives one token."""

@@ -109,16 +109,6 @@ def test_strict_is_where_no_pass_over_two_rows_is_allowed(policy: str, longest: 
     assert "--strict allows no pass over two tokens" in cause(Reason("strict"), knobs)
 
 
-def test_budget_is_where_the_budget_allows_no_draft_of_one_token():
-    found = strategy(0.001, {1: 0.01, 17: 0.07}, noise=3.0)
-    for balance, spent in ((-100.0, True), (8.0, False)):
-        found.budget.balance = balance
-        rounds = reply(found)
-        said = [reason.kind == "budget" for reason in reasons(rounds)[:-1]]
-        assert all(said) if spent else not said[0]
-    assert "loss budget is used up" in cause(Reason("budget"), KNOBS)
-
-
 def drafted(
     passes: dict[int, float], draft_s: float, confidence: float, balance: float = 8.0, limit: int = 16
 ) -> Reason:
@@ -136,6 +126,7 @@ def test_budget_is_named_for_a_first_token_that_it_does_not_bear_and_for_no_shor
     reason = drafted({1: 1.0, 17: 2.6}, 0.3, 0.99, balance=left)
     assert (reason.kind == "budget") == (left < 0.4)
     assert (reason.kind == "draft") == (left > 0.4)
+    assert "loss budget is used up" in cause(Reason("budget"), KNOBS)
 
 
 @pytest.mark.parametrize(("row", "kind"), [(0.3, "budget"), (1.5, "uncertain")])

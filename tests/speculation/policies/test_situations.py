@@ -53,16 +53,6 @@ def test_a_dear_draft_that_is_right_every_second_time_drafts_one_token_or_none(p
     assert found.reason.kind == ("draft" if length else "unlikely")
 
 
-def test_where_nothing_pays_nothing_is_drafted():
-    """As with llama.cpp's kernels on Zen 5: a pass over two rows costs 2.8 plain ones.
-
-    By hand: if the model stops before the token that fails, what it drafts gains .3 of a round and takes .2 / (1 - .7).
-    """
-    dear = {n: 1.0 if n == 1 else 1.6 + 0.6 * n for n in range(1, 18)}
-    found = draft(pair(dear, 0.2, confidence=0.7, target=0.7))
-    assert (found.tokens, found.sent, found.reason.kind) == ([], 0, "unlikely")
-
-
 @pytest.mark.parametrize(("times", "sources"), [(2, {"suffix"}), (1, set())])
 def test_where_only_repetitions_pay_the_model_is_not_asked(times: int, sources: set[str]):
     """The text stood before, or not."""
@@ -70,11 +60,6 @@ def test_where_only_repetitions_pay_the_model_is_not_asked(times: int, sources: 
     found = strategy.draft(text, replace(KNOBS, drafter="auto"), KNOBS.draft_max)
     assert {candidate.source for candidate in found.tokens} == sources
     assert found.sent == (KNOBS.draft_max if sources else 0)
-
-
-def test_a_cheap_draft_that_is_mostly_right_is_long():
-    found = draft(pair(FLAT, 0.02))
-    assert found.sent >= 8 and found.reason.kind == "draft"
 
 
 def test_the_draft_ends_where_the_next_token_is_not_worth_its_time():
@@ -105,25 +90,3 @@ def test_where_acceptance_falls_the_balance_is_lost_and_then_a_fiftieth_of_the_t
     assert MAY_LOSE - 0.6 < sum(0.6 * length for _, length in tries if length > 1) <= MAY_LOSE
     places = [token for token, length in tries if length == 1]
     assert [later - place for place, later in pairwise(places[1:])] == pytest.approx([30] * (len(places) - 2), abs=1)
-
-
-def test_a_balance_that_is_spent_ends_the_drafting_and_is_filled_again():
-    strategy = pair(FLAT, 0.02)
-    strategy.budget.balance = 0.0
-    assert draft(strategy).reason.kind == "budget"
-    strategy.budget.balance = 0.03
-    assert draft(strategy).reason.kind == "budget", "not even a draft of one token may fail"
-    strategy.budget.balance = 0.2
-    assert 0 < draft(strategy).sent <= 5
-    for _ in range(1000):
-        done(strategy, Drafted((), 0, draft(strategy).reason), right=0)
-    assert strategy.budget.balance == MAY_LOSE
-
-
-def test_repetitions_that_are_right_raise_the_rate_that_the_model_must_reach():
-    """At a rate of three tokens a pass, drafts that would give two are not made."""
-    strategy = pair(LINEAR, 0.3, confidence=0.8, target=0.8)
-    slow = draft(strategy).sent
-    strategy.budget.tokens, strategy.budget.passes = 3.0, 1.0
-    assert draft(strategy).sent <= slow
-    assert draft(strategy).reason.kind == "unlikely"
