@@ -71,9 +71,9 @@ def _fixed(key: str, flag: str) -> Fixed:
 
 
 def body(
-    facts: Facts, messages: Sequence[Message], knobs: Knobs, *, cold: bool = False, looked_at: bool = False
+    facts: Facts, messages: Sequence[Message], knobs: Knobs, *, cold: bool = False, wants_probabilities: bool = False
 ) -> dict[str, Any]:
-    """The body of a request. `cold`: the server shall reuse no cells. `looked_at`: it shall tell the likeliest tokens."""
+    """The body of a request. `cold`: the server shall reuse no cells. `wants_probabilities`: it shall tell the likeliest."""
     llama_server = facts.llama_server
     asked: dict[str, Any] = {
         **({"model": facts.model.name} if facts.model.name else {}),
@@ -83,7 +83,7 @@ def body(
     }
     if llama_server:
         asked |= {"timings_per_token": True, "return_progress": True, "cache_prompt": not cold}
-        asked |= {"logprobs": True, "top_logprobs": LIKELIEST} if looked_at else {}
+        asked |= {"logprobs": True, "top_logprobs": LIKELIEST} if wants_probabilities else {}
     if (llama_server or facts.model.owner == "vllm") and messages[-1].role == "assistant":
         asked |= {"continue_final_message": True, "add_generation_prompt": False}
     for key, name in (LLAMA_SERVER if llama_server else OPENAI).items():

@@ -41,7 +41,7 @@ class ServerSession:
     def __init__(self, on_event: Callable[[Event], None], stop: Flag, stall_s: float = STALL_S) -> None:
         """`stall_s`: seconds without a sign of the server after which that is said."""
         self.knobs = Knobs()
-        self.looked_at = False
+        self.wants_probabilities = False
         self._stall_s = stall_s
         self._emit = on_event
         self._stop = stop
@@ -95,7 +95,7 @@ class ServerSession:
         if connection is None or facts is None:
             raise SpectuiError("No server answers: load its model again first.")
         knobs = self.knobs if self.knobs.seed >= 0 else replace(self.knobs, seed=secrets.randbits(31))
-        asked = requests.body(facts, messages, knobs, cold=self._cold, looked_at=self.looked_at)
+        asked = requests.body(facts, messages, knobs, cold=self._cold, wants_probabilities=self.wants_probabilities)
         self._cold = False
         reply = Reply(
             messages, knobs, facts, self._times, self._emit, connection.address.root, self._stall_s, self._learn

@@ -48,7 +48,7 @@ class ConversationPlayer:
         """The knobs of the last played round."""
         self.events: deque[Event] = deque()
         self.listen: Callable[[Event], None] = lambda event: None
-        self.looked_at = False
+        self.wants_probabilities = False
         self.speed = speed
         self.paused = False
         self.turn: Turn | None = None

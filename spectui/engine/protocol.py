@@ -25,7 +25,7 @@ class Engine(Protocol):
     listen: Callable[[Event], None]
     """Called with each event before it is appended, in the thread that appends it: it should return in microseconds."""
 
-    looked_at: bool
+    wants_probabilities: bool
     """Whether a person looks at probabilities: an engine that they cost time leaves them out of its next reply otherwise."""
 
     def load(self, setup: Setup) -> None:
@@ -77,7 +77,7 @@ class Session(Protocol):
     knobs: Knobs
     """Another thread may set them."""
 
-    looked_at: bool
+    wants_probabilities: bool
     """As in `Engine`, for the next reply."""
 
     def load(self, setup: Setup, before: Setup | None = None) -> Loaded:

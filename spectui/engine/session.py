@@ -41,7 +41,7 @@ class Session:
         pass, and loading: any thread may set it."""
         self.knobs = Knobs()
         """Read once per round."""
-        self.looked_at = False
+        self.wants_probabilities = False
         """Not read: what is looked at costs nothing here."""
         self.strict = False
         """Whether --strict allows only passes whose logits do not depend on their size."""

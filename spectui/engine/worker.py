@@ -57,7 +57,7 @@ class Emitter:
     def __init__(self) -> None:
         self.events: deque[Event] = deque()
         self.listen: Callable[[Event], None] = lambda event: None
-        self.looked_at = False
+        self.wants_probabilities = False
         self._logged = False
 
     def emit(self, event: Event) -> None:
@@ -230,7 +230,7 @@ class Worker(Emitter):
 
     def _generate(self, session: protocol.Session, messages: Sequence[Message], at: float | None = None) -> None:
         self._enter("decoding")
-        session.looked_at = self.looked_at
+        session.wants_probabilities = self.wants_probabilities
         session.generate(messages, at)
 
     def _reply_failed(self, error: Exception) -> Event:

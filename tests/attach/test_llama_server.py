@@ -148,9 +148,9 @@ def test_a_models_own_heads_are_counted_as_drafts(tmp_path: Path, heads: int):
 def test_the_likeliest_tokens_are_those_of_plain_rounds():
     with running(*KINDS["ngram-mod"]()) as server:
         attached = Attached(server.address)
-        attached.session.looked_at = True
+        attached.session.wants_probabilities = True
         text = attached.ask().text
-        attached.session.looked_at = False
+        attached.session.wants_probabilities = False
         assert attached.ask().text == text
     rounds = [each.round for each in attached.events if isinstance(each, RoundDone)]
     known = [round for round in rounds if round.likeliest is not None]

@@ -111,7 +111,7 @@ def test_the_likeliest_tokens_are_asked_for_while_they_are_looked_at_and_shown()
     with serving([GOOD, chat]) as server:
         opened = Opened(server)
         opened.ask()
-        opened.session.looked_at = True
+        opened.session.wants_probabilities = True
         opened.ask()
     first, second = server.bodies()
     assert "logprobs" not in first and (second["logprobs"], second["top_logprobs"]) == (True, 5)

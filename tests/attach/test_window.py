@@ -173,7 +173,7 @@ def test_probabilities_are_asked_for_while_rejected_drafts_or_the_inspector_are_
         reading.toggle_rejected(app.screen)
         await reply(3)
         reading.toggle_inspection(app.screen)
-        await wait_until(pilot, lambda: app.screen.session.engine.looked_at)
+        await wait_until(pilot, lambda: app.screen.session.engine.wants_probabilities)
         await pilot.press("ctrl+r")
         await wait_until(pilot, lambda: len(asked()) == 4)
         assert asked() == [False, True, False, True]

@@ -66,7 +66,7 @@ def show_token(window: Window, token: Token | None, round: Round | None) -> None
 
 def _look(window: Window) -> None:
     transcript = window.transcript
-    window.session.engine.looked_at = transcript.show_rejected or transcript.inspected is not None
+    window.session.engine.wants_probabilities = transcript.show_rejected or transcript.inspected is not None
 
 
 def mark_round(window: Window, round: Round | None) -> None:
