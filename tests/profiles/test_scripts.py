@@ -75,12 +75,12 @@ def test_what_a_plain_script_starts_is_what_bash_starts(
         ("batch", f"@echo off\nREM mine ^\nset C=5\n{WINDOWS} ^\n  -c %C%\npause"),
         ("batch", 'set DIR=C:\\m\nset "M=%DIR%\\a.gguf"\nstart "my server" /B "C:\\l l\\llama-server.exe" -m "%M%" -c 5'),
         ("batch", f"if not exist C:\\m (\n  echo no\n  exit /b 1\n)\ncall {WINDOWS} -c 5 > log.txt 2>&1"),
-        ("batch", "cd /d C:\\m\nllama-server.exe -m a.gguf -c 5 & pause"),
+        ("batch", "set LLAMA_ARG_CTX_SIZE=5\ncd /d C:\\m\nllama-server.exe -m a.gguf & pause"),
         ("batch", f'cmd /k "{WINDOWS} -c 5"'),
         ("powershell", "$m = 'C:\\m\\a.gguf'\n$c=5\n& \"C:\\l l\\llama-server.exe\" `\n  -m $m -c $c # five"),
         ("powershell", "$a = @(\n  \"-m\", 'C:\\m\\a.gguf'  # it's\n)\n$a += '-c', '5'\n.\\llama-server.exe @a"),
         ("powershell", "param([string]$Dir = \"C:\\m\", [int]$Ctx = 5,\n  [switch]$X)\nllama-server -m $Dir\\a.gguf -c $Ctx"),
-        ("powershell", "$m = Join-Path 'C:\\m' 'a.gguf'\nif ($x) { Write-Host 'no {' }\nllama-server -m $m -c 5"),
+        ("powershell", "$m = Join-Path 'C:\\m' 'a.gguf'\nif ($x) { 1 }\n$env:LLAMA_ARG_CTX_SIZE = 5\nllama-server -m $m"),
         ("powershell", "Start-Process -FilePath llama-server.exe -ArgumentList '-m', 'C:\\m\\a.gguf', '-c', '5' -NoNewWindow"),
         ("powershell", "$p = Start-Process llama-server.exe -ArgumentList \"-m `\"C:\\m\\a.gguf`\" -c 5\" -PassThru"),
     ],
@@ -98,6 +98,7 @@ def test_plain_scripts_of_windows(form: str, text: str) -> None:
         ("llama-server", f"C=5\nlet C=6\n{RUN} -c $C", ["-c C (line 2)"]),
         ("llama-server", f"x && C=6\n{RUN} -c ${{C:-5}}", ["-c ${C:-5}"]),
         ("llama-server", f"C=5\neval x\n{RUN} -c $C", ["-c C (line 2)"]),
+        ("llama-server", f"declare -i C=2+3\n{RUN} -c $C", ["-c C (line 1)"]),
         ("batch", f"set C=5\nif errorlevel 2 goto run\nset C=6\n:run\n{WINDOWS} -c %C% %*", ["-c C (line 3)", "%*"]),
         ("batch", f"set /p C=context?\n{WINDOWS} -c %C%", ["-c %C%"]),
         ("powershell", f"$c = 5\nif ($x) {{ $c = 6 }}\n{WINDOWS} -c $c @args", ["-c c (line 2)", "@args"]),
@@ -116,6 +117,8 @@ def test_what_only_a_run_can_tell_is_listed_and_not_guessed(form: str, text: str
         ("llama-server", f"{RUN}\n{RUN} -c 5\n", "There are 2 commands of llama.cpp (lines 1, 2): leave one in the file."),
         ("llama-server", "M=a\nx && M=b\nllama-server -m $M", "-m is M (line 2), which only a run can tell: start it"),
         ("llama-server", "cd $X\nllama-server -m a.gguf", "-m a.gguf starts at a directory that only a run can tell: start it"),
+        ("llama-server", "x && cd /m\nllama-server -m a.gguf", "-m a.gguf starts at a directory that only a run can tell"),
+        ("llama-server", "llama-server -m /m/*.gguf", "-m is /m/*.gguf, which only a run can tell"),
         ("llama-server", "llama-server $ARGS", "$ARGS may name the model, and only a run can tell it: start it and use"),
         ("llama-server", "\nllama-server -m 'x", "A line is cut off, or quotes or brackets are not closed (line 2): give the"),
         ("llama-server", f"if true; then {RUN}", "A line is cut off"),
@@ -198,7 +201,8 @@ def test_a_unit_of_systemd(tmp_path: Path) -> None:
     }  # fmt: skip
     (tmp_path / "env").write_text("MODEL='/m/a b.gguf'\nexport N=9\n")
     unit = f"[Service]\nEnvironmentFile=-{tmp_path}/none\nEnvironmentFile={tmp_path}/env\nWorkingDirectory=/m\n"
-    for line in ("llama-server -m ${MODEL} -ngl ${N}", "/bin/sh -c 'exec llama-server -m \"$MODEL\" -ngl $N'"):
+    unit += 'ExecStart=old\nExecStart=\nEnvironment="MORE=-ngl 9"\n'
+    for line in ("llama-server -m ${MODEL} $MORE", "/bin/sh -c 'exec llama-server -m \"$MODEL\" -ngl $N'"):
         found = FORMATS["systemd"].read(f"{unit}ExecStart={line}\n", None).profiles[0]
         assert found.settings == {"model": "/m/a b.gguf", "gpu_layers": 9}
 
