@@ -18,7 +18,8 @@ from spectui.llama.cpu import plugin
 from spectui.llama.devices import listing, memory_use
 from spectui.llama.devices.buffers import tensor_overrides
 from spectui.llama.devices.records import Device
-from spectui.llama.library import clear_errors, first_error, forget_file, listening, llama, watch_file
+from spectui.llama.last_words import forget_file, watch_file
+from spectui.llama.library import clear_errors, first_error, listening, llama
 from spectui.llama.tokens.tokenizer import TextError, Tokenizer
 from spectui.text import safe
 

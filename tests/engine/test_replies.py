@@ -130,17 +130,6 @@ def test_a_file_without_an_end_and_a_pipe_are_none(model: Path, state: Path):
         assert Replies(model, 100).automaton.tokens == []
 
 
-@pytest.mark.parametrize("damage", [b"abc", b"\xff\xff\xff\x7f", b"\xfe\xff\xff\xff"])
-def test_a_damaged_file_is_written_again(model: Path, state: Path, damage: bytes):
-    Replies(model, 100).add([1, 2, 3])
-    [file] = state.glob("replies-*.tokens")
-    file.write_bytes(damage)
-    remembered = Replies(model, 100)
-    assert remembered.automaton.tokens == []
-    remembered.add([4])
-    assert Replies(model, 100).automaton.tokens == [4, -1]
-
-
 def test_a_directory_that_cannot_be_written_is_no_error(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path / "model.gguf" / "under-a-file"))
     remembered = Replies(model, 100)

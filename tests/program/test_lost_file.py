@@ -80,7 +80,7 @@ def test_the_window_is_closed_and_the_next_one_says_why(model: Path) -> None:
 
 LOSES = """
 import mmap, os, signal, sys
-from spectui.llama.library import watch_file
+from spectui.llama.last_words import watch_file
 first, *others, lost = sys.argv[1:]
 watch_file(first)
 opened = {path: open(path, "r+b") for path in (first, *others, lost) if path}

@@ -82,7 +82,7 @@ def _result(number: int, done: Future[Any]) -> Result:
 
 
 def _report_abort(send: Callable[[object], None]) -> None:
-    from spectui.llama.library import on_abort
+    from spectui.llama.last_words import on_abort
 
     on_abort(lambda text: send(LastWords(text)))
 

@@ -24,7 +24,7 @@ from spectui.llama.devices.listing import list_devices, offloading
 from spectui.llama.devices.memory_use import HOST
 from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.llama.interrupt import Interrupt
-from spectui.llama.library import on_abort
+from spectui.llama.last_words import on_abort
 from spectui.llama.model import Model
 
 AUTO, ALL = -1, -2

@@ -251,13 +251,6 @@ def test_heads_of_another_target_are_refused(apart: tuple[Setup, Path], tmp_path
         session.close()
 
 
-def test_a_file_of_heads_is_no_target(apart: tuple[Setup, Path]) -> None:
-    session = Session(lambda _: None)
-    with pytest.raises(SpectuiError, match="load that target, and give this file as its draft"):
-        session.load(Setup(model=str(apart[1])))
-    session.close()
-
-
 @pytest.mark.parametrize(
     "write",
     [lambda path: write_headed(path, heads=1, without=True), lambda path: write_hybrid(path, heads=2)],

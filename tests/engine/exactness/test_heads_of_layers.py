@@ -12,7 +12,7 @@ import pytest
 
 from spectui.engine.events import Loaded, Notice, RoundDone
 from spectui.engine.session import Session
-from spectui.errors import DraftError, SpectuiError
+from spectui.errors import DraftError
 from spectui.knobs import Setup
 from tests.engine.exactness.peer import accepts_as_llama_cpp, needs_llama_cpp
 from tests.engine.exactness.test_heads import KNOBS, OFF
@@ -127,15 +127,6 @@ def refused(target: Path, head: Path, says: str) -> None:
             session.load(set_up(target, head))
     finally:
         session.close()
-
-
-@of_each
-def test_it_is_no_target(kind: Kind, tmp_path: Path) -> None:
-    session = Session(lambda _: None)
-    says = f"is the draft head ({kind.name}) of one target, no model of its own"
-    with pytest.raises(SpectuiError, match=re.escape(says)):
-        session.load(set_up(kind.write(tmp_path / "head.gguf"), None))
-    session.close()
 
 
 @of_each

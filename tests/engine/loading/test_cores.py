@@ -84,13 +84,6 @@ def test_apple_tells_the_cores_of_its_first_level(monkeypatch: pytest.MonkeyPatc
     assert performance_cores(set(range(10))) is None
 
 
-def test_there_is_a_thread_for_each_fast_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
-    monkeypatch.setattr(placement, "performance_cores", lambda allowed: 6 if len(allowed) == 16 else None)
-    assert placement.threads(0) == 6
-    assert placement.threads(3) == 3
-
-
 def process(place: Path, groups: str, *mounts: str) -> Path:
     """A process in these groups; {} in a mount is `place`."""
     lines = [f"{number} 1 0:{number} {mount.format(place)}\n" for number, mount in enumerate(mounts, 20)]

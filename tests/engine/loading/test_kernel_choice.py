@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from operator import methodcaller
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +10,6 @@ import psutil
 import pytest
 
 from spectui.engine.events import Loaded, Notice
-from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.loading import placement
 from spectui.engine.loading.kernel_choice import available
 from spectui.engine.loading.kernel_choice import for_model as of_placed
@@ -22,12 +20,11 @@ from spectui.gguf_files.check import metadata_of
 from spectui.gguf_files.tiny import write_tiny_model
 from spectui.kernels.build import LIBRARY
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable
-from spectui.knobs import Knobs, Setup
+from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.cpu import plugin
 from spectui.llama.devices.records import Device
 from spectui.llama.selftest import SelfTest
-from tests.engine.waiting import PATIENCE
 from tests.helpers.smollm2 import setup, whole_alone
 
 WORKS = SelfTest(True, True)
@@ -171,14 +168,6 @@ def test_fast_kernels_that_crash_are_told_where_spectuis_are_not_used(
     assert [each.message for each in events if isinstance(each, Notice) and "kernels" in each.message] == said
 
 
-@built
-def test_they_are_used_wherever_their_set_is_known() -> None:
-    """Also on request of nobody: without --kernels."""
-    path = wanted().model or ""
-    for kernels in ("auto", "spectui"):
-        assert for_model(replace(wanted(), kernels=kernels), "target", path, OWN) == OWN
-
-
 def test_a_pair_is_loaded_with_llama_cpp_s_where_the_library_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def load() -> None:
         raise Unusable("their library is damaged: install spectui again")
@@ -225,14 +214,3 @@ def test_a_plan_counts_the_repacked_copy() -> None:
     assert [use.device for use in with_own] == [use.device for use in without] == ["CPU"]
     assert with_own[0].weights >= repacked
     assert with_own[0].weights >= without[0].weights
-
-
-@built
-def test_an_engine_in_a_process_of_its_own_loads_them_too() -> None:
-    pair = replace(setup(), draft=None, ctx_size=256, kernels="spectui", device="none")
-    engine = EngineProcess(Knobs(), pair)
-    try:
-        loaded = engine.call(methodcaller("load", pair)).result(PATIENCE)
-    finally:
-        engine.close()
-    assert loaded.target.kernels.startswith("spectui ")
