@@ -66,13 +66,10 @@ def write_dflash(
     layers: Sequence[int] = LAYERS,
     width: int = WIDTH,
     block: int | None = BLOCK,
-    mask: int | None = MASK,
     tokens: int = TOKENS,
     more: int = 0,
     mapped: Sequence[int] | None = None,
     own: bool = True,
-    near: int = 1,
-    value_size: int = _SIZE,
     causal: bool | None = None,
     window: int = 0,
     sections: bool = False,
@@ -80,7 +77,7 @@ def write_dflash(
 ) -> Path:
     """The head, in float32; of another width than its target's it foresees anything. `more`: tokens of its vocabulary that the
     target does not have. `mapped`: the ids of the tokens that it can foresee; None for all. `own`: it has the output matrix
-    and the embeddings of its target, else it uses those. `near`: the nearest place that it looks at; 1 is the last token's.
+    and the embeddings of its target, else it uses those.
     `window`: of its attention, in tokens; 0 for none. `sections`: its positions have four numbers. `extra`: tensors that it
     has besides. Returns the path."""
     writer = gguf.GGUFWriter(path, "dflash")
@@ -88,11 +85,11 @@ def write_dflash(
     writer.add_embedding_length(width)
     writer.add_block_count(1)
     writer.add_feed_forward_length(32)
-    places = range(near, BLOCK + 1)
+    places = range(1, BLOCK + 1)
     writer.add_head_count(len(places) + 1)
     writer.add_head_count_kv(1)
     writer.add_key_length(_SIZE)
-    writer.add_value_length(value_size)
+    writer.add_value_length(_SIZE)
     writer.add_layer_norm_rms_eps(1e-6)
     writer.add_rope_dimension_count(_SIZE)
     writer.add_rope_freq_base(_BASE)
@@ -108,8 +105,7 @@ def write_dflash(
     if sections:
         writer.add_rope_dimension_sections([_SIZE // 2, 0, 0, 0])
     add_vocabulary(writer, more)
-    if mask is not None:
-        writer.add_mask_token_id(mask)
+    writer.add_mask_token_id(MASK)
 
     def add(name: str, tensor: NDArray[np.float64]) -> None:
         writer.add_tensor(f"{name}.weight", np.ascontiguousarray(tensor, np.float32))
@@ -136,14 +132,14 @@ def write_dflash(
     add("blk.0.attn_q_norm", np.full(_SIZE, _SHARP))
     add("blk.0.attn_k_norm", np.ones(_SIZE))
     found = moved(0)
-    values = np.zeros((value_size, most))
+    values = np.zeros((_SIZE, most))
     values[: found.shape[1], :TOKENS] = found.T / np.sqrt(width)
     values[found.shape[1], MASK] = 1 / np.sqrt(width)
     add("blk.0.attn_v", values[:, :width])
-    read = np.zeros((most, value_size * len(looks)))
+    read = np.zeros((most, _SIZE * len(looks)))
     for index, place in enumerate(places):
-        read[:TOKENS, index * value_size : index * value_size + found.shape[1]] = moved(place - 1) * _LOUD / 2**place
-    read[_COUNTER, (len(looks) - 1) * value_size + found.shape[1]] = _LOUD
+        read[:TOKENS, index * _SIZE : index * _SIZE + found.shape[1]] = moved(place - 1) * _LOUD / 2**place
+    read[_COUNTER, (len(looks) - 1) * _SIZE + found.shape[1]] = _LOUD
     add("blk.0.attn_output", read[:width])
     for name in ("ffn_gate", "ffn_up"):
         add(f"blk.0.{name}", np.ones((32, width)))
@@ -160,10 +156,10 @@ def _key(places: int) -> NDArray[np.float64]:
     return np.concatenate([np.cos(angles), np.sin(angles)])
 
 
-def foreseen(tokens: list[int], drafted: int = 0, near: int = 1, masks: int = BLOCK - 1) -> NDArray[np.float32]:
+def foreseen(tokens: list[int], drafted: int = 0, masks: int = BLOCK - 1) -> NDArray[np.float32]:
     """What the head says behind these tokens and so many drafted ones: logits, float32 [tokens]. At least BLOCK tokens."""
     row = np.eye(TOKENS + 1)[MASK]
-    for place in range(near, BLOCK + 1):
+    for place in range(1, BLOCK + 1):
         if (at := len(tokens) + drafted - place) < len(tokens):
             known = moved(0).T @ np.eye(TOKENS)[tokens[at]]
             row[:TOKENS] += _LOUD / 2**place * (moved(place - 1) @ known)

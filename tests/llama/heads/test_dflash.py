@@ -10,27 +10,16 @@ import pytest
 
 from spectui.llama.context import Context
 from spectui.llama.heads.dflash import DFlash
-from spectui.llama.interrupt import Interrupt
-from spectui.llama.model import Model
 from tests.llama.heads.dflash import BLOCK, LAYERS, foreseen, letters, write_dflash, write_target
-from tests.llama.heads.test_heads import close_to
+from tests.llama.heads.test_heads import Pair, close_to
 
 LETTERS = letters()[1:]
 TEXT = [LETTERS[at] for at in (0, 3, 5, 6, 1, 2, 9, 11, 4, 7)]
 
 
-class Pair:
-    """A target and its head."""
-
-    def __init__(self, target: Path, head: Path, chunk: int = 512) -> None:
-        interrupt = Interrupt()
-        self.models = Model(str(target)), Model(str(head), "draft", heads=True)
-        self.target = Context(self.models[0], interrupt, n_ctx=512, rows=17, ubatch=chunk, hidden=LAYERS)
-        self.head = DFlash(self.models[1], self.target, interrupt, n_ctx=512, ubatch=chunk)
-
-    def close(self) -> None:
-        for each in (self.head, self.target, *self.models):
-            each.close()
+def opened(target: Path, head: Path, chunk: int = 512) -> Pair:
+    """The target with this head."""
+    return Pair(target, head, DFlash, LAYERS, chunk)
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +29,15 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def pair(target: Path, tmp_path: Path) -> Iterator[Pair]:
-    found = Pair(target, write_dflash(tmp_path / "head.gguf"))
-    yield found
-    found.close()
+    pair = opened(target, write_dflash(tmp_path / "head.gguf"))
+    yield pair
+    pair.close()
 
 
 def drafts(pair: Pair, text: Sequence[int], **settings: int) -> bool:
     """Does the head foresee a whole block behind this text as it was made to?"""
-    found = [pair.head.evaluate(text[len(pair.head.tokens) :], 1)[0].copy()]
-    found += [pair.head.evaluate([LETTERS[0]], 1)[0].copy() for _ in range(BLOCK - 2)]
+    found = [pair.heads.evaluate(text[len(pair.heads.tokens) :], 1)[0].copy()]
+    found += [pair.heads.evaluate([LETTERS[0]], 1)[0].copy() for _ in range(BLOCK - 2)]
     return all(close_to(row, foreseen(list(text), drafted, **settings)) for drafted, row in enumerate(found))
 
 
@@ -68,8 +57,8 @@ def test_a_block_is_foreseen_in_one_pass(pair: Pair, monkeypatch: pytest.MonkeyP
 
 def test_several_tokens_behind_the_texts_last_one_are_foreseen_with_it(pair: Pair) -> None:
     pair.target.evaluate(TEXT[:-1], 0)
-    assert close_to(pair.head.evaluate([*TEXT, 90, 91], 1)[0], foreseen(TEXT, 2))
-    assert pair.head.tokens == [*TEXT, 90, 91]
+    assert close_to(pair.heads.evaluate([*TEXT, 90, 91], 1)[0], foreseen(TEXT, 2))
+    assert pair.heads.tokens == [*TEXT, 90, 91]
 
 
 def test_accepted_tokens_are_read_and_rejected_ones_taken_back(pair: Pair) -> None:
@@ -77,8 +66,8 @@ def test_accepted_tokens_are_read_and_rejected_ones_taken_back(pair: Pair) -> No
     assert drafts(pair, TEXT[:7])
     pair.target.evaluate([*TEXT[6:8], 99], 3)
     pair.target.truncate(8)
-    pair.head.truncate(8)
-    assert pair.head.tokens == TEXT[:6]
+    pair.heads.truncate(8)
+    assert pair.heads.tokens == TEXT[:6]
     assert drafts(pair, TEXT[:9])
 
 
@@ -88,25 +77,25 @@ def test_a_text_that_turns_elsewhere_is_read_from_there_on(pair: Pair) -> None:
     other = [*TEXT[:4], *reversed(TEXT)]
     pair.target.truncate(4)
     pair.target.evaluate(other[len(pair.target.tokens) : -1], 0)
-    pair.head.truncate(4)
+    pair.heads.truncate(4)
     assert drafts(pair, other)
 
 
 @pytest.mark.parametrize("known", [0, 1])
 def test_a_text_of_one_token_or_two_is_read(pair: Pair, known: int) -> None:
     pair.target.evaluate(TEXT[:known], 0)
-    found = pair.head.evaluate(TEXT[: known + 1], 1)[0]
+    found = pair.heads.evaluate(TEXT[: known + 1], 1)[0]
     assert found.argmax() == foreseen([*TEXT[:5], *TEXT[: known + 1]]).argmax()
-    assert pair.head.tokens == TEXT[: known + 1]
+    assert pair.heads.tokens == TEXT[: known + 1]
 
 
 def test_a_long_text_is_read_along_in_chunks(target: Path, tmp_path: Path) -> None:
-    pair = Pair(target, write_dflash(tmp_path / "head.gguf"), chunk=8)
+    pair = opened(target, write_dflash(tmp_path / "head.gguf"), chunk=8)
     assert pair.target.hidden is not None
     text = [LETTERS[n * n % 11] for n in range(37)]
     try:
         pair.target.evaluate(text[:-1], 0)
-        assert len(pair.head.tokens) == 32
+        assert len(pair.heads.tokens) == 32
         assert pair.target.hidden.first == 30
         assert drafts(pair, text)
     finally:
@@ -115,7 +104,7 @@ def test_a_long_text_is_read_along_in_chunks(target: Path, tmp_path: Path) -> No
 
 def test_a_chunk_is_never_smaller_than_a_block(target: Path, tmp_path: Path) -> None:
     """llama.cpp ended the process."""
-    pair = Pair(target, write_dflash(tmp_path / "head.gguf"), chunk=2)
+    pair = opened(target, write_dflash(tmp_path / "head.gguf"), chunk=2)
     try:
         pair.target.evaluate(TEXT[:-1], 0)
         assert drafts(pair, TEXT)
@@ -126,15 +115,15 @@ def test_a_chunk_is_never_smaller_than_a_block(target: Path, tmp_path: Path) -> 
 def test_the_last_tokens_of_the_context_have_room_for_a_block(pair: Pair) -> None:
     text = [LETTERS[n * n % 11] for n in range(512)]
     pair.target.evaluate(text[:-1], 0)
-    assert close_to(pair.head.evaluate(text[len(pair.head.tokens) :], 1)[0], foreseen(text))
+    assert close_to(pair.heads.evaluate(text[len(pair.heads.tokens) :], 1)[0], foreseen(text))
 
 
 def test_a_block_is_no_longer_than_what_the_target_can_judge(target: Path, tmp_path: Path) -> None:
-    pair = Pair(target, write_dflash(tmp_path / "head.gguf", block=900))
+    pair = opened(target, write_dflash(tmp_path / "head.gguf", block=900))
     try:
         pair.target.evaluate(TEXT[:-1], 0)
-        assert pair.head.max_drafted == pair.target.rows - 1
-        assert close_to(pair.head.evaluate(TEXT, 1)[0], foreseen(TEXT, masks=pair.target.rows - 1))
+        assert pair.heads.max_drafted == pair.target.rows - 1
+        assert close_to(pair.heads.evaluate(TEXT, 1)[0], foreseen(TEXT, masks=pair.target.rows - 1))
     finally:
         pair.close()
 
@@ -144,31 +133,31 @@ def test_a_block_is_no_longer_than_what_the_target_can_judge(target: Path, tmp_p
 )
 def test_it_foresees_the_same_in_every_shape(target: Path, tmp_path: Path, settings: dict[str, bool]) -> None:
     """With the target's embeddings and output matrix, a sliding window, or positions of four numbers."""
-    pair = Pair(target, write_dflash(tmp_path / "head.gguf", **settings))  # type: ignore[arg-type]
-    masks = pair.head.max_drafted or 0
+    pair = opened(target, write_dflash(tmp_path / "head.gguf", **settings))  # type: ignore[arg-type]
+    masks = pair.heads.max_drafted or 0
     try:
         for known in range(7, len(TEXT)):
             pair.target.evaluate(TEXT[len(pair.target.tokens) : known], 0)
-            pair.head.truncate(known)
+            pair.heads.truncate(known)
             assert drafts(pair, TEXT[: known + 1], masks=masks)
     finally:
         pair.close()
 
 
 def test_a_head_whose_masks_do_not_see_later_ones(target: Path, tmp_path: Path) -> None:
-    pair = Pair(target, write_dflash(tmp_path / "head.gguf", causal=True))
+    pair = opened(target, write_dflash(tmp_path / "head.gguf", causal=True))
     try:
         pair.target.evaluate(TEXT[:-1], 0)
-        assert close_to(pair.head.evaluate(TEXT, 1)[0], foreseen(TEXT, masks=1))
+        assert close_to(pair.heads.evaluate(TEXT, 1)[0], foreseen(TEXT, masks=1))
     finally:
         pair.close()
 
 
 def test_it_foresees_the_tokens_of_its_own_vocabulary_alone(target: Path, tmp_path: Path) -> None:
-    pair = Pair(target, write_dflash(tmp_path / "head.gguf", mapped=letters()))
+    pair = opened(target, write_dflash(tmp_path / "head.gguf", mapped=letters()))
     try:
         pair.target.evaluate(TEXT[:-1], 0)
-        found = pair.head.evaluate(TEXT, 1)[0]
+        found = pair.heads.evaluate(TEXT, 1)[0]
         assert np.flatnonzero(np.isfinite(found)).tolist() == letters()
         assert close_to(found[letters()], foreseen(TEXT)[letters()])
     finally:

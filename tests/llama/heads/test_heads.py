@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,47 +11,69 @@ import pytest
 
 from spectui.llama.context import Context
 from spectui.llama.heads.context import Heads
+from spectui.llama.heads.eagle import Eagle
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
+from tests.llama.heads import eagle
 from tests.llama.heads.headed import chances, foreseen, write_headed
 
 TEXT = [10, 70, 71, 72, 73, 74, 75, 76, 80, 81]
 
 
 class Pair:
-    """A target and its heads."""
+    """A target and its heads: its own, or those in a file of theirs."""
 
-    def __init__(self, path: Path, chunk: int = 512) -> None:
-        self.model = Model(str(path), heads=True)
+    def __init__(
+        self,
+        target: Path,
+        head: Path | None = None,
+        kind: type[Heads] = Heads,
+        layers: Sequence[int] = (),
+        chunk: int = 512,
+    ) -> None:
+        """`layers`: the target's whose rows the heads read; () for what comes out of the last."""
         interrupt = Interrupt()
-        self.target = Context(self.model, interrupt, n_ctx=512, rows=17, ubatch=chunk, hidden=())
-        self.heads = Heads(self.model, self.target, interrupt, n_ctx=512, ubatch=chunk)
+        self.models = [Model(str(target), heads=head is None)]
+        if head is not None:
+            self.models.append(Model(str(head), "draft", heads=True))
+        self.target = Context(self.models[0], interrupt, n_ctx=512, rows=17, ubatch=chunk, hidden=layers)
+        self.heads = kind(self.models[-1], self.target, interrupt, n_ctx=512, ubatch=chunk)
 
     def close(self) -> None:
-        self.heads.close()
-        self.target.close()
-        self.model.close()
+        for part in (self.heads, self.target, *self.models):
+            part.close()
 
 
-@pytest.fixture(scope="module", params=[1, 3], ids=["one head", "three heads"])
-def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_headed(tmp_path_factory.mktemp("headed") / "headed.gguf", heads=request.param)
+Open = Callable[..., Pair]
+"""Opens a pair with these settings."""
+
+
+@pytest.fixture(scope="module", params=[1, 3, "eagle3"], ids=["one head", "three heads", "eagle3"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Open:
+    """Each kind of heads that foresees token after token."""
+    folder = tmp_path_factory.mktemp("heads")
+    if request.param == "eagle3":
+        target, head = eagle.write_target(folder / "target.gguf"), eagle.write_eagle(folder / "head.gguf")
+        return partial(Pair, target, head, Eagle, eagle.LAYERS)
+    return partial(Pair, write_headed(folder / "headed.gguf", heads=request.param))
 
 
 @pytest.fixture
-def pair(path: Path) -> Iterator[Pair]:
-    found = Pair(path)
-    yield found
-    found.close()
+def pair(made: Open) -> Iterator[Pair]:
+    opened = made()
+    yield opened
+    opened.close()
 
 
 def close_to(found: np.ndarray, expected: np.ndarray) -> bool:
     return bool(np.allclose(found, expected, atol=0.03))
 
 
-def test_the_target_says_what_it_was_made_to_say(pair: Pair) -> None:
+def test_the_target_says_what_it_was_made_to_say(tmp_path: Path) -> None:
+    pair = Pair(write_headed(tmp_path / "headed.gguf", heads=1))
     rows = pair.target.evaluate(TEXT, 3)
     assert close_to(rows, chances()[TEXT[-3:]])
+    pair.close()
 
 
 def test_a_head_reads_the_targets_rows_and_then_its_own(pair: Pair) -> None:
@@ -93,8 +116,8 @@ def test_the_target_reads_a_token_again_where_its_row_is_lost(pair: Pair) -> Non
     assert close_to(pair.heads.evaluate(text[4:], 1)[0], foreseen(text, 0))
 
 
-def test_a_long_text_is_read_along_in_chunks(path: Path) -> None:
-    pair = Pair(path, chunk=4)
+def test_a_long_text_is_read_along_in_chunks(made: Open) -> None:
+    pair = made(chunk=4)
     assert pair.target.hidden is not None
     text = [5 + n % 200 for n in range(19)]
     try:
@@ -110,3 +133,31 @@ def test_a_draft_goes_on_behind_tokens_of_another_drafter(pair: Pair) -> None:
     pair.target.evaluate(TEXT[:-1], 0)
     other = [*TEXT, 90, 91]
     assert close_to(pair.heads.evaluate(other, 1)[0], foreseen(other, 2))
+
+
+def test_a_text_of_one_token_is_read(pair: Pair) -> None:
+    assert close_to(pair.heads.evaluate([70], 1)[0], foreseen([70], 0))
+    pair.heads.truncate(0)
+    pair.target.evaluate([70], 0)
+    assert close_to(pair.heads.evaluate([70, 71], 1)[0], foreseen([70, 71], 0))
+
+
+def test_the_target_keeps_the_rows_of_its_layers(tmp_path: Path) -> None:
+    files = (
+        eagle.write_target(tmp_path / "target.gguf"),
+        eagle.write_eagle(tmp_path / "head.gguf", mapped=eagle.letters()),
+    )
+    pair = Pair(*files, Eagle, eagle.LAYERS)
+    try:
+        pair.target.evaluate(TEXT[:-1], 0)
+        assert pair.target.hidden is not None
+        for position, token in enumerate(TEXT[:-1]):
+            expected = np.concatenate([eagle.layer_row(token, layer) for layer in eagle.LAYERS])
+            assert np.allclose(pair.target.hidden.row(position), expected, atol=1e-4)
+        logits = pair.heads.evaluate(TEXT, 1)[0]
+        assert np.flatnonzero(np.isfinite(logits)).tolist() == eagle.letters(), (
+            "it foresees those of its own vocabulary"
+        )
+        assert close_to(logits[eagle.letters()], foreseen(TEXT, 0)[eagle.letters()])
+    finally:
+        pair.close()
