@@ -228,7 +228,7 @@ class Session:
 
         Earlier replies reach the template as what they thought and what they answered.
         """
-        from spectui.llama.tokens.raw_text import raw_tokens
+        from spectui.llama.tokens.chat_template import raw_tokens
 
         assert self.pair is not None and self.pair.template is not None and self.pair.target is not None
         *before, last = messages

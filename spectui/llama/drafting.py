@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from spectui.llama.devices.records import Device
 from spectui.llama.model import Model
-from spectui.llama.tokens.token_bytes import TokenBytes
-from spectui.llama.tokens.vocabulary import LackingError, VocabularyError, check_vocabularies
+from spectui.llama.tokens.vocabulary import LackingError, TokenBytes, VocabularyError, check_vocabularies
 from spectui.speculation.drafters.cross_vocabulary.drafters import TranslationError, translating_drafter
 from spectui.speculation.drafters.model import DraftModel, ModelDrafter
 from spectui.speculation.evaluator import Evaluator

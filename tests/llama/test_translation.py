@@ -16,8 +16,7 @@ from spectui.llama.context import Context
 from spectui.llama.drafting import drafter_for
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
-from spectui.llama.tokens.token_bytes import TokenBytes
-from spectui.llama.tokens.vocabulary import VocabularyError
+from spectui.llama.tokens.vocabulary import TokenBytes, VocabularyError
 from spectui.speculation.decoder import Decoder
 from spectui.speculation.drafters.cross_vocabulary.drafters import IntersectionDrafter, RetokenisingDrafter
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import VocabularyMap, usable

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from minijinja import TemplateError
 
 from spectui.errors import SpectuiError
+from spectui.llama.library import llama
 from spectui.llama.model import Model
+from spectui.llama.tokens.rendering import Renderer
 from spectui.llama.tokens.special import SpecialTokens, shown
 from spectui.text import safe
 from spectui.thinking import OPEN, opens_at_end
@@ -29,9 +31,6 @@ class ChatTemplate:
 
     def __init__(self, model: Model, notice: Callable[[str], None] = lambda text: None) -> None:
         """`notice` is called once with a sentence if the model reads a conversation in another form than it was written."""
-        from spectui.llama.library import llama
-        from spectui.llama.tokens.rendering import Renderer
-
         self._model = model
         self._notice = notice
         self._said: set[str] = set()
@@ -140,6 +139,22 @@ class ChatTemplate:
 
         # As in llama-server: whether a prompt begins with BOS is the vocabulary's decision, not the template's.
         return text.removeprefix(self._bos) if self._model.added_bos else text
+
+
+def raw_tokens(model: Model, texts: Iterable[str]) -> list[int]:
+    """A prompt without a chat template, for base models: the texts one after the other, as llama.cpp's -no-cnv reads them.
+
+    The tokens, with the BOS that the vocabulary adds, are at least one. Raises SpectuiError.
+
+    Names of control tokens are those tokens here: without a template a person writes the marks that a model was trained with.
+    """
+    text = "".join(texts)
+    if model.added_bos:
+        text = text.removeprefix(model.token_text(llama.llama_vocab_bos(model.vocab)))
+    tokens = [*model.added_bos, *model.tokenize(text, special=True)]
+    if not tokens:
+        raise SpectuiError("There is no text to continue: write one.")
+    return tokens
 
 
 def _one_line(error: Exception) -> str:

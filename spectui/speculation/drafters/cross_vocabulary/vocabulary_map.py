@@ -23,7 +23,7 @@ _BROKEN = re.compile("([\udc80-\udcff])")
 
 
 class Vocabulary(Protocol):
-    """A model's tokens and its tokenizer. `llama.tokens.token_bytes.TokenBytes` is the real one; the tests have toys."""
+    """A model's tokens and its tokenizer. `llama.tokens.vocabulary.TokenBytes` is the real one; the tests have toys."""
 
     n_vocab: int
     pieces: Sequence[bytes]
