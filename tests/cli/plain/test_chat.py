@@ -79,7 +79,7 @@ class AnsweringEngine(FakeEngine):
             self.emit_round(plain="x")
             self.finish()
             return
-        if "break" in prompt:
+        if prompt.endswith("break"):
             self.fail("Something broke.")
             return
         self.emit_round("You", " said", bonus=" ", rejected=[])
@@ -219,7 +219,7 @@ def test_new_and_regenerate():
 def test_what_went_wrong_is_a_sentence_and_a_pipe_ends_with_1(line: str, says: str):
     chat = Chat(line, "after")
     assert chat.aside.startswith(says)
-    assert chat.out.endswith("You said AFTER.\n")
+    assert chat.out.endswith("AFTER.\n")
     assert chat.code == 1
     assert chat.engine.knobs == Knobs()
     assert Chat(line, interactive=True).code == 0
