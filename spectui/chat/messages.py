@@ -171,9 +171,7 @@ class ReplyWriter:
         with self._journal.lock:
             self._ended = True
             self.message.stop = stop
-            if (
-                finished is not None and self.message.prompt_tokens is None
-            ):  # of a continued reply those of its beginning
+            if finished is not None and self.message.prompt_tokens is None:  # else those of its beginning stay
                 self.message.prompt_tokens, self.message.prompt_s = finished.prompt_tokens, finished.prompt_s
             has_text = bool(self.message.content)
             self._journal.end_reply(stop, finished, has_text=has_text)

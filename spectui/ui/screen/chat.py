@@ -178,8 +178,7 @@ class ChatScreen(Window):
             if isinstance(shown, OfComparison):
                 asking.show_comparison(self, shown.event)
             elif not isinstance(shown, RoundDone):
-                if not isinstance(shown, Prompt):  # rounds that are there already came after it
-                    self.transcript.grow()
+                self.transcript.grow()
                 self._show(shown)
         self.transcript.grow()
         self.stale = True
