@@ -1,4 +1,5 @@
-"""The prompts that were sent, for the arrow keys to bring back: one JSON string a line, that only its owner may read.
+"""The prompts that were sent, for the arrow keys to bring back: one a line, in a file that only its owner may read. A line is a
+JSON string, or a list of strings: what was typed and what was pasted in turns.
 
 Every function but the constructor reads or writes the disk.
 """
@@ -21,14 +22,31 @@ from spectui.text import safe
 MOST = 1000
 """Prompts in the file."""
 
-LONGEST = 20_000
-"""Characters of a prompt that is saved; a longer one is in its conversation alone."""
+LONGEST = 256_000
+"""Characters of a prompt that is saved: as many as an attached file may have. A longer one is in its conversation alone."""
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of the file: a larger one is cut down to its latest prompts."""
 
 _LONGEST_LINE = 12 * LONGEST + 3
 """Bytes: JSON writes a character outside the basic plane with twelve, and adds quotes; with the newline."""
+
+
+class TypedPrompt(str):
+    """A prompt, which knows what of it was pasted: every second one of its `pieces`."""
+
+    pieces: tuple[str, ...]
+
+    def __new__(cls, pieces: Iterable[str]) -> TypedPrompt:
+        """The prompt of these pieces: what was typed and what was pasted in turns."""
+        made = super().__new__(cls, "".join(pieces := tuple(pieces)))
+        made.pieces = pieces
+        return made
+
+
+def pasted_in(prompt: str) -> tuple[str, ...]:
+    """What of the prompt was pasted, as far as that is known."""
+    return prompt.pieces[1::2] if isinstance(prompt, TypedPrompt) else ()
 
 
 def prompts_file() -> Path:
@@ -60,7 +78,7 @@ class PromptHistory:
             # Appended in one write: two spectui may have the file open. A pipe of that name would be waited for.
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
             with names_kept(self._file), open(os.open(self._file, flags, 0o600), "ab") as file:
-                file.write(json.dumps(prompt).encode() + b"\n")
+                file.write(_line(prompt).encode() + b"\n")
                 size = file.tell()
             if size > MOST_BYTES:
                 self._trim()
@@ -89,16 +107,16 @@ class PromptHistory:
                     return
                 self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 with replacing(self._unsent) as part:
-                    part.write_text(json.dumps(text))
+                    part.write_text(_line(text))
 
     def take_unsent(self) -> str:
         """The text that was not sent when spectui ended, once: another spectui does not get it too."""
         if self._file is None or not os.path.isfile(self._unsent):  # a pipe would be waited for
             return ""
         with suppress(OSError, ValueError, RecursionError), self._unsent.open("rb") as file:
-            text = json.loads(file.read(MOST_BYTES))
+            text = _read(file.read(MOST_BYTES))
             self._unsent.unlink()
-            return safe(text) if isinstance(text, str) else ""
+            return text
         return ""
 
     @property
@@ -179,9 +197,24 @@ def _first_line(text: str) -> str:
     return text.partition("\n")[0]
 
 
+def _line(prompt: str) -> str:
+    pieces = prompt.pieces if isinstance(prompt, TypedPrompt) else ()
+    return json.dumps(pieces if len(pieces) > 1 else prompt)
+
+
+def _read(line: bytes) -> str:
+    """The prompt that `_line` wrote; "" for something else. Raises ValueError or RecursionError for what is no JSON."""
+    match json.loads(line):
+        case str(text):
+            return safe(text)
+        case [*pieces] if all(isinstance(piece, str) for piece in pieces):
+            return TypedPrompt(map(safe, pieces))
+        case _:
+            return ""
+
+
 def _prompt(line: bytes) -> str | None:
     with suppress(ValueError, RecursionError):
-        prompt = json.loads(line)
-        if isinstance(prompt, str) and len(prompt) <= LONGEST:
-            return safe(prompt)
+        prompt = _read(line)
+        return prompt if 0 < len(prompt) <= LONGEST else None
     return None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from spectui.errors import SpectuiError
 from spectui.paths import expanded
+from spectui.store.prompts import TypedPrompt, pasted_in
 from spectui.text import printable
 from spectui.text_file import read_text
 
@@ -69,9 +70,19 @@ class PasteFolds:
                     return short
         return "\n\n".join(_NAMED.sub(r"\\\g<0>", self.fold(part)) for part in _ATTACHED.split(message, maxsplit=1))
 
-    def unfolded(self, text: str) -> str:
+    def unfolded(self, text: str) -> TypedPrompt:
         """The text with all folded texts in full."""
-        return self._names.sub(lambda found: self._texts[found[0]], text)
+        end, pieces = 0, []
+        for found in self._names.finditer(text):
+            pieces += [text[end : found.start()], self._texts[found[0]]]
+            end = found.end()
+        return TypedPrompt([*pieces, text[end:]])
+
+    def refold(self, prompt: str) -> str:
+        """The prompt as it was typed, with what was pasted under names again."""
+        for pasted in pasted_in(prompt):
+            self.fold(pasted)
+        return self.fold(prompt)
 
     def spans(self, line: str) -> list[tuple[int, int]]:
         """Where a folded text's name begins and ends in this line of the prompt."""

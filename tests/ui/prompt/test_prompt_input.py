@@ -244,10 +244,32 @@ async def test_up_and_down_go_through_what_was_sent_in_other_chats(tmp_path: Pat
     assert file.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize("size", [50, 5000])
+async def test_a_question_behind_a_paste_is_not_in_its_fold_in_another_chat(tmp_path: Path, size: int) -> None:
+    history, pasted = PromptHistory(tmp_path / "prompts.jsonl"), "a line\n" * size
+    for which in ("first", "second"):
+        app = Box()
+        async with app.run_test() as pilot:
+            box = app.query_one(PromptInput)
+            box.remember(history.load(), history.add)
+            if which == "first":
+                await paste(pilot, pasted)
+                await pilot.press("w", "h", "y")
+                history.keep_unsent(box.unsent)
+                await pilot.press("enter")
+                await wait_until(pilot, lambda: not box.text)
+            await pilot.press("up")
+            assert box.text == f"[pasted {size + 1} lines, {len(pasted)} characters]why"
+            assert box.unsent == f"{pasted}why"
+    async with (other := Box()).run_test():
+        other.query_one(PromptInput).give_back(history.take_unsent())
+        assert other.query_one(PromptInput).text == f"[pasted {size + 1} lines, {len(pasted)} characters]why"
+
+
 def test_a_damaged_history_is_no_obstacle(tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
-    file.write_bytes(b'"one"\n{"a": 1}\n\xff\n"\\u001b]0;x"\n')
-    assert PromptHistory(file).load() == ["one", "]0;x"]
+    file.write_bytes(b'"one"\n{"a": 1}\n["a", 1]\n\xff\n"\\u001b]0;x"\n["a", "\\u001bb", ""]\n')
+    assert PromptHistory(file).load() == ["one", "]0;x", "ab"]
     file.write_text('"p"\n' * 2500)
     assert len(PromptHistory(file).load()) == 1000 and len(file.read_text().splitlines()) == 1000
 
