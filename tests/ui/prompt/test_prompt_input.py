@@ -257,7 +257,7 @@ async def test_a_question_behind_a_paste_is_not_in_its_fold_in_another_chat(tmp_
                 await pilot.press("w", "h", "y")
                 history.keep_unsent(box.unsent)
                 await pilot.press("enter")
-                await wait_until(pilot, lambda: not box.text)
+                await wait_until(pilot, lambda app=app: app.sent)
             await pilot.press("up")
             assert box.text == f"[pasted {size + 1} lines, {len(pasted)} characters]why"
             assert box.unsent == f"{pasted}why"
