@@ -103,7 +103,7 @@ def command(
         from spectui.engine.loading.plan import plan_in_words
         from spectui.telemetry.monitor import Monitor
         from spectui.ui.app import SpectuiApp
-        from spectui.ui.keymap import keymap
+        from spectui.ui.keys import keymap
         from spectui.ui.remembered import Remembered
         from spectui.ui.screen.chat import ChatScreen
         from spectui.ui.terminal_watchdog import terminal_restored

@@ -34,7 +34,7 @@ def command(ctx: click.Context, /, name: str, speed: float, no_color: bool) -> N
     from spectui import paths
     from spectui.config import load
     from spectui.ui.app import SpectuiApp
-    from spectui.ui.keymap import keymap
+    from spectui.ui.keys import keymap
     from spectui.ui.screen.replay import ReplayScreen
     from spectui.ui.terminal_watchdog import terminal_restored
 

@@ -1,14 +1,18 @@
-"""The keys of commands, and their names in sentences."""
+"""The keys of commands, their names in sentences, and the key map of the configuration."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from textual.app import App
 from textual.binding import Binding, BindingsMap
 from textual.dom import DOMNode
+from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 from textual.keys import format_key as sign_of
 
 from spectui.chat.commands import Command
@@ -67,3 +71,53 @@ def format_key(key: str) -> str:
     *modifiers, last = key.split("+")
     name = NAMES.get(last) or (last if last.isalnum() and len(last) > 1 else sign_of(last)).capitalize()
     return "+".join([*(modifier.capitalize() for modifier in modifiers), name])
+
+
+# The key map of the configuration
+
+_IMPORTED_LATE = ("dialogs.conversations", "dialogs.help", "dialogs.messages", "dialogs.models", "dialogs.placement",
+                  "dialogs.questions", "dialogs.system_prompt", "measuring.screen", "screen.replay")  # fmt: skip
+_WRITTEN = {name.lower(): key for key, name in NAMES.items()}
+_MODIFIERS = {"alt", "ctrl", "hyper", "meta", "shift", "super"}
+_KEYS = {key.value.rpartition("+")[2] for key in Keys} | {*KEY_NAME_REPLACEMENTS.values()}
+
+
+def keymap(lines: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Textual's key map from `[ui.keys]`, and a sentence for each line with an error."""
+    if lines:  # dialogs are imported when they are opened, but their keys can be mapped too
+        for name in _IMPORTED_LATE:
+            import_module(f"spectui.ui.{name}")
+    known, read, problems = set(_ids(DOMNode)), {}, []
+    for name, keys in lines.items():
+        pressed = [_pressed(key) for key in keys.split(",")]
+        if name not in known:
+            problems.append(f"[ui.keys]: there is no action {name!r}. The list of keys shows each one's name.")
+        elif "" in pressed:
+            problems.append(f"[ui.keys]: {name} cannot be given {keys!r}: write keys such as f5, ctrl+b or alt+pageup.")
+        else:
+            read[name] = ",".join(pressed)
+    return read, problems
+
+
+def _ids(kind: type[DOMNode]) -> Iterator[str]:
+    yield from (each.id for each in kind.__dict__.get("BINDINGS", ()) if isinstance(each, Binding) and each.id)
+    for heir in kind.__subclasses__():
+        yield from _ids(heir)
+
+
+def _pressed(key: str) -> str:
+    """A key by Textual's name, from that or from how `format_key` has it; "" if it is none."""
+    *modifiers, last = key.strip().split("+")
+    if modifiers or len(last) > 1:
+        modifiers, last = sorted(each.lower() for each in modifiers), last.lower()
+    last = _WRITTEN.get(last, last)
+    if not {*modifiers} <= _MODIFIERS or not (len(last) == 1 or last in _KEYS or _is_named(last)):
+        return ""
+    return "+".join([*modifiers, last])
+
+
+def _is_named(key: str) -> bool:
+    try:
+        return bool(unicodedata.lookup(key.replace("_", " ")))
+    except KeyError:
+        return False

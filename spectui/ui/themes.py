@@ -5,6 +5,7 @@ A theme may come from anyone: a file with an error is left out, with one sentenc
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,9 @@ from textual.css.errors import StyleValueError
 from textual.css.styles import Styles
 from textual.theme import Theme
 
+from spectui.errors import SpectuiError
 from spectui.text import one_line
+from spectui.text_file import read_text
 
 DEFAULT_THEME = "spectui-dark"
 
@@ -44,7 +47,7 @@ _File = tuple[int, Path]
 _Stamp = tuple[int, int, int]
 
 
-class _ThemeError(ValueError):
+class _ThemeError(SpectuiError):
     """An error in a theme, as the end of a sentence."""
 
 
@@ -73,7 +76,7 @@ class ThemeFiles:
                 self._good[file] = _read(file[1])
             except _ThemeError as error:
                 fate = "stays as it was" if file in self._good else "is left out"
-                errors.append(f"The theme {_shown(file[1].name)} {fate}: {_shown(str(error))}.")
+                errors.append(f"The theme {_shown(file[1].name)} {fate}: {_shown(str(error)).rstrip('.')}.")
         themes = {self._good[file].name: self._good[file] for file in sorted(self._good)}
         news = [theme for name, theme in themes.items() if theme != self._given.get(name)]
         self._given = themes
@@ -102,20 +105,11 @@ class ThemeFiles:
 
 
 def _read(path: Path) -> Theme:
+    if not os.path.isfile(path):  # a pipe could block, a device never end
+        raise _ThemeError("it is not a file")
+    text = read_text(path, "it", MAX_BYTES, "themes are small", _ThemeError)
     try:
-        # Anything but a plain file could block (a pipe) or never end (a device).
-        if not path.is_file():
-            raise _ThemeError("it is not a file")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise _ThemeError(error.strerror or "it cannot be read") from error
-    if len(data) > MAX_BYTES:
-        raise _ThemeError(f"it is larger than {MAX_BYTES // 1024} KiB")
-    try:
-        table = tomli.loads(data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise _ThemeError("it is not UTF-8") from error
+        table = tomli.loads(text)
     except (tomli.TOMLDecodeError, RecursionError) as error:
         raise _ThemeError(f"it is not TOML ({error})") from error
     except ValueError as error:

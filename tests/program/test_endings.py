@@ -196,16 +196,6 @@ def test_killed(number: signal.Signals) -> None:
     assert last().unfinished and last().messages[1].text.startswith("0 - 1 - ")
 
 
-def test_its_parent_is_killed() -> None:
-    """A shell that dies takes its terminal with it, and the kernel sends the hangup."""
-    with Terminal(*MODEL, module="tests.helpers.under_a_shell") as terminal:
-        replying(terminal)
-        (child,) = psutil.Process(terminal.child.pid).children()
-        os.kill(terminal.child.pid, signal.SIGKILL)
-        child.wait(120)
-    assert "40" in last().messages[1].text.split()
-
-
 def test_nothing_but_the_window_writes_to_the_terminal() -> None:
     with writing("noise") as terminal:
         terminal.wait("what comes after it", lambda: counted_to(terminal) >= 160)

@@ -9,7 +9,6 @@ import pytest
 from spectui.engine.events import Message
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
-from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dashboard.status import StatusLine
 from spectui.ui.prompt.prompt_input import PromptInput
@@ -80,18 +79,6 @@ async def test_a_slider_acts_at_once_and_draft_min_never_passes_draft_max(window
 
 
 @BOTH_ENGINES
-async def test_escape_stops_the_reply_and_the_text_so_far_stays(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
-        await ask(pilot, "go")
-        write_reply(engine)
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: "stopped" in screen_text(app))
-        assert engine.stops == 1
-        await ask(pilot, "on")
-        assert engine.generates[1][1].content.startswith("def add")
-
-
-@BOTH_ENGINES
 async def test_escape_forgets_a_number_that_is_typed_and_stops_nothing(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
@@ -107,18 +94,6 @@ async def test_escape_forgets_a_number_that_is_typed_and_stops_nothing(window: W
 
 
 @BOTH_ENGINES
-async def test_escape_takes_waiting_prompts_back_into_the_box(window: Window, engine: FakeEngine) -> None:
-    async with window() as (app, pilot):
-        await ask(pilot, "first")
-        await ask(pilot, "second")
-        assert len(engine.generates) == 1
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: not engine.events)
-        assert app.screen.query_one(PromptInput).text == "second"
-        assert len(engine.generates) == 1
-
-
-@BOTH_ENGINES
 async def test_a_new_chat_does_not_begin_with_a_prompt_that_waited_in_the_old_one(
     window: Window, engine: FakeEngine
 ) -> None:
@@ -129,33 +104,6 @@ async def test_a_new_chat_does_not_begin_with_a_prompt_that_waited_in_the_old_on
         await wait_until(pilot, lambda: not engine.events)
         assert app.screen.query_one(PromptInput).text == "second"
         assert len(engine.generates) == 1 and said(app) == ""
-
-
-async def test_regenerate_asks_the_same_again_and_the_new_text_takes_the_place_of_the_old(
-    window: Window, engine: FakeEngine
-) -> None:
-    async with window() as (app, pilot):
-        await ask(pilot, "go")
-        await answer(pilot, engine)
-        await pilot.press("ctrl+r")
-        await wait_until(pilot, lambda: len(engine.generates) == 2)
-        assert engine.generates[1] == engine.generates[0]
-        assert "return" in said(app)
-        engine.emit_round(plain="other")
-        await wait_until(pilot, lambda: "other" in said(app))
-        assert "return" not in said(app)
-
-
-@BOTH_ENGINES
-async def test_a_new_chat_drops_what_the_old_reply_still_says(window: Window, engine: FakeEngine) -> None:
-    async with window() as (app, pilot):
-        await ask(pilot, "go")
-        write_reply(engine)
-        await pilot.press("ctrl+n")
-        await wait_until(pilot, lambda: not engine.events)
-        assert said(app).strip() == ""
-        await ask(pilot, "new")
-        await wait_until(pilot, lambda: engine.generates[-1] == (Message("user", "new"),))
 
 
 @pytest.mark.parametrize("stage", ["loading", "generating"])
@@ -207,16 +155,6 @@ async def test_a_target_that_does_not_load_is_said_and_can_be_tried_again(make_a
         await wait_until(pilot, lambda: engine.loads == [PAIR, PAIR])
 
 
-async def test_without_a_model_it_says_how_to_get_one(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app(Setup())
-    async with app.run_test() as pilot:
-        await wait_until(pilot, lambda: "No model is loaded yet. 1 choose a file" in one_line(app))
-        await ask(pilot, "hello")
-        assert app.screen.query_one(PromptInput).text == "hello"
-        assert engine.loads == []
-        assert engine.generates == []
-
-
 async def test_after_a_load_that_failed_nothing_is_told_of_the_models_before(
     window: Window, engine: FakeEngine
 ) -> None:
@@ -236,13 +174,6 @@ async def test_after_a_load_that_failed_nothing_is_told_of_the_models_before(
         await wait_until(pilot, lambda: "– / 4 096" in screen_text(app))
 
 
-async def test_a_full_context_says_what_to_do(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
-        await ask(pilot, "go")
-        await answer(pilot, engine, StopReason.CONTEXT)
-        assert "4096 tokens is full: Ctrl+N starts a new chat" in one_line(app)
-
-
 async def test_a_reply_without_a_word_is_said(window: Window, engine: FakeEngine) -> None:
     """Nothing stood below the prompt, as if nothing had happened."""
     async with window(size=(120, 40)) as (app, pilot):
@@ -258,29 +189,6 @@ async def test_a_reply_that_breaks_off_says_why_and_the_next_prompt_works(window
         await wait_until(pilot, lambda: "5000 tokens" in screen_text(app))
         await ask(pilot, "short")
         assert engine.generates[1] == (Message("user", "short"),), "the prompt that failed is not sent again"
-
-
-async def test_picking_a_device_loads_anew_and_keeps_the_conversation(window: Window, engine: FakeEngine) -> None:
-    engine.devices = (CPU, GPU)
-    async with window(size=(120, 40)) as (app, pilot):
-        await ask(pilot, "go")
-        await answer(pilot, engine)
-        await pilot.press("f7")
-        assert isinstance(app.focused, DevicePane)
-        await pilot.press("right", "enter", "alt+d", "enter")
-        await wait_until(pilot, lambda: len(engine.loads) == 2)
-        assert (engine.loads[1].device, engine.loads[1].device_draft) == ("", "none")
-        engine.finish_loading()
-        await wait_until(pilot, lambda: not engine.events)
-        await pilot.click(DevicePane, offset=(15, 1))
-        await pilot.press("alt+d", "enter")
-        await wait_until(pilot, lambda: len(engine.loads) == 3)
-        assert (engine.loads[2].device, engine.loads[2].device_draft) == ("none", "none")
-        engine.finish_loading()
-        await wait_until(pilot, lambda: not engine.events)
-        app.screen.query_one(PromptInput).focus()
-        await ask(pilot, "on")
-        assert [message.role for message in engine.generates[1]] == ["user", "assistant", "user"]
 
 
 @BOTH_ENGINES
@@ -372,21 +280,6 @@ async def test_tokens_and_rejected_drafts_have_keys(window: Window, engine: Fake
         await pilot.press("f2", "f3")
         assert transcript.show_tokens
         await wait_until(pilot, lambda: "pass" in screen_text(app).replace("a pass", ""))
-
-
-async def test_keys_can_be_remapped(window: Window, engine: FakeEngine) -> None:
-    async with window(keymap={"send": "f11", "newline": "enter"}) as (_, pilot):
-        await ask(pilot, "one")
-        await pilot.press("2", "f11")
-        await wait_until(pilot, lambda: engine.generates)
-        assert engine.generates[0][0].content == "one\n2"
-
-
-async def test_the_palette_has_every_action(window: Window) -> None:
-    async with window() as (app, _):
-        titles = {command.title for command in app.get_system_commands(app.screen)}
-        assert {"Stop", "Tokens", "Rejected", "Panel", "Devices", "Regenerate", "New", "Theme", "Quit"} <= titles
-        assert "No draft" not in titles
 
 
 async def test_a_theme_that_does_not_exist_is_said(make_app: Make, engine: FakeEngine) -> None:

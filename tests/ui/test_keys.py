@@ -33,8 +33,7 @@ from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.dialogs.system_prompt import SystemPromptScreen
-from spectui.ui.keymap import keymap
-from spectui.ui.keys import format_key, key_of, with_keys
+from spectui.ui.keys import format_key, key_of, keymap, with_keys
 from spectui.ui.measuring.screen import MeasureScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
@@ -59,14 +58,6 @@ from tests.ui.textual_patches.test_driver import events_of
 )  # fmt: skip
 def test_a_key_is_written_as_people_write_it(key: str, expected: str) -> None:
     assert format_key(key) == expected
-
-
-def test_an_actions_earlier_name_still_works() -> None:
-    assert keymap({"save-preset": "f5", "preset": "f11"}) == ({"save-profile": "f5", "profile": "f11"}, [])
-    assert keymap({"switch.next": "f5", "switch.default": "f11"}) == (
-        {"choice.next": "f5", "choice.default": "f11"},
-        [],
-    )
 
 
 @pytest.mark.parametrize(
@@ -152,7 +143,7 @@ def test_every_action_can_be_mapped_by_a_name_of_its_own() -> None:
 def test_keys_of_what_is_imported_late_can_be_mapped_before() -> None:
     every = sorted(each.id for kind in classes() for each in kind.__dict__.get("BINDINGS", ()))
     code = (
-        f"import spectui.ui.app; from spectui.ui.keymap import keymap; print(keymap(dict.fromkeys({every!r}, 'f5'))[1])"
+        f"import spectui.ui.app; from spectui.ui.keys import keymap; print(keymap(dict.fromkeys({every!r}, 'f5'))[1])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 

@@ -24,7 +24,7 @@ from spectui.knobs import Setup
 from spectui.paths import absolute
 from spectui.text import printable
 from spectui.ui.dialogs.list_window import ListWindow
-from spectui.ui.dialogs.plans import Plans
+from spectui.ui.dialogs.placement import Plans
 from spectui.ui.figures import MUTED
 from spectui.ui.widgets.title_line import shorten
 

@@ -18,7 +18,6 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.widgets.actions import ActionLine
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import exchange, some_rounds
 from tests.ui.pilot_helpers import BOTH_ENGINES, Make, Window, ask, burst, notified, paste, wait_until, write_reply
@@ -168,20 +167,6 @@ async def test_deleting_the_open_one_leaves_no_trace(window: Window, engine: Fak
     assert orphans == chunks == 0
 
 
-async def test_by_mouse(make_app: Make, file: Path) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("f12")
-        await listed(pilot, 3)
-        await pilot.click(OptionList, offset=(10, 1))
-        await wait_until(pilot, lambda: "second question" in said(app))
-        await pilot.press("f12")
-        await listed(pilot, 3)
-        line = str(app.screen.query_one(ActionLine).render())
-        await pilot.click(ActionLine, offset=(line.index("new") + 1, 0))
-        await wait_until(pilot, lambda: said(app) == "")
-
-
 async def test_no_history_no_list(make_app: Make) -> None:
     app = make_app()
     async with app.run_test() as pilot:
@@ -197,15 +182,6 @@ async def test_hostile_titles_reach_no_screen(make_app: Make, file: Path) -> Non
         await pilot.press("f12")
         await listed(pilot, 3)
         assert "]0;owned[red]x[/red]" in lines(app)[0] and "\x1b" not in lines(app)[0]
-
-
-async def test_in_the_palette(make_app: Make, file: Path) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        assert "Chats" in [command.title for command in app.get_system_commands(app.screen)]
-        await pilot.press("f12")
-        await listed(pilot, 3)
-        assert {"Open", "Rename", "Delete", "New"} <= {each.title for each in app.get_system_commands(app.screen)}
 
 
 @BOTH_ENGINES

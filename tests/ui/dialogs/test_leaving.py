@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 from spectui.profiles.file import ProfileFile
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dialogs import models, plans
+from spectui.ui.dialogs import models, placement
 from spectui.ui.measuring import screen as measuring
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import FakeEngine
@@ -98,7 +98,7 @@ async def test_the_window_stands(
 ) -> None:
     for module, name in (
         (models, "REFRESH_S"),
-        (plans, "PLAN_AFTER_S"),
+        (placement, "PLAN_AFTER_S"),
         (measuring, "POLL_S"),
     ):
         monkeypatch.setattr(module, name, 0.002)

@@ -16,7 +16,7 @@ from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dialogs import models, plans
+from spectui.ui.dialogs import models, placement
 from spectui.ui.dialogs.models import ModelsScreen
 from tests.fake_engine import FakeEngine
 from tests.ui.dialogs.catalogues import LLAMA, Known, header
@@ -147,19 +147,6 @@ async def test_what_cannot_be_used_says_why_and_is_not_taken(app: SpectuiApp, en
     assert engine.loads[1].draft == "/models/llama.gguf"
 
 
-async def test_the_mouse_chooses_too(app: SpectuiApp, engine: FakeEngine):
-    async with app.run_test(size=(120, 40)) as pilot:
-        await load(pilot, engine)
-        await pilot.click("#title")
-        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
-        await wait_until(pilot, lambda: len(listed(pilot)) == len(HEADERS))
-        await pilot.click(OptionList, offset=(5, 3))  # target
-        await wait_until(pilot, lambda: listed(pilot)[0] == "no draft")
-        await pilot.click(OptionList, offset=(5, 1))  # tiny
-        await wait_until(pilot, lambda: len(engine.loads) == 2)
-    assert engine.loads[1] == replace(PAIR, draft="/models/tiny.gguf")
-
-
 async def test_escape_changes_nothing_and_a_reply_goes_on_meanwhile(app: SpectuiApp, engine: FakeEngine):
     async with app.run_test() as pilot:
         await load(pilot, engine)
@@ -229,15 +216,6 @@ async def test_a_name_in_the_title_is_no_markup(make_app: Callable[..., SpectuiA
         await wait_until(pilot, lambda: f"who proposes for {name}" in screen_text(pilot.app))
 
 
-@pytest.mark.parametrize("size", [(20, 5), (40, 12), (200, 60)])
-async def test_any_size_of_window(app: SpectuiApp, engine: FakeEngine, size: tuple[int, int]):
-    async with app.run_test(size=size) as pilot:
-        await opened(pilot, engine)
-        await pilot.resize_terminal(80, 24)
-        await pilot.press("down", "enter")
-        assert pilot.app.screen.query_one(Input).value == ""
-
-
 async def test_what_the_models_would_take_is_said_before_they_are_chosen(
     make_app: Callable[..., SpectuiApp], engine: FakeEngine
 ):
@@ -266,7 +244,7 @@ async def test_what_a_model_would_take_is_said_while_more_are_found(
 ):
     """Filling the list again does not put the question off."""
     monkeypatch.setattr(models, "REFRESH_S", 0.02)
-    monkeypatch.setattr(plans, "PLAN_AFTER_S", 0.2)
+    monkeypatch.setattr(placement, "PLAN_AFTER_S", 0.2)
     asked = threading.Event()
 
     class Growing(Known):

@@ -252,13 +252,6 @@ async def test_a_prompt_that_the_model_only_ended_is_not_compared_with_the_one_b
         assert len(engine.generates) == 2
 
 
-async def test_without_a_reply_there_is_nothing_to_compare(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
-        await pilot.press("f5")
-        await wait_until(pilot, lambda: any("no finished reply" in each for each in notified(app)))
-        assert engine.generates == []
-
-
 def test_a_text_that_ends_early_is_another_one_and_turned_knobs_are_named() -> None:
     engine = FakeEngine(Knobs(temperature=0.0))
     first = [engine.emit_round("a", bonus="b")]

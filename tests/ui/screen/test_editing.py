@@ -326,12 +326,3 @@ async def test_a_system_prompt_is_kept_at_once(make_app: Make, engine: FakeEngin
         await wait_until(pilot, lambda: len(engine.generates) == 2)
         assert engine.generates[1] == (Message("system", "Be brief."), Message("user", "one"))
     assert last(file).system == "Be brief."
-
-
-@pytest.mark.parametrize("keys", [("alt+l",), ("alt+y",), ("alt+e",)])
-async def test_a_tiny_window_stands(window: Window, engine: FakeEngine, keys: tuple[str, ...]) -> None:
-    async with window(size=(20, 5)) as (app, pilot):
-        await exchange(pilot, engine, "one")
-        await pilot.press(*keys)
-        await pilot.pause()
-        assert app.is_running

@@ -7,26 +7,15 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from spectui.knobs import Knobs, specs
+from spectui.knobs import Knobs
 from spectui.profiles.file import ProfileFile
 from spectui.ui.dashboard.pages.rounds import RoundsPage
-from spectui.ui.dashboard.panel import CHOICES, NO_PROFILE
+from spectui.ui.dashboard.panel import NO_PROFILE
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow
-from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, ask, notified, paste, wait_until
 from tests.ui.screen_text import screen_text
-
-
-async def test_every_live_knob_but_texts_has_a_slider_or_a_choice_on_the_page_of_knobs(window: Window) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
-        await pilot.press("alt+5")
-        await pilot.pause()
-        seen = {slider.key for slider in app.screen.query(Slider) if slider.display}
-        seen |= {row.key for row in app.screen.query(ChoiceRow) if row.display and row.key in CHOICES}
-        assert seen == {key for key, value, _ in specs(Knobs) if key in CHOICES or isinstance(value, int | float)}
-        assert {key for key, _, _ in specs(Knobs)} - seen == {"stop", "chat_template_kwargs"}
 
 
 async def test_a_knob_turned_in_the_middle_of_a_reply_acts_on_the_next_round_and_the_strip_shows_where(
@@ -155,18 +144,6 @@ async def test_a_profile_that_is_renamed_in_the_file_while_it_is_in_use(
         profile.focus()
         await pilot.press("right")
         await wait_until(pilot, lambda: profile.value == "python" and engine.knobs == Knobs(draft_max=7))
-
-
-async def test_words_under_the_sliders_do_what_their_keys_do(window: Window, engine: FakeEngine) -> None:
-    async with window(keymap={"reset": "f12"}, size=(120, 40)) as (app, pilot):
-        app.screen.controls.turn("top_k", 3)
-        await pilot.press("alt+5")
-        app.screen.query_one("#slider-top-k").focus()  # whose own key for its default is another
-        await wait_until(pilot, lambda: "reset all f12" in screen_text(app))
-        row = app.screen.query_one("#actions")
-        line = next(line for line in screen_text(app).splitlines() if "reset all" in line)
-        await pilot.click(row, offset=(line.index("reset all") - row.region.x + 2, 0))
-        await wait_until(pilot, lambda: engine.knobs == Knobs())
 
 
 async def test_a_key_switches_thinking_from_the_next_prompt_on(window: Window, engine: FakeEngine) -> None:

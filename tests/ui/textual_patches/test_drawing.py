@@ -1,10 +1,15 @@
-"""A row that did not change costs nothing in the next frame, and a terminal that takes nothing is sent none."""
+"""A row that did not change costs nothing in the next frame, a terminal that takes nothing is sent none, no timer is lost."""
 
 from __future__ import annotations
 
+import asyncio
+from itertools import count
+
 import pytest
+from textual import _time
 from textual.app import App
 
+from spectui.ui.textual_patches.app import TerminalApp
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Make, Window, ask, wait_until, write_reply
 
@@ -37,3 +42,23 @@ async def test_a_terminal_that_takes_nothing_is_drawn_nothing(make_app: Make, mo
             drawn.clear()
             app._display(app.screen, None)
             assert bool(drawn) != dropped
+
+
+@pytest.mark.parametrize(("kind", "called"), [(App, False), (TerminalApp, True)])
+async def test_a_timer_is_lost_where_the_process_waits_just_then(
+    kind: type[App[None]], called: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, looks, calls = _time.get_time, count(), list[int]()
+
+    def late() -> float:
+        task = asyncio.current_task()
+        return clock() + (task is not None and task.get_name() == "late" and next(looks) > 0)
+
+    monkeypatch.setattr(_time, "get_time", late)
+    app = kind()
+    async with app.run_test() as pilot:
+        app.set_timer(0.001, lambda: calls.append(1), name="late")
+        (task,) = (each for each in asyncio.all_tasks() if each.get_name() == "late")
+        await wait_until(pilot, task.done)
+        await pilot.pause()
+        assert bool(calls) is called

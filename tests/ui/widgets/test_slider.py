@@ -112,17 +112,6 @@ async def test_an_assigned_value_is_clamped_and_silent_and_a_turned_one_is_told(
         assert app.seen == [0]
 
 
-async def test_focus_can_be_seen() -> None:
-    app = SliderApp()
-    async with app.run_test(size=(60, 3)) as pilot:
-        slider = app.query_one(Slider)
-        slider.blur()
-        await pilot.pause()
-        before = list(slider.render_line(0))
-        slider.focus()
-        await wait_until(pilot, lambda: list(slider.render_line(0)) != before)
-
-
 async def test_a_narrow_window_does_not_break_it() -> None:
     app = SliderApp()
     async with app.run_test(size=(6, 3)) as pilot:
