@@ -73,8 +73,12 @@ async def click_key(pilot: Pilot[None], key: str) -> None:
         line = pilot.app.screen.query_one(Footer)
         return next((each for each in line.query(FooterKey) if each.key == key and each.region.y), None)
 
-    await wait_until(pilot, standing)
-    await pilot.click(standing())
+    while True:
+        before = standing()
+        await pilot.pause()
+        if before is not None and before is standing():  # it is made anew where the keys have changed
+            await pilot.click(before)
+            return
 
 
 def hold_cursor(app: App[None]) -> None:
