@@ -21,7 +21,9 @@ POSITIONS = 8
 """The first positions of a draft, whose acceptance is told in a line."""
 
 CUT_OFF = "spectui ended here, before the reply did"
-UNANSWERED = "The last prompt has no answer: {regenerate} asks it again, and the next prompt takes it along."
+UNANSWERED = (
+    "The last prompt has no answer: {regenerate} asks it again, {edit} changes it, and the next prompt takes it along."
+)
 NOT_SAVED = "Chats are not saved: --no-history is on."
 WAITING = "{stop} first removes the waiting prompt."
 NOTHING_SAID = "Nothing was said yet."

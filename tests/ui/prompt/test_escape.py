@@ -43,16 +43,6 @@ async def test_ctrl_c_stops_a_reply_and_copies_what_is_selected(window: Window, 
         assert engine.stops == 1 and app.screen.prompt.text == "some text"
 
 
-async def test_on_the_panel_it_leads_to_the_prompt_first(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
-        await ask(pilot, "one")
-        write_reply(engine)
-        await pilot.press("alt+5", "escape")
-        assert app.focused is app.screen.prompt and engine.stops == 0
-        await pilot.press("escape")
-        assert engine.stops == 1
-
-
 async def test_what_was_written_in_an_edit_is_in_the_history(window: Window, engine: FakeEngine) -> None:
     async with window() as (app, pilot):
         box = app.screen.query_one(PromptInput)

@@ -182,7 +182,9 @@ async def test_the_window_reads_and_writes_no_file_of_a_person_in_its_own_thread
     async with window(journal=Journal(file)) as (app, pilot):
         listeners.append(opened := list[str]())
         assert Path("notes.txt").read_text() == "attached" and opened.pop() == "notes.txt"
-        await ask(pilot, "read @notes.txt")
+        app.screen.prompt.put("read @notes.txt")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: engine.generates)
         await answer(pilot, engine)
         assert "attached" in engine.generates[0][-1].content
         for key, screen in (("alt+l", MessagesScreen), ("alt+c", ConversationsScreen)):

@@ -131,7 +131,7 @@ async def test_a_prompt_without_an_answer_can_be_asked_again(window: Window, eng
     assert [message.text for message in last(file).messages] == ["add", REPLY]
 
 
-async def test_a_failed_prompt_does_not_come_back_as_said(window: Window, engine: FakeEngine, file: Path) -> None:
+async def test_a_failed_prompt_stays_with_the_next_one(window: Window, engine: FakeEngine, file: Path) -> None:
     async with window(journal=Journal(file)) as (_, pilot):
         await ask(pilot, "too long")
         await wait_until(pilot, lambda: engine.generates)
@@ -140,7 +140,7 @@ async def test_a_failed_prompt_does_not_come_back_as_said(window: Window, engine
         await ask(pilot, "shorter")
         await wait_until(pilot, lambda: len(engine.generates) == 2)
         await answer(pilot, engine)
-    assert [message.text for message in last(file).messages] == ["shorter", REPLY]
+    assert [message.text for message in last(file).messages] == ["too long", "shorter", REPLY]
 
 
 async def test_asking_again_keeps_both_answers(window: Window, engine: FakeEngine, file: Path) -> None:
