@@ -146,9 +146,8 @@ class Session:
         that the template writes, in seconds since the epoch; None: the present."""
         from spectui.llama.devices.listing import list_devices
 
-        pair, since = self.pair, perf_counter()
-        if pair is None or pair.context is None or pair.strategy is None:
-            raise SpectuiError("No model is loaded: choose one first.")
+        pair, since = self._loaded_pair, perf_counter()
+        assert pair.context is not None and pair.strategy is not None
         prompt, begun = self._prompt(messages, at)
         tokens = [*prompt, *begun]
         if len(tokens) > pair.context.n_ctx and messages[-1].role != "assistant":  # a reply that goes on ends at once
@@ -195,17 +194,18 @@ class Session:
         return to_drop((*before, whole), n_ctx, self._count)
 
     @property
-    def strategy(self) -> Strategy:
-        """The strategy of the loaded pair: its cost model and what was learned about drafts. Raises SpectuiError if nothing
-        is loaded."""
-        if self.pair is None or self.pair.strategy is None:
+    def _loaded_pair(self) -> Pair:
+        """The pair, if it is loaded. Raises SpectuiError."""
+        if self.pair is None or self.pair.context is None or self.pair.strategy is None:
             raise SpectuiError("No model is loaded: choose one first.")
-        return self.pair.strategy
+        return self.pair
 
     @property
-    def target_context(self) -> Context | None:
-        """The target's context, to measure its passes; None if nothing is loaded."""
-        return self.pair.context if self.pair is not None else None
+    def strategy(self) -> Strategy:
+        """The loaded pair's strategy: its cost model and what was learned about drafts. Raises SpectuiError without one."""
+        strategy = self._loaded_pair.strategy
+        assert strategy is not None
+        return strategy
 
     @contextmanager
     def listening(self, on_event: Callable[[Event], None]) -> Iterator[None]:
@@ -218,10 +218,10 @@ class Session:
 
     def context_and_prompt(self, messages: Sequence[Message]) -> tuple[Context, list[int]]:
         """The target's context and the conversation's tokens, to examine what a pass computes. Raises SpectuiError."""
-        if self.pair is None or self.pair.context is None:
-            raise SpectuiError("No model is loaded: choose one first.")
+        context = self._loaded_pair.context
+        assert context is not None
         prompt, begun = self._prompt(messages)
-        return self.pair.context, prompt + begun
+        return context, prompt + begun
 
     def _prompt(self, messages: Sequence[Message], at: float | None = None) -> tuple[list[int], list[int]]:
         """The prompt for the next reply, and the tokens of one that is continued, if they are known.
@@ -250,10 +250,11 @@ class Session:
         if not begun:
             turns.append((last.role, last.content, ""))
         # A template may write the time: the same conversation again is the prompt that was answered.
-        asked = (self.pair.template, self.knobs.chat_template_kwargs, turns, at)
+        kwargs = self.knobs.chat_template_kwargs  # read once, because another thread may set it
+        asked = (self.pair.template, kwargs, turns, at)
         if self._asked is None or self._asked[0] != asked:
             clock = self._clock if at is None else datetime.fromtimestamp(at)
-            self.pair.template.read_values(json_object(self.knobs.chat_template_kwargs) or {}, clock)
+            self.pair.template.read_values(json_object(kwargs) or {}, clock)
             self._asked = asked, self.pair.template.tokens(turns)
         return list(self._asked[1]), begun
 

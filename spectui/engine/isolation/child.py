@@ -49,8 +49,13 @@ def main() -> None:
     sending = threading.Lock()
 
     def send(message: object) -> None:
+        try:
+            data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+        except Exception as error:  # of a result, which somebody waits for
+            assert isinstance(message, Result)
+            data = pickle.dumps(Result(message.number, error=RuntimeError(repr(error))), pickle.HIGHEST_PROTOCOL)
         with sending, suppress(OSError):  # the parent is gone, and standard input ends
-            pickle.dump(message, out, pickle.HIGHEST_PROTOCOL)
+            out.write(data)
             out.flush()
 
     worker = Worker()

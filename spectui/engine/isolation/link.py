@@ -71,7 +71,7 @@ class Link:
         """The set-up that is loaded, or was until the load in progress; None if nothing was, or loading failed."""
         self.hung = False
         """It was ended because it did not stop."""
-        self._commands: SimpleQueue[tuple[str, tuple[Any, ...]] | None] = SimpleQueue()
+        self._commands: SimpleQueue[bytes | None] = SimpleQueue()  # pickled
         self._pending: deque[str] = deque()
         self._futures: dict[int, Future[Any]] = {}
         self._numbers = itertools.count()
@@ -92,14 +92,18 @@ class Link:
         return self._process.pid if self._process is not None else None
 
     def post(self, name: str, *arguments: Any) -> None:
-        """Send a command that no event ends."""
-        self._commands.put((name, arguments))
+        """Send a command that no event ends. Raises what pickle raises."""
+        self._commands.put(pickle.dumps((name, arguments), pickle.HIGHEST_PROTOCOL))
 
     def begin(self, name: str, *arguments: Any) -> None:
-        """Send a command that an event ends."""
+        """Send a command that an event ends. Raises what pickle raises."""
         with self._state:
             self._pending.append(name)
-        self.post(name, *arguments)
+            try:
+                self.post(name, *arguments)
+            except Exception:
+                self._pending.pop()
+                raise
         if self._ended.is_set():
             self._fail_pending(self._why or "The engine has ended")
 
@@ -107,7 +111,10 @@ class Link:
         """Call `function`, which can be pickled, with the session and the arguments in the engine's thread."""
         number, future = next(self._numbers), Future[Any]()
         self._futures[number] = future
-        self.begin("call", number, function, *arguments)
+        try:
+            self.begin("call", number, function, *arguments)
+        except Exception as error:  # it cannot be pickled
+            self._futures.pop(number).set_exception(error)
         return future
 
     def stop(self) -> None:
@@ -188,7 +195,7 @@ class Link:
     def _write(self, stdin: IO[bytes]) -> None:
         with suppress(OSError), stdin:
             while (command := self._commands.get()) is not None:
-                pickle.dump(command, stdin, pickle.HIGHEST_PROTOCOL)
+                stdin.write(command)
                 stdin.flush()
 
     def _take(self, message: Any) -> None:

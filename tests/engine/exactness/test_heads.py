@@ -149,11 +149,11 @@ def test_a_draft_model_takes_their_place(pair: Opened, tmp_path: Path) -> None:
     session.load(replace(setup, draft=str(other), requantise_draft="off"))
     try:
         assert session.pair.draft_context.model.path == str(other)
-        assert session.target_context is not None
-        assert session.target_context.hidden is None
+        assert session.pair.context is not None
+        assert session.pair.context.hidden is None
     finally:
         session.load(setup)
-    assert session.target_context.hidden is not None
+    assert session.pair.context.hidden is not None
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +101,22 @@ def test_a_cancelled_call_and_a_listener_that_raises_end_nothing(setup: Setup):
         os.kill(process.link.pid, signal.SIGKILL)
         with pytest.raises(SpectuiError, match="The engine's process ended"):
             pending.result(PATIENCE)
+    finally:
+        process.close(PATIENCE)
+
+
+def cannot_be_pickled(_: Session) -> object:
+    return threading.Lock()
+
+
+def test_what_cannot_be_pickled_is_an_error_and_the_process_goes_on():
+    process = EngineProcess(KNOBS)
+    try:
+        with pytest.raises(AttributeError):
+            process.call(lambda session: 1).result(PATIENCE)
+        with pytest.raises(RuntimeError, match="cannot pickle"):
+            process.call(cannot_be_pickled).result(PATIENCE)
+        assert process.call(repr).result(PATIENCE).startswith("<spectui.engine.session.Session")
     finally:
         process.close(PATIENCE)
 
