@@ -93,19 +93,19 @@ class ChatTemplate:
     def _prompt(self, messages: Sequence[tuple[str, ...]]) -> tuple[str, Mapping[str, str]]:
         """The prompt with stand-ins, and what they stand for: see `SpecialTokens.hidden`."""
         text, stand_ins = self._rendered_hidden(messages, in_replies=False)
-        if self._renderer.ways.loses:
+        if self._renderer.dialect.drops_user_text:
             raise SpectuiError(
                 "The model's chat template leaves out what you write: choose another model, or another file of this one."
             )
-        ways = self._renderer.ways
+        dialect = self._renderer.dialect
         later = sum(role == "user" for role, *_ in messages) > 1
-        if ways.one_turn and later:
+        if dialect.one_turn and later:
             raise SpectuiError(
                 "The model's chat template leaves out what you write after the first reply: begin a new conversation, or "
                 "choose another model."
             )
-        self._say(FOLDED, ways.folds and messages[0][0] == "system")
-        self._say(FORGETS, ways.forgets and later)
+        self._say(FOLDED, dialect.system_in_first_message and messages[0][0] == "system")
+        self._say(FORGETS, dialect.drops_first_turn and later)
         return text, stand_ins
 
     def _say(self, sentence: str, holds: bool) -> None:

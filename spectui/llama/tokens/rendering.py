@@ -42,20 +42,20 @@ _GENERATION = re.compile(r"\{%([-+]?)\s*(end)?generation\s*([-+]?)%\}")
 
 
 @dataclass(frozen=True)
-class Ways:
+class TemplateDialect:
     """How a template takes a conversation."""
 
     undefined_tools: bool = False
     """Names such as `tools` are undefined, as in llama.cpp; else None, as in transformers, with which models are trained."""
     parts: frozenset[str] = frozenset()
     """The roles whose content is a list of parts, as many templates of models that see pictures want it."""
-    folds: bool = False
+    system_in_first_message: bool = False
     """The system prompt becomes the beginning of the first message, as in llama.cpp."""
     blank: str = ""
     """What stands for the answer of a reply that has none: some templates refuse an empty text."""
-    loses: bool = False
+    drops_user_text: bool = False
     """What a person writes is in the prompt in no way."""
-    forgets: bool = False
+    drops_first_turn: bool = False
     """Of a second turn, some of the first is not in the prompt."""
     one_turn: bool = False
     """What a person writes in a second turn is not in the prompt."""
@@ -90,60 +90,60 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.add_template("template", _GENERATION.sub(_as_condition, source))
-        self.ways = self._found_ways()
+        self.dialect = self._find_dialect()
 
     def rendered(self, talk: Talk) -> str:
         """The prompt for this conversation. Raises minijinja.TemplateError, or what the template raises."""
-        return self._in(self.ways, talk)
+        return self._in(self.dialect, talk)
 
-    def _in(self, ways: Ways, talk: Talk) -> str:
-        if ways.folds and len(talk) > 1 and talk[0][0] == "system":
+    def _in(self, dialect: TemplateDialect, talk: Talk) -> str:
+        if dialect.system_in_first_message and len(talk) > 1 and talk[0][0] == "system":
             (_, system), (role, content, *thinking), *rest = talk
             talk = [(role, f"{system}\n{content}", *thinking), *rest]
         talk = [
-            (role, content or ways.blank, *rest) if role == "assistant" else (role, content, *rest)
+            (role, content or dialect.blank, *rest) if role == "assistant" else (role, content, *rest)
             for role, content, *rest in talk
         ]
-        rows = [_row(role in ways.parts, role, *texts) for role, *texts in talk]
-        names: dict[str, Any] = {} if ways.undefined_tools else dict.fromkeys(_TOOLS)
+        rows = [_row(role in dialect.parts, role, *texts) for role, *texts in talk]
+        names: dict[str, Any] = {} if dialect.undefined_tools else dict.fromkeys(_TOOLS)
         size = sum(len(text) for _, *texts in talk for text in texts)
         self._environment.fuel = FUEL + _FUEL_PER_CHARACTER * size + _FUEL_PER_PAIR * len(talk) ** 2
         return self._environment.render_template(
             "template", **{**names, **self._names, **self.values, "messages": rows}
         )
 
-    def _found_ways(self) -> Ways:
-        """The first ways in which all words of a conversation are in the prompt: of two turns, or at least of one."""
+    def _find_dialect(self) -> TemplateDialect:
+        """The first dialect in which all words of a conversation are in the prompt: of two turns, or at least of one."""
         for talk, (roles, undefined) in product((_TALK, _TALK[:1]), product(_PARTS, (False, True))):
-            ways = Ways(undefined, frozenset(roles))
-            if self._keeps(ways, talk):
-                ways = replace(ways, blank=self._blank(ways, talk))
-                if talk != _TALK and (text := self._try(ways, _TALK)) is not None:
-                    ways = replace(ways, forgets=True, one_turn=_TALK[-1][1] not in text.lower())
-                for found in (ways, replace(ways, parts=ways.parts | {"system"})):
+            dialect = TemplateDialect(undefined, frozenset(roles))
+            if self._keeps(dialect, talk):
+                dialect = replace(dialect, blank=self._blank(dialect, talk))
+                if talk != _TALK and (text := self._try(dialect, _TALK)) is not None:
+                    dialect = replace(dialect, drops_first_turn=True, one_turn=_TALK[-1][1] not in text.lower())
+                for found in (dialect, replace(dialect, parts=dialect.parts | {"system"})):
                     if all(self._keeps(found, (_SYSTEM, *talk[:length])) for length in (1, len(talk))):
                         return found
-                return replace(ways, folds=True)
-        ways = Ways(undefined_tools=True)
-        texts = [self._try(ways, [("user", word)]) for word in ("spectuiasks", "others")]
-        return replace(ways, loses=texts[0] is not None and texts[0] == texts[1])
+                return replace(dialect, system_in_first_message=True)
+        dialect = TemplateDialect(undefined_tools=True)
+        texts = [self._try(dialect, [("user", word)]) for word in ("spectuiasks", "others")]
+        return replace(dialect, drops_user_text=texts[0] is not None and texts[0] == texts[1])
 
-    def _blank(self, ways: Ways, talk: Talk) -> str:
+    def _blank(self, dialect: TemplateDialect, talk: Talk) -> str:
         """What stands for an answer that is empty."""
         silent = [(role, "" if role == "assistant" else content) for role, content in talk]
-        taken = (blank for blank in ("", " ") if self._try(replace(ways, blank=blank), silent) is not None)
+        taken = (blank for blank in ("", " ") if self._try(replace(dialect, blank=blank), silent) is not None)
         return next(taken, "")
 
-    def _keeps(self, ways: Ways, talk: Talk) -> bool:
+    def _keeps(self, dialect: TemplateDialect, talk: Talk) -> bool:
         """Are all words of the conversation in the prompt?"""
-        text = (self._try(ways, talk) or "").lower()
+        text = (self._try(dialect, talk) or "").lower()
         # In quotation marks: the list was printed, not read.
-        return all(word in text and not (ways.parts and re.search(f"['\"]{word}", text)) for _, word, *_ in talk)
+        return all(word in text and not (dialect.parts and re.search(f"['\"]{word}", text)) for _, word, *_ in talk)
 
-    def _try(self, ways: Ways, talk: Talk) -> str | None:
+    def _try(self, dialect: TemplateDialect, talk: Talk) -> str | None:
         """The prompt; None if the template raises an error."""
         try:
-            return self._in(ways, talk)
+            return self._in(dialect, talk)
         except Exception:  # the template is a program from anywhere and may raise anything
             return None
 

@@ -101,12 +101,12 @@ def test_a_reply_without_an_answer_is_taken_by_a_template_that_wants_one() -> No
 
 @pytest.mark.parametrize("source", ["hello", PRINTS, "{% for m in messages %}{{ m.value }}{% endfor %}"])
 def test_a_template_that_loses_what_is_written_is_known(source: str) -> None:
-    assert Renderer(source, NAMES).ways.loses
+    assert Renderer(source, NAMES).dialect.drops_user_text
 
 
 def test_a_template_that_changes_what_is_written_loses_nothing() -> None:
     for how in ("|upper", "|replace('s', 'z')", "|length"):
-        assert not Renderer(f"{{{{ messages[-1].content{how} }}}}", NAMES).ways.loses
+        assert not Renderer(f"{{{{ messages[-1].content{how} }}}}", NAMES).dialect.drops_user_text
 
 
 @pytest.fixture
@@ -186,8 +186,8 @@ def test_the_templates_of_llama_cpps_source(path: Path) -> None:
         assert all(content in renderer.rendered(talk) for _, content in talk)
     long = [(role, content + " 漢字" * 10_000) for role, content in [SYSTEM, *TALK[:2] * 20, TALK[2]]]
     assert len(renderer.rendered(long)) > 1_000_000, "within the limits"
-    assert renderer.ways.folds == (path.stem == "google-gemma-2-2b-it")
-    assert not renderer.ways.parts
+    assert renderer.dialect.system_in_first_message == (path.stem == "google-gemma-2-2b-it")
+    assert not renderer.dialect.parts
 
 
 def test_a_template_that_takes_no_conversation_is_a_sentence(tmp_path: Path) -> None:
