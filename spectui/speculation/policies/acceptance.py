@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import exp
-from typing import Literal
 
 from spectui.speculation.records import Candidate
 
@@ -23,19 +22,16 @@ _LIKELY = 0.8
 _LATELY, _OPENING = 0.2, 0.6
 """EWMA weight of a token in the target's confidence, and that of the first tokens of a reply."""
 
-Kind = Literal["model", "suffix", "undrafted"]
-"""The two sources, and the model's tokens that are not drafted yet."""
-
 
 class Acceptance:
     """The odds of a confidence, times one factor for each kind of token, which makes as many fail as are expected to.
 
-    The confidence of a token that is not drafted yet is the target's own: where the target is confident, its draft mostly
-    agrees, and that is known without drafting.
+    Kinds are the two sources, and the model's tokens that are not drafted yet. Of the latter the target's own confidence counts:
+    where it is confident, its draft mostly agrees, and that is known without drafting.
     """
 
     def __init__(self) -> None:
-        self._logs: dict[Kind, float] = {"model": 0.0, "suffix": 0.0, "undrafted": 0.0}
+        self._logs = {"model": 0.0, "suffix": 0.0, "undrafted": 0.0}
         self._confidence = _OPENING
 
     def expected(self, candidate: Candidate) -> float:
@@ -46,7 +42,7 @@ class Acceptance:
         """Of a token that the model has yet to draft. 0..1 `confidence`: the target's; by default its recent one."""
         return self._calibrated("undrafted", self._confidence if confidence is None else confidence)
 
-    def _calibrated(self, kind: Kind, p: float) -> float:
+    def _calibrated(self, kind: str, p: float) -> float:
         odds = exp(self._logs[kind]) * min(p, _MOST)
         return odds / (1.0 - min(p, _MOST) + odds)
 

@@ -42,8 +42,6 @@ _USUAL = 0.85
 _FIRST_ROUNDS = 2
 """Rounds that are plain where the costs are not known or not trusted: they tell what a plain pass takes."""
 
-_UNKNOWN = CostModel({1: 1.0})
-
 
 @dataclass
 class LossBudget:
@@ -138,7 +136,7 @@ class Strategy:
         self._reads = model is not None and limit > 0
         if refusal := self._refusal(knobs, limit):
             return Drafted((), 0, refusal, guessed)
-        costs, budget = self.costs if self.costs.known else _UNKNOWN, self.budget
+        costs, budget = self.costs if self.costs.known else CostModel({1: 1.0}), self.budget
         times = RoundTimes.of(costs, len(text), limit)
         draft = Draft(times, self.acceptance, budget.rate, budget.balance, costs.verify(1, len(text)))
         ended, refused = self._grow(draft, text, knobs, model)
@@ -245,9 +243,8 @@ class Strategy:
         self._written += tokens
         drafting_s = costs.drafting(sum(candidate.paid for candidate in drafted))
         planned_s = costs.verify(round.pass_size, round.position) + drafting_s
-        sent = round.pass_size > 1
         python_s = round.seconds - round.draft_s - round.verify_s
-        if sent:
+        if round.tokens[0].origin != "plain":
             extra_s = round.draft_s + round.verify_s + python_s - tokens * self._python_s - planned_s
         else:  # what a plain pass takes more than usual is no loss of the drafts'
             self._python_s += _LATELY * (min(python_s, plain_s) - self._python_s)
