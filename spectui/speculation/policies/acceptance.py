@@ -26,8 +26,8 @@ _LATELY, _OPENING = 0.2, 0.6
 class Acceptance:
     """The odds of a confidence, times one factor for each kind of token, which makes as many fail as are expected to.
 
-    Kinds are the two sources, and the model's tokens that are not drafted yet. Of the latter the target's own confidence counts:
-    where it is confident, its draft mostly agrees, and that is known without drafting.
+    Kinds are the two sources, and the model's tokens that are not drafted yet. Of those the target's own confidence
+    counts: where it is confident, its draft mostly agrees, and that is known without drafting.
     """
 
     def __init__(self) -> None:

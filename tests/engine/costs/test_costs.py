@@ -382,3 +382,17 @@ def test_the_stored_costs_of_a_build_are_found_by_the_models_file_the_latest_las
     assert {path: found.verify for path, found in stored_targets("now").items()} == {str(model): {1: 0.2}}
     found = target_costs(Target(), ("now", "key"), lambda _: None, lambda: False, model_file=str(model))  # type: ignore[arg-type]
     assert stored_targets("now") == {str(model): found}
+
+
+@pytest.mark.parametrize(
+    ("table", "trusted"),
+    [
+        (TargetCosts({1: 1.0, 2: 1.1, 4: 1.2, 8: 1.4}), True),
+        (TargetCosts({1: 1.0, 2: 1.1, 4: 1.2}), False),
+        (TargetCosts({1: 1.0, 2: 1.1, 4: 1.2, 8: 1.4}, noisy=True), False),
+        (TargetCosts({1: 1.0, 2: 1.1, 4: 1.2, 8: 1.4}, drift=None), False),
+    ],
+)
+def test_a_table_that_is_noisy_or_cut_short_is_not_trusted(table: TargetCosts, trusted: bool):
+    """Its first rounds correct it whole."""
+    assert (cost_model(table, DraftCosts(), one_device=True).rounds > 0) == trusted
