@@ -32,9 +32,9 @@ def one_line(app: App[Any]) -> str:
 
 def said(app: App[Any]) -> str:
     """The chat's transcript as it is copied, whatever is open over it."""
-    return app.screen_stack[0].query_one(Transcript).text
+    return app.screen_stack[0].query_one(Transcript).document.text
 
 
 def shown(app: App[Any]) -> str:
     """All of the transcript, notices too."""
-    return "\n".join(block.flow.extract() for block in app.screen_stack[0].query_one(Transcript).blocks)
+    return "\n".join(block.flow.text for block in app.screen_stack[0].query_one(Transcript).document.blocks)

@@ -39,7 +39,7 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.screen.replay import ReplayScreen
 from spectui.ui.screen.welcome import Choices
-from spectui.ui.transcript.inspectable import InspectableTranscript
+from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
@@ -214,7 +214,7 @@ async def at_once(pilot: Pilot[None], engine: FakeEngine) -> None:
 
 PLACES: dict[type[DOMNode], Way] = {
     ChatScreen: failed, Choices: at_once,
-    PromptInput: replied, InspectableTranscript: at("#transcript"), Slider: at("#slider-draft-max"),
+    PromptInput: replied, Transcript: at("#transcript"), Slider: at("#slider-draft-max"),
     ChoiceRow: at("#choice-policy"), DevicePane: at("#devices"), RoundsPage: at("#rounds", "alt+2"),
     ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
     LineScreen: over("alt+x"), ConfirmScreen: over("alt+c", "ctrl+d"), SystemPromptScreen: over("alt+y"),

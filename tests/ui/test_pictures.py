@@ -133,7 +133,8 @@ async def test_picture(
         await wait_until(pilot, lambda: not engine.events)
         chat = app.screen_stack[0]
         assert isinstance(chat, ChatScreen)
-        await wait_until(pilot, lambda: all(each.page for each in chat.transcript.blocks if each.is_read))
+        replies = chat.transcript.document.replies
+        await wait_until(pilot, lambda: all(each.drawing and each.drawing.view.as_text for each in replies))
         chat.show_figures()  # not when its timer happens to come round
         await pilot.pause()
         # What stands where depends on the size, how it looks on the theme: styles in one size are enough.

@@ -2,22 +2,87 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from markdown_it import MarkdownIt
+from typing import TYPE_CHECKING, NamedTuple
 
 from spectui.text import printable
 
 if TYPE_CHECKING:
     from spectui.chat.messages import ChatMessage
 
+QUOTE = re.compile(r" {0,3}(?:> ?)+")
+_CONTAINERS = re.compile(r"(?:(?: {0,3}> ?)|(?: *(?:[-+*]|\d{1,9}[.)]) +(?=\S)))* *")
+_FENCE = re.compile(r" *(?:(`{3,})([^`]*)|(~{3,})(.*))$")
+_NESTS = frozenset(("markdown", "md"))
+"""Languages whose code has code blocks itself, which models write with fences of the same length."""
+
+
+class Fence(NamedTuple):
+    """A block of code between fences, or up to the text's end."""
+
+    info: str
+    lines: list[str]
+    """Those of the code, without the indentation of the fence."""
+    first: int
+    """The number of the code's first line."""
+    end: int
+    """The number of the line after the code."""
+    next: int
+    """The number of the line after the block."""
+
+    @property
+    def language(self) -> str:
+        """The language; "" if it has none."""
+        return self.info.split(maxsplit=1)[0] if self.info else ""
+
+    @property
+    def code(self) -> str:
+        """The code."""
+        return "\n".join(self.lines)
+
+
+def fence_at(lines: Sequence[str], number: int, at: int = 0) -> Fence | None:
+    """The block whose opening fence is at the `at`th character of a line; None if there is none."""
+    if (opening := _FENCE.match(lines[number], at)) is None:
+        return None
+    run, info = opening[1] or opening[3], (opening[2] if opening[1] else opening[4]).strip()
+    indent = opening.start(1 if opening[1] else 3)
+    quoted = QUOTE.match(lines[number], 0, at)
+    indent -= quoted.end() if quoted else 0
+    nests, depth, code = info.lower() in _NESTS, 0, list[str]()
+    for end in range(number + 1, len(lines)):
+        line = lines[end]
+        if quoted:
+            if (quote := QUOTE.match(line)) is None:
+                return Fence(info, code, number + 1, end, end)
+            line = line[quote.end() :]
+        fence = _FENCE.match(line)
+        if fence and (fence[1] or fence[3]).startswith(run):
+            inner = (fence[2] if fence[1] else fence[4]).strip()
+            if not inner and not depth:
+                return Fence(info, code, number + 1, end, end + 1)
+            depth += 0 if not nests else 1 if inner else -1
+        code.append(line[min(indent, len(line) - len(line.lstrip(" "))) :])
+    return Fence(info, code, number + 1, len(lines), len(lines))
+
+
+def code_blocks(text: str) -> list[str]:
+    """The code blocks of a text, without their fences."""
+    lines, number, blocks = text.split("\n"), 0, list[str]()
+    while number < len(lines):
+        containers = _CONTAINERS.match(lines[number])
+        fence = fence_at(lines, number, containers.end() if containers else 0)
+        if fence is not None:
+            blocks.append(fence.code.rstrip("\n"))
+        number = fence.next if fence is not None else number + 1
+    return blocks
+
 
 def last_code_blocks(messages: Sequence[ChatMessage]) -> list[str]:
     """The code blocks with text, without their fences, of the last reply whose answer has some, safe to show."""
     for message in reversed(messages):
-        tokens = MarkdownIt().parse(printable(message.for_engine().content)) if message.role == "assistant" else []
-        blocks = [token.content.rstrip("\n") for token in tokens if token.type in ("fence", "code_block")]
+        blocks = code_blocks(printable(message.for_engine().content)) if message.role == "assistant" else []
         if blocks := [block for block in blocks if block.strip()]:
             return blocks
     return []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spectui.chat.figures.format import count, decimal
 from spectui.speculation.records import Round, Token
 from spectui.thinking import CLOSE, OPEN, ThoughtStream
 
@@ -18,15 +17,8 @@ class Section:
 
     start: int
     end: int | None = None
-    folded: bool = False
     tokens: int = 0
     seconds: float = 0.0
-
-    @property
-    def heading(self) -> str:
-        """`▸ thinking: 312 tokens, 4.1 s`."""
-        unit = "token" if self.tokens == 1 else "tokens"
-        return f"{'▸' if self.folded else '▾'} thinking: {count(self.tokens)} {unit}, {decimal(self.seconds)} s"
 
 
 class Thinking:
@@ -47,13 +39,6 @@ class Thinking:
     def add(self, round: Round) -> list[Section]:
         """One more round. Returns the sections that it has closed."""
         return [section for token in round.tokens for section in self._add(token, round.seconds / len(round.tokens))]
-
-    def at(self, start: int, end: int) -> Section | None:
-        """The section that contains the text from `start` to `end`, or a part of it."""
-        for section in reversed(self.sections):
-            if section.start < max(end, start + 1):
-                return section if section.end is None or section.end > start else None
-        return None
 
     def _add(self, token: Token, seconds: float) -> list[Section]:
         text, start = token.text, self._length

@@ -73,7 +73,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.machine = MachinePage(id="machine")
         self.devices = DevicePane(setup, id="devices")
         self.compare = ComparePage(id="compare")
-        self.plain = Transcript(id="plain")
+        self.plain = Transcript(inspects=False, id="plain")
         self.profile = ChoiceRow(
             "profile", "profile", NO_PROFILE, choices=(NO_PROFILE,), default=NO_PROFILE, id="profile"
         )

@@ -126,7 +126,7 @@ async def _compare(window: Window) -> None:
     if session.no_comparison or session.messages[-1] is not reply:
         return  # a person has gone on meanwhile
     panel.plain.clear()
-    panel.plain.start_reply("without drafts", rounds=comparison.rounds)
+    panel.plain.start_reply("without drafts", 0, comparison.rounds)
     session.compare(comparison)
     panel.compare.show(comparison)
     panel.open_page(MEASURED)

@@ -49,7 +49,7 @@ from spectui.ui.screen.conversations import Conversations
 from spectui.ui.screen.welcome import Fetch, Welcome
 from spectui.ui.screen.window import Window
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
-from spectui.ui.transcript.inspectable import InspectableTranscript
+from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 
@@ -208,7 +208,7 @@ class ChatScreen(Window):
                 self._finish(with_keys(self.app, note))
                 self.conversations.show_unanswered()
             case Dropped(turns=turns):
-                transcript.add_notice_above(with_keys(self.app, dropped_note(turns)))
+                transcript.add_notice(with_keys(self.app, dropped_note(turns)), above=True)
             case Failed(message=message, to_drop=to_drop):
                 self._finish()
                 asks_again = to_drop or session.conversation.unanswered is None
@@ -295,12 +295,12 @@ class ChatScreen(Window):
     def _take_suggestion(self) -> None:
         self.prompt.take_suggestion()
 
-    @on(InspectableTranscript.Inspected)
-    def _inspect(self, event: InspectableTranscript.Inspected) -> None:
+    @on(Transcript.Inspected)
+    def _inspect(self, event: Transcript.Inspected) -> None:
         reading.show_token(self, event.token, event.round)
 
-    @on(InspectableTranscript.HeadingClicked)
-    def _list_messages(self, event: InspectableTranscript.HeadingClicked) -> None:
+    @on(Transcript.HeadingClicked)
+    def _list_messages(self, event: Transcript.HeadingClicked) -> None:
         asking.list_messages(self, event.index)
 
     @on(RoundsPage.Chosen)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from spectui.chat.messages import ChatMessage, MessageReader, OpenedConversation
+from spectui.chat.messages import MessageReader, OpenedConversation
 from spectui.chat.sentences import NOT_SAVED, UNANSWERED, crash_advice
 from spectui.engine.events import Loading
 from spectui.errors import SpectuiError
@@ -14,8 +13,7 @@ from spectui.store.records import StoredConversation
 from spectui.text import printable
 from spectui.ui.keys import with_keys
 from spectui.ui.screen.window import Window
-from spectui.ui.transcript.document import Document
-from spectui.ui.transcript.transcript import REWRITTEN_AT_ONCE
+from spectui.ui.transcript.source import SourceReader
 
 
 class Conversations:
@@ -24,9 +22,7 @@ class Conversations:
     def __init__(self, window: Window) -> None:
         self._window = window
         self._session = window.session
-        self._opening: Document | None = None  # fills a document from the disk
-        self._read: Document | None = None  # has just filled one
-        self._building: Document | None = None  # fills one with messages that are here
+        self._opening: SourceReader | None = None  # reads a conversation from the disk
 
     def list(self) -> None:
         """List the conversations."""
@@ -55,32 +51,12 @@ class Conversations:
 
     def follow(self, same: int) -> None:
         """The conversation has changed behind its first `same` messages: show it as it is now."""
-        window, session, (read, self._read) = self._window, self._session, (self._read, None)
-        building, self._building = self._building, None
-        messages, same = session.conversation.shown, same if building is None else 0
-        if read is not None:
-            window.transcript.show_document(read)
-        elif sum(len(each.rounds) for each in messages[same:] if each is not session.writing) <= REWRITTEN_AT_ONCE:
-            window.transcript.follow(messages, same, session.writing)
-        else:
-            self._building = self._new_document(lambda share: None)
-            window.run(self._build(self._building, messages), "build")
-
-    async def _build(self, reader: Document, messages: Sequence[ChatMessage]) -> None:
-
-        def build() -> None:
-            for index, message in enumerate(messages):
-                reader.show(index, message, iter(message.rounds))
-
-        await asyncio.to_thread(build)
-        if self._building is reader:
-            self._building = None
-            self._window.transcript.show_document(reader)
-            self.show_unanswered()
+        sources = self._opening.sources if self._opening is not None else {}
+        self._window.transcript.follow(self._session.conversation.shown, same, self._session.writing, sources)
 
     def show_unanswered(self) -> None:
         """Say how to have the last prompt answered, if it is not."""
-        if self._session.conversation.unanswered is not None and self._building is None:
+        if self._session.conversation.unanswered is not None:
             self._window.transcript.add_notice(with_keys(self._window.app, UNANSWERED))
 
     def open_offer(self) -> None:
@@ -117,7 +93,7 @@ class Conversations:
         def progress(share: float) -> None:
             loop.call_soon_threadsafe(window.opening_line.update_loading, Loading("the conversation", share))
 
-        reader = self._opening = self._new_document(progress)
+        reader = self._opening = SourceReader(progress)
         self._session.held = True
         try:
             opened = await asyncio.to_thread(read, reader)
@@ -126,28 +102,16 @@ class Conversations:
             opened = None
         if self._opening is not reader:
             return  # a person has begun a new chat, or opened another, meanwhile
+        if opened is not None:
+            self._session.resume(opened)
         self._end_opening()
         if opened is None:
             self._window.return_waiting()
             return
-        self._read = reader
-        self._session.resume(opened)
         window.panel.clear()
         self.show_unanswered()
         window.show_all()
         self._session.send_waiting()
-
-    def _new_document(self, progress: Callable[[float], None]) -> Document:
-        """A document that any thread may fill with messages."""
-        keys = {action: with_keys(self._window.app, action) for action in ("{drop}", "{new-chat}", "{placement}")}
-        transcript = self._window.transcript
-
-        def keyed(note: str) -> str:
-            return re.sub("{[a-z-]+}", lambda found: keys[found[0]], note)
-
-        document = Document(transcript.text_width, keyed, progress)
-        document.rejected, document.show_thinking = transcript.show_rejected, transcript.show_thinking
-        return document
 
     def show_crash(self) -> None:
         """Show how spectui crashed the last time, and what to do about it."""

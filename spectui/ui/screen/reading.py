@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from spectui.chat.history.snapshot import exported
 from spectui.chat.sentences import NOTHING_SAID
+from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.errors import ExistsError, SpectuiError
 from spectui.speculation.records import Round, Token
 from spectui.store import export
@@ -72,13 +73,12 @@ def _look(window: Window) -> None:
 def mark_round(window: Window, round: Round | None) -> None:
     """Mark the round that was chosen on the panel."""
     window.inspector.show(None, None)
-    if round is None or not window.transcript.mark_round(round):
-        window.transcript.end_inspection()
+    window.transcript.mark_round(round)
 
 
 def end_inspection(window: Window) -> None:
     """Remove the token cursor."""
-    window.transcript.end_inspection()
+    window.transcript.mark_round(None)
     show_token(window, None, None)
 
 
@@ -87,9 +87,6 @@ def end_inspection(window: Window) -> None:
 
 def copy_code(window: Window) -> None:
     """Copy the last code block of the last reply that can be seen, as far as it is written; or of one above it."""
-    # Imported on use: the library for Markdown takes a twentieth of the window's start.
-    from spectui.chat.text.code_blocks import last_code_blocks
-
     blocks = last_code_blocks(window.session.messages[: window.transcript.last_seen + 1])
     if window.refuses("" if blocks else "There is no code block in the reply."):
         return

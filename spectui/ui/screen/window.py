@@ -18,9 +18,9 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.prompt.suggestions import Suggestions
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
 from spectui.ui.textual_patches.screen import Dialog, DirectScreen
-from spectui.ui.transcript.inspectable import InspectableTranscript
 from spectui.ui.transcript.inspector import Inspector
 from spectui.ui.transcript.legend import Legend
+from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.loading import LoadingLine
 from spectui.ui.widgets.title_line import TitleLine
 
@@ -43,7 +43,7 @@ class Window(DirectScreen):
         self.session = session
         self._resumes = resumes
         self.title_line = TitleLine(id="title")
-        self.transcript = InspectableTranscript(id="transcript")
+        self.transcript = Transcript(id="transcript")
         self.loading_line = LoadingLine(id="loading")
         self.opening_line = LoadingLine(id="opening")
         self.inspector = Inspector(id="inspector")

@@ -42,13 +42,38 @@ class DirectRenderWidget(Widget):
         return map(self.render_line, lines)
 
 
-class GrowingScrollView(ScrollView, DirectRenderWidget):
-    """A `ScrollView` whose content size can change many times a second."""
+class FollowingScrollView(ScrollView, DirectRenderWidget):
+    """A `ScrollView` whose content grows many times a second. It follows the end unless a person has scrolled up."""
 
-    def set_content_size(self, size: Size) -> None:
-        """Set `virtual_size`. An assignment would lay the whole screen out again for each new row."""
-        self.set_reactive(ScrollView.virtual_size, size)
+    _end_y = 0
+    """`max_scroll_y` at the last change: a view that was there follows."""
 
-    def update_scrollbars(self) -> None:
-        """Show or hide the scrollbars and move them to where the view is."""
-        self._scroll_update(self.virtual_size)
+    @property
+    def is_following(self) -> bool:
+        """The view is at the end, or an animation is scrolling it there."""
+        return round(self.scroll_target_y) >= self._end_y
+
+    def scroll_to_end(self) -> None:
+        """Let the view follow the end again."""
+        self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
+
+    def grow_to(self, size: Size, *, following: bool) -> None:
+        """Set the size of the content. An assignment would lay the whole screen out again for each new row."""
+        if self.virtual_size != size:
+            self.set_reactive(ScrollView.virtual_size, size)
+            if not following or self.show_vertical_scrollbar != (self.max_scroll_y > 0):
+                self._scroll_update(size)
+        if following and (self.scroll_y, self.scroll_target_y) != (self.max_scroll_y, self.max_scroll_y):
+            self.scroll_to_end()
+        self._end_y = self.max_scroll_y
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Show the scrollbar only above the end. While the view follows it would cost half of a frame."""
+        visibility = "hidden" if round(new_value) >= self.max_scroll_y else "visible"
+        if self.styles.scrollbar_visibility != visibility:
+            self.styles.scrollbar_visibility = visibility
+            self._scroll_update(self.virtual_size)  # a hidden one is not kept up to date
+        if visibility == "visible":
+            super().watch_scroll_y(old_value, new_value)
+        elif round(old_value) != round(new_value):
+            self.refresh()

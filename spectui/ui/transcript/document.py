@@ -1,146 +1,294 @@
-"""The blocks that a transcript draws, without the widget: a long conversation's are made in a worker thread."""
+"""The blocks of rows that a transcript draws. No widgets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from spectui.chat.messages import ChatMessage
-from spectui.speculation.records import Round
-from spectui.store.rounds.packed import PackedRounds
-from spectui.ui.transcript.blocks import (
-    ASIDE,
-    DROPPED,
-    HEADING,
-    INDENT,
-    NOTICE,
-    TEXT,
-    USER,
-    Block,
-    MessageStart,
-    index_at,
-)
-from spectui.ui.transcript.wrap import Flow
+from spectui.ui.transcript.drawing import Drawing, View
+from spectui.ui.transcript.source import DROPPED, HEADING, NOTICE, TEXT, USER, Source
+from spectui.ui.transcript.wrap import ASIDE, Flow, Piece
 
+INDENT = 3
 _NAMES = {"user": "you"}
 _KINDS = {"user": USER, "system": NOTICE}
 
 
-class Document:
-    """Messages as blocks of rows, wrapped to `width` cells. As a `MessageReader` it is filled while they are read."""
+@dataclass(slots=True, eq=False)
+class Block:
+    """Rows that belong together: a heading, a text, a notice, or the empty row between messages."""
 
-    def __init__(
-        self, width: int, notes: Callable[[str], str], progress: Callable[[float], None] = lambda share: None
-    ) -> None:
-        """`notes` inserts keys into a sentence. It is called in the thread that fills the document, and so is `progress`."""
-        self.width = width
-        self.progress = progress
-        self._notes = notes
-        self.rejected = self.show_thinking = False
-        """Show messages with rejected drafts, and with what was thought unfolded."""
-        self.blocks: list[Block] = []
-        self.messages: list[MessageStart] = []
-        self.dropped_until: Block | None = None
-        """The empty row behind the turns that are no part of the prompt: it has a line that says so."""
+    flow: Flow
+    """What is drawn."""
+    text: str = ""
+    """The text as it was written."""
+    indent: int = INDENT
+    is_said: bool = True
+    """It is a part of the conversation, and not a notice."""
+    mark: str = ""
+    """Drawn in the indentation of the first row."""
+    top: int = 0
+
+    @property
+    def end(self) -> int:
+        """The first row after it."""
+        return self.top + self.flow.height
 
     def rewrap(self, width: int) -> None:
-        """Wrap what is drawn to another width."""
-        self.width = width
-        for block in self.blocks:
-            block.shown.rewrap(width)
+        """Wrap the rows again, to another width."""
+        self.flow.rewrap(width)
 
-    def show(self, index: int, message: ChatMessage, rounds: Iterable[Round]) -> None:
-        """Add a finished message of the conversation, its `index`th, with all its `rounds` and the line that says why it
-        ended."""
+    def text_between(self, start: int = 0, end: int | None = None) -> str:
+        """The text of what is drawn between two offsets of the flow, as it was written."""
+        return self.copied(self.flow.begins(start), self.flow.size if end is None else self.flow.ends(end))
+
+    def copied(self, start: int, end: int) -> str:
+        """A part of the text as it was written."""
+        return self.text[start:end]
+
+
+class Reply(Block):
+    """What a reply's rounds have written. It is "…" until it is drawn."""
+
+    __slots__ = ("drawing", "source", "turned")
+
+    def __init__(self, source: Source, width: int) -> None:
+        super().__init__(Flow(width))
+        self.flow.append([Piece("…", NOTICE, 0, ASIDE)])
+        self.source = source
+        self.drawing: Drawing | None = None
+        self.turned: frozenset[int] = frozenset()
+        """The sections of thinking that a person has folded or unfolded, in another way than the others."""
+
+    def draw(self, drawing: Drawing) -> None:
+        """Draw it in this way, with what was written meanwhile."""
+        self.drawing, self.flow = drawing, drawing.flow
+        if not drawing.view.as_text:
+            drawing.grow()
+
+    def rewrap(self, width: int) -> None:
+        """Wrap the rows again, to another width. As text the reply is drawn again for it."""
+        super().rewrap(width)
+        if self.drawing is not None and not self.drawing.view.as_text:
+            self.drawing.view = self.drawing.view._replace(width=width)
+
+    def copied(self, start: int, end: int) -> str:
+        """A part of the text as it was written, without what is folded."""
+        return self.drawing.copied(start, end) if self.drawing is not None else ""
+
+    def shows(self, token: int) -> bool:
+        """Whether a token is drawn and not folded."""
+        return self.drawing is not None and not self.drawing.hides(token)
+
+    def drawn_span(self, *tokens: int) -> tuple[int, int]:
+        """Where neighbouring tokens are drawn: offsets of the flow."""
+        start, end = self.source.span(tokens[0])[0], self.source.span(tokens[-1])[1]
+        begins = self.flow.offset_of(start)
+        return begins, self.flow.offset_of(end - 1) + 1 if end > start else begins
+
+    def token_at(self, row: int, cell: int) -> int | None:
+        """The number of the token that is drawn at a cell of the transcript; None if there is none."""
+        offset = self.flow.at_cell(row - self.top, cell - self.indent)
+        return None if offset is None or self.flow.is_aside(offset) else self.source.token_at(self.flow.at(offset))
+
+    def section_at(self, row: int, cell: int) -> int | None:
+        """The number of the section of thinking whose heading is at a cell of the transcript."""
+        offset = self.flow.at_cell(row - self.top, cell - self.indent)
+        return None if offset is None or self.drawing is None else self.drawing.section_at(offset)
+
+
+class MessageStart(NamedTuple):
+    """Where a message's blocks start, and its number in the conversation. A prompt without a reply has that of the next one."""
+
+    first: int
+    number: int
+    is_reply: bool
+
+
+class Place(NamedTuple):
+    """A row of the transcript, and what of a block's source begins there."""
+
+    row: int
+    block: Block
+    start: int
+
+
+class Document:
+    """Messages as blocks of rows, wrapped to `width` cells. What changes it returns the first block that has changed."""
+
+    def __init__(self) -> None:
+        self.width = 80
+        self.blocks: list[Block] = []
+        self.growing: Reply | None = None
+        """The reply that is being written."""
+        self.height = 0
+        self._messages: list[MessageStart] = []
+        self._dropped_until: Block | None = None
+
+    # Changes
+
+    def begin(self, heading: str, *, is_reply: bool, index: int) -> int:
+        """Start a message with an empty row and its heading."""
+        first = len(self.blocks)
+        self._messages.append(MessageStart(first, index, is_reply))
+        if self.blocks:
+            self.blocks.append(Block(Flow(self.width)))
+        self._add(heading, HEADING, indent=1)
+        return first
+
+    def add(self, index: int, message: ChatMessage, source: Source | None) -> str:
+        """Add a finished message, the conversation's `index`th, with what was read of a reply. Returns why it ended."""
         is_reply = message.role == "assistant"
         self.begin(message.model or _NAMES.get(message.role, message.role), is_reply=is_reply, index=index)
-        block = self.add_block(rounds=message.rounds)
-        if is_reply:
-            self._draw(message, rounds, block)
         if not is_reply or (message.content and not message.rounds):  # it has none, or they are damaged
-            block = self.blocks[-1] = Block(Flow(self.width))
-            block.flow.append([(message.content.strip("\n"), _KINDS.get(message.role, TEXT))])
-        elif message.setup is not None and (note := self._notes(message.stop_note(to_drop=index > 2))):
-            self.add_remark(note, NOTICE)
-        block.is_reply = is_reply
+            self._add(message.content.strip("\n"), _KINDS.get(message.role, TEXT))
+            return ""
+        self.add_reply(source or Source(message.rounds, thinking=message.thinking))
+        return message.stop_note(to_drop=index > 2)
 
-    def _draw(self, message: ChatMessage, rounds: Iterable[Round], block: Block) -> None:
-        if message.thinking:
-            block.thinking.begin()
-        folded = False
-        for round in rounds:
-            for section in block.draw(round, self.rejected)[1]:
-                section.folded = not self.show_thinking
-                folded |= section.folded
-        if folded:
-            block.take_text(block.rewritten(self.width, self.rejected), self.rejected)
+    def add_reply(self, source: Source) -> Reply:
+        """Add a reply."""
+        reply = Reply(source, self.width)
+        self.blocks.append(reply)
+        return reply
 
-    def add_remark(self, text: str, kind: int, mark: str = "") -> int:
-        """Add a notice or an error. Returns its block's index."""
-        block = self.add_block(copied=False)
-        block.mark = mark
-        block.flow.append([(text, kind)])
-        return len(self.blocks) - 1
+    def add_remark(self, text: str, kind: int, mark: str = "", *, above: bool = False) -> int:
+        """Add a notice or an error; `above` the reply that is being written, if there is one."""
+        self._add(text, kind, is_said=False, mark=mark)
+        if not above or self.growing is None:
+            return len(self.blocks) - 1
+        first, index, is_reply = self._messages[-1]
+        self.blocks.insert(first, self.blocks.pop())
+        self._messages[-1] = MessageStart(first + 1, index, is_reply)
+        return first
+
+    def _add(self, text: str, kind: int, *, indent: int = INDENT, is_said: bool = True, mark: str = "") -> None:
+        block = Block(Flow(self.width), indent=indent, is_said=is_said, mark=mark)
+        block.flow.append([Piece(text, kind)])
+        block.text = block.flow.text
+        self.blocks.append(block)
 
     def mark_dropped(self, index: int, mark: str) -> bool:
-        """Write this mark before the message with this index, behind what was dropped; 0: remove it. Returns whether that
+        """Write this mark before the message with this index, below what was dropped; 0: remove it. Returns whether that
         changes anything."""
-        starts = (each.first for each in reversed(self.messages) if each.index == index and not each.is_reply)
+        starts = (each.first for each in reversed(self._messages) if each.number == index and not each.is_reply)
         first = next(starts, None) if index else None
         row = self.blocks[first] if first is not None else None
-        if row is (before := self.dropped_until):
+        if row is (before := self._dropped_until):
             return False
         if before is not None:
             before.flow = Flow(self.width)
         if row is not None:
-            row.flow.append([(f"\n{mark}\n", DROPPED)])
-        self.dropped_until = row
+            row.flow.append([Piece(f"\n{mark}\n", DROPPED, 0, ASIDE)])
+        self._dropped_until = row
         return True
 
-    def begin(self, heading: str, *, is_reply: bool, index: int) -> int:
-        """Start a message with an empty row and its heading. Returns its first block's index."""
+    def is_dropped(self, row: int) -> bool:
+        """Whether a row is above the mark of what was dropped."""
+        return self._dropped_until is not None and row < self._dropped_until.top
+
+    def continue_reply(self) -> int | None:
+        """Let the last reply grow again, without the notices under it. None if it has no rounds."""
+        first = self._messages[-1].first if self._messages and self._messages[-1].is_reply else len(self.blocks)
+        for at, block in enumerate(self.blocks[first:], first):
+            if isinstance(block, Reply) and block.source.rounds:
+                del self.blocks[at + 1 :]
+                self.growing = block
+                return at
+        return None
+
+    def cut(self, length: int) -> int:
+        """Remove all messages after the first `length`, and the notices under them, but for those of a reply that has no text:
+        they tell why, or came while it was waited for."""
         first = len(self.blocks)
-        self.messages.append(MessageStart(first, is_reply, index))
-        if self.blocks:
-            self.add_block()
-        self.add_block(indent=1).flow.append([(heading, HEADING)])
+        while self._messages and self._messages[-1].number >= length:
+            first, _, is_reply = self._messages.pop()
+            removed = self.blocks[first:]
+            empty = is_reply and not any(isinstance(block, Reply) and block.source.rounds for block in removed)
+            self.blocks[first:] = [block for block in removed if empty and not block.is_said]
+            self.growing = None
         return first
 
-    def add_block(self, *, indent: int = INDENT, copied: bool = True, rounds: PackedRounds | None = None) -> Block:
-        """Add an empty block; `rounds` is the list of those that it draws, which belongs to the conversation."""
-        block = Block(
-            Flow(self.width), indent=indent, copied=copied, rounds=PackedRounds() if rounds is None else rounds
-        )
-        self.blocks.append(block)
-        return block
-
-    def lay_out(self, index: int) -> tuple[int, int]:
-        """Give the blocks from this index on their rows. Returns the first of them, and the number of rows in all."""
-        first = self.blocks[index - 1].top + self.blocks[index - 1].shown.height if index else 0
-        top = first
+    def lay_out(self, index: int) -> int:
+        """Give the blocks from this index on their rows. Returns the first of these rows."""
+        first = self.height = self.blocks[index - 1].end if index else 0
         for block in self.blocks[index:]:
-            block.top = top
-            top += block.shown.height
-        return first, top
+            block.top = self.height
+            self.height = block.end
+        return first
+
+    @property
+    def replies(self) -> list[Reply]:
+        """The replies that rounds have written."""
+        return [block for block in self.blocks if isinstance(block, Reply)]
+
+    def stale(self, view: View, inspected: Reply | None, seen: range) -> list[tuple[Reply, View]]:
+        """The replies that should be drawn in another way, with that: those nearest to the rows that are seen first. What is
+        being written or `inspected` is tokens in any view."""
+        stale = []
+        for reply in self.replies:
+            wanted = view._replace(as_text=view.as_text and reply not in (self.growing, inspected), turned=reply.turned)
+            if reply.source.written[0] or reply.drawing is not None:
+                wanted = wanted.of(reply.source)
+            if reply.drawing is None or reply.drawing.view != wanted:
+                stale.append((reply, wanted))
+        return sorted(stale, key=lambda each: max(seen.start - each[0].end, each[0].top - seen.stop, 0))
+
+    # Places
+
+    def block_at(self, row: int) -> Block | None:
+        """The block with a row."""
+        if not 0 <= row < self.height:
+            return None
+        return self.blocks[bisect_right(self.blocks, row, key=lambda block: block.top) - 1]
+
+    def place_of(self, row: int) -> Place | None:
+        """What is in a row, wherever that is drawn later."""
+        block = self.block_at(row)
+        return (
+            None if block is None else Place(row, block, block.flow.begins(block.flow.span_of_row(row - block.top)[0]))
+        )
+
+    def row_of(self, place: Place) -> int | None:
+        """The row in which a place is now; None if it is no more."""
+        flow = place.block.flow
+        return place.block.top + flow.row_of(flow.offset_of(place.start)) if place.block in self.blocks else None
+
+    def message_at(self, row: int) -> int | None:
+        """The index of the message whose heading is in a row; None if there is none."""
+        block = self.block_at(row)
+        heading = (each for each in self._messages if self.blocks[each.first + (each.first > 0)] is block)
+        return next((each.number for each in heading), None)
+
+    def last_above(self, row: int) -> int:
+        """The index of the last message that begins above a row; -1 if there is none."""
+        above = (each.number for each in reversed(self._messages) if self.blocks[each.first].top < row)
+        return next(above, -1)
+
+    # Text
 
     @property
     def text(self) -> str:
-        """All messages with their headings, without rejected drafts, notices and wrapping."""
-        return "\n".join(block.flow.extract(skip=ASIDE) for block in self.blocks if block.copied)
+        """All messages with their headings, as they were written, without what is folded and without notices."""
+        return "\n".join(block.text_between() for block in self.blocks if block.is_said)
 
     def text_between(self, start: tuple[int, int] | None, end: tuple[int, int] | None) -> str:
         """The text between two cells (x, y), the second excluded, as it was written; None: from the start, to the end.
 
-        Rejected drafts and indentation are left out, rows of a line joined, and a page's marks there. There must be a block.
+        Indentation and what is drawn beside the text are left out, rows of a line joined, and marks of Markdown there.
         """
-        last_row = self.blocks[-1].top + self.blocks[-1].shown.height - 1
-        first = min(start[1], last_row) if start else 0
-        last = min(end[1], last_row) if end else last_row
+        first = min(start[1], self.height - 1) if start else 0
+        last = min(end[1], self.height - 1) if end else self.height - 1
         parts = []
-        for block in self.blocks[index_at(self.blocks, first) : index_at(self.blocks, last) + 1]:
+        for block in self.blocks:
+            if block.end <= first or block.top > last:
+                continue
             begins, ends = 0, None
             if start and block.top <= first:
-                begins = block.begins_at(first - block.top, start[0] - block.indent)
-            if end and end[1] == last < block.top + block.shown.height:
-                ends = block.ends_at(last - block.top, end[0] - block.indent)
-            parts.append(block.flow.extract(begins, ends, skip=ASIDE))
+                begins = block.flow.offset_at(first - block.top, start[0] - block.indent)
+            if end and end[1] == last < block.end:
+                ends = block.flow.offset_at(last - block.top, end[0] - block.indent)
+            parts.append(block.text_between(begins, ends))
         return "\n".join(parts)

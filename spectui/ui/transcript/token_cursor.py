@@ -2,135 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from spectui.speculation.records import Round, Token
-from spectui.ui.transcript.blocks import Block, index_at
+from spectui.ui.transcript.document import Block, Document, Reply
 
 
 class TokenCursor:
-    """The cursor is on a token of one of the blocks, or nowhere. A round is marked with it, or alone."""
+    """The cursor is on a token of one of the document's replies, or nowhere. A round is marked with it, or alone."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        """`blocks` is the transcript's own list, so the cursor can move to what is appended later."""
-        self._blocks = blocks
-        self.block: Block | None = None
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self.block: Reply | None = None
         """The block with the token or the marked round."""
-        self._number = 0
-        self._index: int | None = None
         self.token: Token | None = None
         self.round: Round | None = None
+        self._at = 0  # the token's number in its reply
+        self._round = 0  # the round's number
 
     @property
     def is_folded(self) -> bool:
         """The token under the cursor is in a folded section."""
-        return self.token is not None and self._piece() is None
+        return self.token is not None and self.block is not None and not self.block.shows(self._at)
 
-    def put(self, block: Block, piece: int) -> bool:
-        """Move to the token that this piece shows. False if it shows none."""
-        found = block.index_of(piece)
-        if found is not None:
-            self.block, (self._number, self._index) = block, found
-            self.round = block.rounds[self._number]
-            self.token = self.round.tokens[self._index]
-        return found is not None
+    def put(self, reply: Reply, token: int) -> bool:
+        """Move to a token of a reply. False if it is folded."""
+        if not reply.shows(token):
+            return False
+        self.block, self._at = reply, token
+        self._round, index = reply.source.round_of(token)
+        self.round = reply.source.rounds[self._round]
+        self.token = self.round.tokens[index]
+        return True
 
     def put_last(self) -> bool:
         """Move to the last token. False if there is none."""
-        return self._go(reversed(self._blocks), -1)
+        return self._go(-1, len(self._document.blocks))
 
-    def mark(self, round: Round) -> bool:
-        """Mark a round without a cursor. False if the transcript does not have it."""
-        self.clear()
-        for block in reversed(self._blocks):
-            if (number := block.number_of(round)) is not None:
-                self.block, self._number, self.round = block, number, round
-                return True
-        return False
-
-    def clear(self) -> None:
-        """Remove the cursor and the mark."""
-        self.block = self._index = self.token = self.round = None
+    def mark(self, round: Round | None) -> None:
+        """Mark a round, if the document has it, in place of the cursor and another round."""
+        self.block = self.token = self.round = None
+        for reply in reversed(self._document.replies):
+            if round is not None and (number := reply.source.number_of(round)) is not None:
+                self.block, self._round, self.round = reply, number, round
+                return
 
     def step(self, by: int) -> bool:
         """Move to the next (1) or the previous (-1) token. False at the end."""
-        piece = self._piece()
-        if self.block is None or piece is None:
+        if self.token is None or self.block is None:
             return False
-        rest = range(piece + 1, self.block.pieces) if by > 0 else range(piece - 1, -1, -1)
-        if any(self.put(self.block, each) for each in rest):
-            return True
-        index = self._blocks.index(self.block)
-        return self._go(self._blocks[index + 1 :] if by > 0 else reversed(self._blocks[:index]), by)
+        rest = range(self._at + by, self.block.source.count if by > 0 else -1, by)
+        return any(self.put(self.block, token) for token in rest) or self._go(
+            by, self._document.blocks.index(self.block)
+        )
 
     def step_round(self, by: int) -> bool:
         """Move to the first token of the next (1) or the previous (-1) round."""
-        here = self.block, self._number
+        here = self.block, self._round
         while self.step(by):
-            if (self.block, self._number) != here:
-                while by < 0 and self._index and self.step(-1):
-                    pass
-                return True
+            if self.block is not None and (self.block, self._round) != here:
+                tokens = self.block.source.tokens_of(self._round)
+                return any(self.put(self.block, token) for token in tokens)
         return False
 
     def step_row(self, by: int) -> bool:
         """Move to the token below (1) or above (-1)."""
-        piece = self._piece()
-        if self.block is None or piece is None:
+        if self.token is None or self.block is None:
             return False
-        row, cell = self.block.flow.cell_of(piece)
-        cell += self.block.indent
-        end = self._blocks[-1].top + self._blocks[-1].shown.height
-        for y in range(self.block.top + row + by, end if by > 0 else -1, by):
-            block = self._blocks[index_at(self._blocks, y)]
-            for x in range(cell, block.indent - 1, -1) if block.rounds else ():
-                under = block.piece_at(y - block.top, x - block.indent)
-                if under is not None and self.put(block, under):
+        start = self.block.drawn_span(self._at)[0]
+        cell = self.block.indent + self.block.flow.cell_of(start)
+        row = self.block.top + self.block.flow.row_of(start) + by
+        while (block := self._document.block_at(row)) is not None:
+            if isinstance(block, Reply):
+                tokens = (block.token_at(row, x) for x in range(cell, block.indent - 1, -1))
+                if any(token is not None and self.put(block, token) for token in tokens):
                     return True
+            row += by
         return False
 
     def rows(self) -> range:
         """The transcript's rows that have a mark."""
-        if self.block is None or self.round is None:
+        if self.block is None or not self.block.source.count:
             return range(0)
-        start, end = self._span(self.block.pieces_of(self._number))
+        start, end = self.block.drawn_span(*self.block.source.tokens_of(self._round))
         flow, top = self.block.flow, self.block.top
         return range(top + flow.row_of(start), top + flow.row_of(max(start, end - 1)) + 1)
 
     def row(self) -> int | None:
-        """The transcript's row with the cursor."""
-        piece = self._piece()
-        return None if self.block is None or piece is None else self.block.top + self.block.flow.cell_of(piece)[0]
+        """The row to be seen: the cursor's, or the first that is marked."""
+        if self.token is not None and self.block is not None:
+            return self.block.top + self.block.flow.row_of(self.block.drawn_span(self._at)[0])
+        rows = self.rows()
+        return rows.start if rows else None
 
     def spans(self, block: Block, row: int) -> Iterator[tuple[int, int, bool]]:
         """The marked ranges in a row of a block: first drawn character, end, and whether it is the token under the cursor."""
-        if block is not self.block or self.round is None:
+        if self.block is None or block is not self.block:
             return
-        pieces = self.block.pieces_of(self._number)
-        own = self._piece()
-        for wanted, is_token in ((pieces, False), (range(own, own + 1) if own is not None else range(0), True)):
-            if not wanted:
-                continue
-            start, end = self._span(wanted)
-            first, behind = block.flow.source(row)
-            if (start < behind and end > first) or (start == end and block.flow.row_of(start) == row):
-                drawn = block.flow.drawn_at(row, max(start, first)), block.flow.drawn_at(row, min(end, behind))
+        marked = [(*self.block.drawn_span(*self.block.source.tokens_of(self._round)), False)]
+        if self.token is not None:
+            marked.append((*self.block.drawn_span(self._at), True))
+        flow = block.flow
+        first, last = flow.span_of_row(row)
+        for start, end, is_token in marked:
+            if (start < last and end > first) or (start == end and flow.row_of(start) == row):
+                drawn = flow.drawn_at(row, max(start, first)), flow.drawn_at(row, min(end, last))
                 # A token without text, such as the end of the reply, still needs a cell for the cursor to be seen.
                 yield drawn[0], max(drawn[1], drawn[0] + is_token), is_token
 
-    def _piece(self) -> int | None:
-        """The piece under the cursor; None if there is no cursor, or its token is in a folded section."""
-        if self.block is None or self._index is None:
-            return None
-        return self.block.piece_of(self._number, self._index)
-
-    def _span(self, pieces: range) -> tuple[int, int]:
-        assert self.block is not None
-        return self.block.flow.span_of(pieces[0])[0], self.block.flow.span_of(pieces[-1])[1]
-
-    def _go(self, blocks: Iterator[Block] | Sequence[Block], by: int) -> bool:
-        for block in blocks:
-            pieces = range(block.pieces)
-            if any(self.put(block, piece) for piece in (pieces if by > 0 else reversed(pieces))):
+    def _go(self, by: int, index: int) -> bool:
+        """Move to the next or the previous token of the blocks after or before one."""
+        blocks = self._document.blocks
+        for block in blocks[index + 1 :] if by > 0 else reversed(blocks[:index]):
+            tokens = range(block.source.count if isinstance(block, Reply) else 0)
+            if isinstance(block, Reply) and any(self.put(block, token) for token in tokens[::by]):
                 return True
         return False

@@ -1,36 +1,74 @@
-"""The conversation: each token in the colour of its origin while a reply is written, and then the reply as text."""
+"""The conversation: each token in the colour of its origin while a reply is written, and then the reply as text.
+
+A row is made when it is first drawn and kept until its text, the width or the theme changes, so the cost of a frame does not
+depend on how long the conversation is.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from importlib import import_module
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
 from textual.reactive import reactive
 from textual.selection import Selection
+from textual.strip import Strip
 
+from spectui.chat.messages import ChatMessage
+from spectui.speculation.records import Round, Token
 from spectui.store.rounds.packed import PackedRounds
-from spectui.ui.transcript.block_view import BlockView, Place
-from spectui.ui.transcript.blocks import ERROR, NOTICE, Block
-from spectui.ui.transcript.wrap import Flow
+from spectui.ui.keys import with_keys
+from spectui.ui.textual_patches.direct_render import FollowingScrollView
+from spectui.ui.transcript.document import INDENT, Document, Place, Reply
+from spectui.ui.transcript.drawing import Drawing, View, drawn
+from spectui.ui.transcript.painter import COMPONENTS, STYLES, Painter
+from spectui.ui.transcript.source import ERROR, NOTICE, Source
+from spectui.ui.transcript.token_cursor import TokenCursor
 
-if TYPE_CHECKING:
-    from spectui.ui.transcript.markdown.page import Page
+_MARGIN = 1  # to the right of the text, so that the cursor always has a cell
 
-REWRITTEN_AT_ONCE = 256
-"""Rounds that are written again in the window's thread, which takes some milliseconds."""
-
-LAID_AT_ONCE = 4_000
-"""Characters of replies that are laid out as text in the window's thread; of more, as many at a time in another."""
+AT_ONCE = 8_000
+"""Characters of replies that are drawn in the window's thread, which takes some milliseconds; more are in another."""
+_UNPACKING = 30
+"""Characters that are drawn in the time in which a round is unpacked."""
 
 _LAYOUT = "spectui.ui.transcript.markdown.layout"
 
 
-class Transcript(BlockView):
-    """The messages."""
+class Transcript(FollowingScrollView, can_focus=True):
+    """The messages. The view follows the end unless a person has scrolled up. Text is data: no markup, no control codes.
+
+    A cursor moves from token to token, and the tokens of its round are marked.
+    """
+
+    HELP = """\
+## Transcript
+
+A double click on a token, or **{inspect}**, puts the cursor on it: the lines below say where it came from, and how probable
+target and draft found it. **{token.before}**, **{token.after}**, **{token.above}** and **{token.below}** move it,
+**{round.before}** and **{round.after}** go from round to round, **{stop}** leaves. A click on a message's heading lists the
+messages, to edit one or branch from it; on a heading “thinking” it unfolds what the model thought, as **{thinking}** does
+for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was written; rejected drafts are never in it.
+"""
+
+    BINDING_GROUP_TITLE = "inspector"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "move('step', -1)", "Token before", id="token.before", show=False),
+        Binding("right", "move('step', 1)", "Token after", id="token.after", show=False),
+        Binding("up", "move('step_row', -1)", "Token above", id="token.above", show=False),
+        Binding("down", "move('step_row', 1)", "Token below", id="token.below", show=False),
+        Binding("shift+left", "move('step_round', -1)", "Round before", id="round.before", show=False),
+        Binding("shift+right", "move('step_round', 1)", "Round after", id="round.after", show=False),
+    ]
+    ALLOW_SELECT = True
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
+    DEFAULT_CSS = STYLES
 
     show_tokens: reactive[bool] = reactive(False)
     """Draw finished replies as their tokens too, each in the style of its origin, and not as text."""
@@ -41,218 +79,312 @@ class Transcript(BlockView):
     show_thinking: reactive[bool] = reactive(False)
     """Keep sections of thinking unfolded when they end. A click on a heading folds or unfolds one."""
 
-    def __init__(self, *, id: str | None = None) -> None:
+    @dataclass
+    class Inspected(Message):
+        """A person has put the cursor on a token, or removed it (None)."""
+
+        token: Token | None
+        round: Round | None
+
+    @dataclass
+    class HeadingClicked(Message):
+        """A person has clicked on the heading of the conversation's `index`th message."""
+
+        index: int
+
+    def __init__(self, *, inspects: bool = True, id: str | None = None) -> None:
+        """`inspects`: clicks put the cursor on tokens, fold thinking and choose messages."""
         super().__init__(id=id)
-        self._stale: list[Block] = []  # to be written again in a worker thread
-        self._rewriting = False
-        self._laying = False
-        self._layout: Any = None  # its libraries are imported when the first reply has ended
+        self.document = Document()
+        self._inspects = inspects
+        self._cursor = TokenCursor(self.document)
+        self._pressed: tuple[int, int] | None = None
+        self._drawing_far = False  # replies are drawn in a thread
+        self._width = INDENT + self.document.width + _MARGIN
+        self._painter = Painter(self, self.document, self._cursor)
 
-    # Content
+    @property
+    def inspected(self) -> Token | None:
+        """The token under the cursor."""
+        return self._cursor.token
 
-    def start_reply(self, name: str, index: int = 0, rounds: PackedRounds | None = None) -> None:
+    @property
+    def last_seen(self) -> int:
+        """The index of the last message that can be seen, or of the one above; -1 if there is none."""
+        return self.document.last_above(self.scroll_offset.y + self.size.height)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text as it was written: rows of one line are joined, rejected drafts and indentation left out."""
+        if not self.document.blocks:
+            return None
+        start, end = ((at.x, at.y) if at else None for at in (selection.start, selection.end))
+        return self.document.text_between(start, end), "\n"
+
+    # The conversation
+
+    def follow(
+        self,
+        messages: Sequence[ChatMessage],
+        same: int,
+        writing: ChatMessage | None,
+        sources: Mapping[ChatMessage, Source] | None = None,
+    ) -> None:
+        """Show these messages. The first `same` of them are shown already; `writing` is in progress. `sources`: those of the
+        replies that have been read."""
+        self._lose_cursor()
+        first = self.document.cut(same)
+        for index, message in enumerate(messages[same:], same):
+            if message is writing:
+                self._changed(first)  # before: a reply begins where what is above it ends
+                first = len(self.document.blocks)
+                self.start_reply(message.model, index, message.rounds, thinking=message.thinking)
+                self.grow()
+            elif note := self.document.add(index, message, (sources or {}).get(message)):
+                self.document.add_remark(with_keys(self.app, note), NOTICE)
+        self._changed(first)
+        self._redraw()
+
+    def start_reply(self, name: str, index: int, rounds: PackedRounds, *, thinking: bool = False) -> None:
         """Begin a reply that grows until `finish_reply`. `rounds` is the conversation's list of its rounds."""
         self.finish_reply()
-        first = self._document.begin(name, is_reply=True, index=index)
-        self._reply = len(self.blocks)
-        self._document.add_block(rounds=rounds).is_reply = True
+        first = self.document.begin(name, is_reply=True, index=index)
+        source = Source(rounds, thinking=thinking)
+        self.document.growing = reply = self.document.add_reply(source)
+        reply.draw(Drawing(source, View(self.document.width, False, self.show_rejected, self.show_thinking)))
         self._changed(first)
 
     def continue_reply(self) -> bool:
         """Continue the last reply and remove the notices under it. False if it has no rounds."""
-        first = self._messages[-1].first if self._messages and self._messages[-1].is_reply else len(self.blocks)
-        reply = next((at for at in range(first, len(self.blocks)) if self.blocks[at].rounds), None)
-        if reply is not None:
-            del self.blocks[reply + 1 :]
-            self._reply = reply
-            self.blocks[reply].page = None
+        if (reply := self.document.continue_reply()) is not None:
             self._changed(reply)
+            self._redraw()
         return reply is not None
 
     def grow(self) -> None:
         """Draw the rounds that the reply has got since, all at once, so that the view's end is computed once."""
-        if self._reply is None:
+        reply = self.document.growing
+        if reply is None:
             return
-        block = self.blocks[self._reply]
-        first, folded, rounds = block.flow.height, False, block.undrawn
-        for round in rounds:
-            row, ended = block.draw(round, self.show_rejected)
-            first = min(first, row)
-            for section in ended:
-                # Do not fold it while a person reads further up.
-                section.folded, folded = not self.show_thinking and self._following, True
-        if folded:
-            self._rewrite([block])
-        elif rounds:
-            self._changed(self._reply, first)
+        before = reply.source.closed
+        closed = reply.source.grow()
+        # It is not folded while a person reads further up.
+        if not self.show_thinking and not self.is_following:
+            reply.turned |= {*range(before, before + closed)}
+        if reply.drawing is not None and not reply.drawing.view.as_text:
+            self._changed(self.document.blocks.index(reply), reply.drawing.grow())
+        if closed:
+            self._redraw()
 
     def finish_reply(self) -> None:
         """End the reply. Nothing happens if none was begun."""
-        if self._reply is not None:
-            reply, self._reply = self._reply, None
-            self._changed(reply, self.blocks[reply].flow.height - 1)
-            self._turn()
+        if (reply := self.document.growing) is not None:
+            self.document.growing = None
+            self._changed(self.document.blocks.index(reply), reply.flow.height - 1)
+            self._redraw()
 
-    def add_notice(self, text: str) -> None:
-        """Add a notice. It is no part of the conversation, and not in `text`."""
-        self._remark(text, NOTICE)
+    def add_notice(self, text: str, *, above: bool = False) -> None:
+        """Add a notice, which is not in `text`; `above` the reply that is being written, for what was before its text."""
+        self._changed(self.document.add_remark(text, NOTICE, above=above))
 
     def add_error(self, text: str) -> None:
         """Add an error, marked so that it differs from a notice."""
-        self._remark(text, ERROR, "!")
-
-    def _remark(self, text: str, kind: int, mark: str = "") -> None:
-        self._changed(self._document.add_remark(text, kind, mark))
+        self._changed(self.document.add_remark(text, ERROR, "!"))
 
     def mark_dropped(self, index: int, mark: str) -> None:
         """Mark that the messages before this index are no part of the prompt, and dim them; 0: all are."""
-        if self._document.mark_dropped(index, mark):
+        if self.document.mark_dropped(index, mark):
             self._changed(0)
-
-    def cut(self, length: int) -> None:
-        """Remove all messages after the first `length`, and the notices under them, but for those of a reply that has no text:
-        they tell why, or came while it was waited for."""
-        while self._messages and self._messages[-1].index >= length:
-            start = self._messages.pop()
-            first, behind = start.first, self.blocks[start.first :]
-            empty = start.is_reply and not any(block.rounds for block in behind)
-            self.blocks[first:] = [block for block in behind if empty and not block.copied]
-            self._reply = None
-            self._changed(first)
 
     def clear(self) -> None:
         """Remove everything."""
-        self.blocks.clear()
-        self._messages.clear()
-        self._reply = None
-        self._changed(0)
+        self._lose_cursor()
+        self._changed(self.document.cut(-1))
 
-    def fold_at(self, x: int, y: int) -> bool:
-        """Fold or unfold the section whose heading is at a cell of the content. False if there is none."""
-        drawn = self._drawn_at(x, y)
-        section = drawn[0].folds.get(drawn[1]) if drawn else None
-        if drawn and section:
-            section.folded = not section.folded
-            self._rewrite([drawn[0]])
-        return section is not None
+    # How replies are drawn
 
-    # What is shown
+    def _stale(self) -> list[tuple[Reply, View]]:
+        """The replies that should be drawn in another way, with that. None while something is selected: it stays what it is."""
+        if self.text_selection is not None:
+            return []
+        as_text = not self.show_tokens and not self.show_rejected
+        view = View(self.document.width, as_text, self.show_rejected, self.show_thinking)
+        top = round(self.scroll_target_y)
+        return self.document.stale(view, self._cursor.block, range(top, top + self.size.height))
 
     def watch_show_tokens(self) -> None:
         """Draw all finished replies in the other way. What is selected then would be something else."""
         self.screen.clear_selection()
-        self._turn()
+        self._redraw()
 
-    def watch_show_rejected(self) -> None:
-        """Draw tokens while rejected drafts are shown, and wrap the replies that have rejected drafts again."""
-        self._turn()
-        self._rewrite([block for block in self.blocks if block.has_rejected])
+    watch_show_rejected = watch_show_tokens
 
     def watch_show_thinking(self) -> None:
         """Unfold or fold all sections."""
-        thought = [block for block in self.blocks if block.thinking.sections]
-        for section in (section for block in thought for section in block.thinking.sections):
-            section.folded = not self.show_thinking
-        self._rewrite(thought)
+        for reply in self.document.replies:
+            reply.turned = frozenset()
+        self.watch_show_tokens()
 
     def on_resize(self, event: events.Resize) -> None:
         """Wrap everything again if the width has changed, keeping the row on top of the window."""
         width, self._width = self._width, self.scrollable_content_region.width
-        if width == self._width or not self.blocks:
-            self._document.width = self.text_width
-            self._changed(len(self.blocks))
-            return
         place = self._place()
-        self._document.rewrap(self.text_width)
-        self._changed(0)
+        self.document.width = self._width - INDENT - _MARGIN
+        for block in self.document.blocks if width != self._width else ():
+            block.rewrap(self.document.width)
+        self._changed(0 if width != self._width else len(self.document.blocks))
         self._keep(place)
-        self._turn()
+        self._redraw()
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Called by Textual when the selection has changed. What is selected stays as it is drawn."""
-        super().selection_updated(selection)
+        self.refresh()
         if selection is None:
-            self._turn()
+            self._redraw()
 
-    def _rewrite(self, blocks: Sequence[Block]) -> None:
-        """Write these replies again, with rejected drafts and folds as they are now: long ones in a worker thread."""
-        if not self._rewriting and sum(len(block.rounds) for block in blocks) <= REWRITTEN_AT_ONCE:
-            place = self._place()
-            for block in blocks:
-                block.take_text(block.rewritten(self.text_width, self.show_rejected), self.show_rejected)
-            self._rewritten(blocks, place)
+    def _redraw(self) -> None:
+        """Draw each reply as it should be now, and keep what is read in place: at once what is near the window and short, the
+        rest in a thread."""
+        drawings: list[tuple[Reply, Drawing]] = []
+        stale, effort = self._stale(), 0
+        for reply, view in stale:
+            effort += len(reply.source.text) or _UNPACKING * len(reply.source.rounds)
+            if effort > AT_ONCE or (view.as_text and _LAYOUT not in sys.modules):
+                break
+            drawings.append((reply, drawn(reply.source, view)))
+        if drawings:
+            self._take(drawings)
+        if len(drawings) < len(stale) and not self._drawing_far:
+            self._drawing_far = True
+            self.run_worker(self._draw_far())
+
+    async def _draw_far(self) -> None:
+        """Draw replies in a worker thread, one at a time."""
+        while stale := self._stale():
+            reply, view = stale[0]
+            drawing = await asyncio.to_thread(drawn, reply.source, view)
+            if (reply, drawing.view) in self._stale():
+                self._take([(reply, drawing)])
+        self._drawing_far = False
+
+    def _take(self, drawings: Sequence[tuple[Reply, Drawing]]) -> None:
+        """Show these drawings."""
+        place = self._place()
+        for reply, drawing in drawings:
+            reply.draw(drawing)
+        self._changed(min(self.document.blocks.index(reply) for reply, _ in drawings))
+        self._keep(place)
+        if self._cursor.is_folded:
+            self._lose_cursor()
+        elif any(reply is self._cursor.block for reply, _ in drawings):
+            self._show_cursor()
+
+    # Places
+
+    def _place(self) -> Place | None:
+        """What is on top of the window, or will be when it has scrolled there; None where the view follows the end."""
+        return None if self.is_following else self.document.place_of(round(self.scroll_target_y))
+
+    def _keep(self, place: Place | None) -> None:
+        """Scroll to what was on top of the window."""
+        row = self.document.row_of(place) if place is not None else None
+        if place is not None and row is not None and row != place.row:
+            self.scroll_to(y=row, animate=False, force=True)
+
+    def _changed(self, index: int, row: int = 0) -> None:
+        """Update positions and drop cached rows from a row of a block on. A view that follows the end goes on doing so."""
+        following, height = self.is_following, self.document.height
+        first = self.document.lay_out(index) + row
+        changed = max(self.document.height, height)
+        self._painter.forget(range(first, changed))
+        self.grow_to(Size(self._width, self.document.height), following=following)
+        self.refresh_lines(first, max(1, changed - first))  # a view that has moved is drawn whole in any case
+
+    def render_line(self, y: int) -> Strip:
+        """Render row `y` of the widget."""
+        return next(self.rows(range(y, y + 1)))
+
+    def rows(self, lines: range) -> Iterator[Strip]:
+        """Render these rows of the widget."""
+        top = self.scroll_offset.y
+        return self._painter.rows(range(top + lines.start, top + lines.stop), self.text_selection)
+
+    def notify_style_update(self) -> None:
+        """Called by Textual when styles have changed."""
+        super().notify_style_update()
+        self._painter.clear()
+
+    # The cursor
+
+    def inspect_last(self) -> bool:
+        """Put the cursor on the last token. False if there is none."""
+        return self._move(self._cursor.put_last)
+
+    def mark_round(self, round: Round | None) -> None:
+        """Mark a round's tokens alone and scroll to them, if the transcript has it; None: remove all marks, and the cursor."""
+        before = self._cursor.rows()
+        self._cursor.mark(round)
+        self._moved(before)
+
+    def action_move(self, how: str, by: int) -> None:
+        """Move the cursor by a token, a row or a round, as its method of this name does; without one, scroll."""
+        if self._cursor.token is not None:
+            self._move(lambda: getattr(self._cursor, how)(by))
+        elif how == "step_row":
+            self.scroll_relative(y=by)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Note the position: a mouse that moved since has selected text, and has not clicked."""
+        self._pressed = event.screen_x, event.screen_y
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the token under the mouse at a double click, or at any while there is a cursor: the lines that tell
+        of it take room from the text. A click beside the text removes it."""
+        moved = self._pressed != (event.screen_x, event.screen_y)
+        if moved or event.button != 1 or event.chain > 2 or not self._inspects:
             return
-        self._stale += [block for block in blocks if block not in self._stale]
-        if not self._rewriting:
-            self._rewriting = True
-            self.run_worker(self._rewrite_stale())
+        row = event.y + self.scroll_offset.y
+        block = self.document.block_at(row)
+        if event.chain == 2:
+            event.prevent_default()  # Textual would select the whole transcript
+        if isinstance(block, Reply):
+            section, token = block.section_at(row, event.x), block.token_at(row, event.x)
+            if section is not None and event.chain == 1:
+                block.turned ^= {section}
+                self._redraw()
+                return
+            inspects = token is not None and (event.chain == 2 or self.inspected is not None)
+            if inspects and self._move(lambda: self._cursor.put(block, token or 0)):
+                return
+        if event.chain == 1:
+            self._lose_cursor()
+            if (index := self.document.message_at(row)) is not None:
+                self.post_message(self.HeadingClicked(index))
 
-    async def _rewrite_stale(self) -> None:
-        while self._stale:
-            block, width, rejected = self._stale.pop(0), self.text_width, self.show_rejected
-            rewritten = await asyncio.to_thread(block.rewritten, width, rejected)
-            if width != self.text_width:  # the window has been resized meanwhile
-                rewritten.flow.rewrap(self.text_width)
-            if block in self.blocks:
-                place = self._place()
-                block.take_text(rewritten, rejected)
-                self._rewritten([block], place)
-        self._rewriting = False
+    def _move(self, move: Callable[[], bool]) -> bool:
+        before = self._cursor.rows()
+        moved = move()
+        if moved:
+            self._moved(before)
+            self.post_message(self.Inspected(self._cursor.token, self._cursor.round))
+        return moved
 
-    def _rewritten(self, blocks: Sequence[Block], place: Place | None) -> None:
-        if blocks:
-            self._changed(self.blocks.index(blocks[0]))
-            self._keep(place)
-            self._turn()
+    def _moved(self, before: range) -> None:
+        """Draw rows whose marks have changed, and scroll to the cursor."""
+        if self.text_selection is not None and self._cursor.block is not None:
+            self.screen.clear_selection()  # it would keep the text in place of the tokens
+        self._redraw()
+        for changed in (before, self._cursor.rows()):
+            self._painter.forget(changed)
+            self.refresh_lines(changed.start, len(changed))
+        self._show_cursor()
 
-    # Tokens or text
+    def _show_cursor(self) -> None:
+        row, height = self._cursor.row(), self.scrollable_content_region.height
+        if row is not None and not 0 <= row - self.scroll_offset.y < height:
+            self.scroll_to(y=max(0, row - height // 2), animate=False, force=True)
 
-    def _is_read(self, block: Block) -> bool:
-        """Whether a block should be drawn as text."""
-        tokens = self.show_tokens or self.show_rejected or block.shows_rejected
-        return block.is_reply and not tokens and (self._reply is None or block is not self.blocks[self._reply])
-
-    def _turn(self, pages: Mapping[Block, Page] = MappingProxyType({})) -> None:
-        """Draw each reply as text or as tokens, as it should be now, with these new pages. What is read stays in place."""
-        if self.text_selection is not None:
-            return  # it stays what it is as long as it is selected
-        place, first = self._place(), None
-        for index, block in enumerate(self.blocks):
-            before = block.shown
-            block.is_read, block.page = self._is_read(block), pages.get(block, block.page)
-            if block.shown is not before:
-                first = index if first is None else first
-                if block.shown.width != self.text_width:  # it was not drawn when the window was resized
-                    block.shown.rewrap(self.text_width)
-        if first is not None:
-            self._changed(first)
-            self._keep(place)
-        missing = self._to_lay_out()
-        if missing and not self._laying:
-            if self._layout is not None and sum(len(block.flow.text) for block in missing) <= LAID_AT_ONCE:
-                self._turn({block: self._layout.page_of(block.flow, self.text_width) for block in missing})
-            else:
-                self._laying = True
-                self.run_worker(self._lay_out())
-
-    def _to_lay_out(self) -> list[Block]:
-        """Replies to draw as text, from the end on, that have no page for this width."""
-        return [block for block in reversed(self.blocks) if block.is_read and (block.page is None or block.page.is_old)]
-
-    async def _lay_out(self) -> None:
-        """Lay out replies as text in a worker thread, some at a time."""
-        self._layout = self._layout or await asyncio.to_thread(import_module, _LAYOUT)
-        while self.text_selection is None and (missing := self._to_lay_out()):
-            flows, width, size = dict[Block, Flow](), self.text_width, 0
-            for block in missing:
-                if flows and size + len(block.flow.text) > LAID_AT_ONCE:
-                    break
-                flows[block], size = block.flow, size + len(block.flow.text)
-            made = await asyncio.to_thread(self._layout.pages_of, list(flows.values()), width)
-            pages = {
-                block: page
-                for block, page in zip(flows, made, strict=True)
-                if block.flow is flows[block] and page.stands_for(block.flow) and width == self.text_width
-            }
-            self._turn(pages)
-        self._laying = False
+    def _lose_cursor(self) -> None:
+        lost = self._cursor.token is not None
+        self.mark_round(None)
+        if lost:
+            self.post_message(self.Inspected(None, None))

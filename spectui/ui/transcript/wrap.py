@@ -1,22 +1,25 @@
-"""Wrapping a stream of coloured pieces into rows of cells. No widgets here.
+"""Wrapping a text of coloured pieces into rows of cells. No widgets here.
 
-A `Flow` holds one text made of pieces (tokens) and where its rows start. Rows partition the text: joined they are the
-text again, so no character can be lost between a token and the screen. What is kept per piece is an end (4 bytes), a kind
-(1 byte) and its characters.
+A `Flow` holds one text made of pieces and where its rows start. Rows partition the text: joined they are the text again, so
+no character can be lost between a token and the screen. What is drawn stands for a source, such as a reply as it was written:
+each piece knows its part of the source, and the pieces are in the source's order. A mark that is not drawn, such as the `**`
+around a word, belongs to the word. So what is selected is copied as it was written, and a place is found again where the same
+source is drawn in another way.
 
-The rule is greedy and looks only at the text from a row's start on, which is why appending wraps only the last row again.
-A row is broken after spaces, beside a wide (CJK) character, or, in a word longer than the row, between any two graphemes.
-Spaces at a row's end hang over the edge and are not drawn.
+The rule of wrapping is greedy and looks only at the text from a row's start on, which is why appending wraps only the last
+row again. A row is broken after spaces, beside a wide (CJK) character, or, in a word longer than the row, between any two
+graphemes. Spaces at a row's end hang over the edge and are not drawn.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Set
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from rich.cells import get_character_cell_size, split_graphemes
+from rich.cells import cell_len, get_character_cell_size, split_graphemes
 
 from spectui.text import safe
 
@@ -35,46 +38,99 @@ NARROW = re.compile("[ -~¡-¬®-ÿ‐-‧─-╿]*")
 _NOT_FIRST = frozenset("、。，．・：；！？）］｝」』】〕〉》ー々…,.:;!?)]}%’”")
 _NOT_LAST = frozenset("（［｛「『【〔〈《([{‘“")
 
-Grapheme = tuple[int, int, int]
-"""Start and end in the text, and width in cells; a tab's width depends on its column and is given as -1."""
+Runs = tuple[tuple[str, int], ...]
+"""Texts with their kinds."""
+
+NOWHERE, ASIDE = -1, -2
+"""Places of a text that is not in the source: it was made for a part of it, such as a table's line, or is beside it, such as a
+rejected token."""
+
+
+class Prefix(NamedTuple):
+    """What is drawn before a line, and before the rows that continue it: bullets, bars, indentation. Characters are cells."""
+
+    first: Runs = ()
+    rest: Runs = ()
+
+
+class Piece(NamedTuple):
+    """A drawn text. `start`: where its part of the source begins, which ends where the next piece's begins.
+
+    `at`: where the text itself is in the source, or `NOWHERE`, or `ASIDE`.
+    """
+
+    text: str
+    kind: int
+    start: int = 0
+    at: int = 0
+
+
+class Line(NamedTuple):
+    """Pieces with what is drawn before their rows. The last piece ends with a newline, unless it is the text's last."""
+
+    prefix: Prefix
+    pieces: Iterable[Piece]
 
 
 class Flow:
     """Pieces of text, wrapped into rows of at most `width` cells (at least 2: a wide character must fit)."""
 
-    __slots__ = ("_ends", "_kinds", "_rows", "text", "width")
+    __slots__ = ("_at", "_ends", "_kinds", "_prefixes", "_rows", "_starts", "_turns", "size", "text", "width")
 
     def __init__(self, width: int) -> None:
         self.width = max(2, width)
         self.text = ""
+        self.size = 0
+        """Characters of the source."""
         self._ends = array("I")
         self._kinds = bytearray()
+        self._starts = array("I")
+        self._at = array("i")
         self._rows = array("I", [0])
+        self._turns = array("I", [0])  # where another prefix begins
+        self._prefixes = [Prefix()]  # one for each of `_turns`
 
     @property
     def height(self) -> int:
         """Number of rows: 1 for an empty text."""
         return len(self._rows)
 
-    @property
-    def pieces(self) -> int:
-        """Number of pieces appended so far, empty ones too."""
-        return len(self._ends)
+    def append(self, pieces: Iterable[Piece]) -> int:
+        """Add pieces. Returns the first row that may look different now."""
+        return self.extend([Line(Prefix(), pieces)])
 
-    def append(self, pieces: Iterable[tuple[str, int]]) -> int:
-        """Add pieces of (text, kind), kind in 0..255. Returns the first row that may look different now."""
+    def extend(self, lines: Iterable[Line]) -> int:
+        """Add lines. Returns the first row that may look different now."""
         fresh: list[str] = []
-        end = len(self.text)
-        for text, kind in pieces:
-            text = safe(text)
-            fresh.append(text)
-            end += len(text)
-            self._ends.append(end)
-            self._kinds.append(kind)
+        end, begins = len(self.text), not self.text or self.text.endswith("\n")
+        for prefix, pieces in lines:
+            if begins and prefix != self._prefixes[-1]:
+                self._turns.append(end)
+                self._prefixes.append(prefix)
+            for text, kind, start, at in pieces:
+                if not (text := safe(text)):
+                    continue
+                if not self._continues(kind, start, at):
+                    self._kinds.append(kind)
+                    self._starts.append(start)
+                    self._at.append(at)
+                    self._ends.append(end)
+                end += len(text)
+                self._ends[-1] = end
+                self.size = max(self.size, start, at + len(text) if at >= 0 else 0)
+                fresh.append(text)
+                begins = text.endswith("\n")
         last = len(self._rows) - 1
         self.text += "".join(fresh)
         self._wrap(self._rows[last])
         return last
+
+    def _continues(self, kind: int, start: int, at: int) -> bool:
+        """Whether the next piece only goes on with the last one."""
+        if not self._kinds or kind != self._kinds[-1] or start != at or self._at[-1] < 0:
+            return False
+        begin, end = self.span_of(len(self._ends) - 1)
+        return at == self._at[-1] + end - begin
 
     def rewrap(self, width: int) -> None:
         """Wrap everything again, to another width in cells."""
@@ -82,14 +138,7 @@ class Flow:
         self._rows = array("I", [0])
         self._wrap(0)
 
-    def stretches(self) -> Iterator[tuple[int, int, int]]:
-        """Start, end and kind of each piece there is now. Another thread may append meanwhile."""
-        start = 0
-        for end, kind in zip(self._ends[:], bytes(self._kinds), strict=False):
-            yield start, end, kind
-            start = end
-
-    def source(self, row: int) -> tuple[int, int]:
+    def span_of_row(self, row: int) -> tuple[int, int]:
         """Where a row starts and ends in the text, hanging spaces and its newline included."""
         end = self._rows[row + 1] if row + 1 < len(self._rows) else len(self.text)
         return self._rows[row], end
@@ -100,7 +149,7 @@ class Flow:
 
     def runs(self, row: int) -> list[tuple[str, int]]:
         """A row as it is drawn: (text, kind) runs, tabs expanded, at most `width` cells in all."""
-        runs: list[tuple[str, int]] = []
+        runs = [*self._prefix(self._rows[row])]
         start, end, simple = self._visible(row)
         if simple:
             piece = bisect_right(self._ends, start)
@@ -115,7 +164,7 @@ class Flow:
 
     def offset_at(self, row: int, index: int) -> int:
         """The text's offset of the index-th character drawn in a row; the row's drawn end if there are fewer."""
-        index = max(0, index)
+        index = max(0, index - _cells(self._prefix(self._rows[row])))
         start, end, simple = self._visible(row)
         if simple:
             return min(start + index, end)
@@ -130,9 +179,10 @@ class Flow:
     def drawn_at(self, row: int, offset: int) -> int:
         """How many characters are drawn in a row before an offset of its text: the inverse of `offset_at`."""
         start, end, simple = self._visible(row)
+        before = _cells(self._prefix(start))
         if simple:
-            return max(0, min(offset, end) - start)
-        return sum(len(shown) for first, shown, _ in self._cells(start, end) if first < offset)
+            return before + max(0, min(offset, end) - start)
+        return before + sum(len(shown) for first, shown, _ in self._cells(start, end) if first < offset)
 
     def piece_of(self, offset: int) -> int:
         """The piece that holds the character at an offset of the text."""
@@ -144,7 +194,7 @@ class Flow:
 
     def at_cell(self, row: int, cell: int) -> int | None:
         """The text's offset of the grapheme drawn at a cell of a row, or None where nothing is drawn."""
-        if not 0 <= row < len(self._rows) or cell < 0:
+        if not 0 <= row < len(self._rows) or (cell := cell - _cells(self._prefix(self._rows[row]))) < 0:
             return None
         start, end, simple = self._visible(row)
         if simple:
@@ -156,34 +206,67 @@ class Flow:
                 return first
         return None
 
-    def cell_of(self, piece: int) -> tuple[int, int]:
-        """Row and cell at which a piece begins. Raises IndexError for a piece that was never appended."""
-        if not 0 <= piece < len(self._ends):
-            raise IndexError(f"There are {len(self._ends)} pieces, and none of number {piece}.")
-        offset = self._ends[piece - 1] if piece else 0
-        row = self.row_of(offset)
-        start, end, simple = self._visible(row)
+    def cell_of(self, offset: int) -> int:
+        """The cell, in its row, of the character at an offset of the text."""
+        start, end, simple = self._visible(self.row_of(offset))
+        before = _cells(self._prefix(start))
         if simple:
-            return row, min(offset, end) - start
-        return row, sum(width for first, _, width in self._cells(start, end) if first < offset)
+            return before + min(offset, end) - start
+        return before + sum(width for first, _, width in self._cells(start, end) if first < offset)
 
-    def extract(self, start: int = 0, end: int | None = None, *, skip: Set[int] = frozenset()) -> str:
-        """The text from one offset to another, without the pieces of the kinds in `skip`."""
-        end = len(self.text) if end is None else min(end, len(self.text))
-        if not any(kind in self._kinds for kind in skip):
-            return self.text[start:end]
-        parts = []
-        piece = bisect_right(self._ends, start)
-        while start < end:
-            stop = min(end, self._ends[piece])
-            if self._kinds[piece] not in skip:
-                parts.append(self.text[start:stop])
-            start, piece = stop, piece + 1
-        return "".join(parts)
+    def begins(self, offset: int) -> int:
+        """Where the source begins of what is drawn from an offset of the text on, with the marks around a piece's first
+        character."""
+        return self._in_source(offset, self._starts)
+
+    def at(self, offset: int) -> int:
+        """Where the source has the character that is drawn at an offset of the text."""
+        return self._in_source(offset, self._at)
+
+    def _in_source(self, offset: int, firsts: array[int]) -> int:
+        piece = self.piece_of(offset)
+        if piece == len(self._ends):
+            return self.size
+        begin, at = self.span_of(piece)[0], self._at[piece]
+        if offset == begin or at < 0:
+            return firsts[piece] if firsts[piece] >= 0 else self._starts[piece]
+        return at + offset - begin
+
+    def ends(self, offset: int) -> int:
+        """Where the source ends of what is drawn before an offset of the text."""
+        if not offset:
+            return 0
+        piece = self.piece_of(offset - 1)
+        begin, end = self.span_of(piece)
+        at, start = self._at[piece], self._starts[piece]
+        if at == ASIDE:
+            return start
+        if offset < end and at >= 0:
+            return at + offset - begin
+        after = bisect_right(self._starts, start)
+        return self._starts[after] if after < len(self._starts) else self.size
+
+    def offset_of(self, source: int) -> int:
+        """Where the text has what stands for an offset of the source; the text's end for the source's."""
+        piece = bisect_right(self._starts, source) - 1
+        if piece < 0 or source >= self.size:
+            return len(self.text) if piece >= 0 else 0
+        begin, end = self.span_of(piece)
+        if self._at[piece] >= 0:
+            return min(max(begin, begin + source - self._at[piece]), max(begin, end - 1))
+        return self.span_of(bisect_left(self._starts, self._starts[piece]))[0]
+
+    def is_aside(self, offset: int) -> bool:
+        """Whether what is drawn at an offset of the text is beside the source."""
+        return self._at[self.piece_of(offset)] == ASIDE
+
+    def kind_at(self, offset: int) -> int:
+        """The kind of the character at an offset of the text."""
+        return self._kinds[self.piece_of(offset)]
 
     def _visible(self, row: int) -> tuple[int, int, bool]:
         """Start and end of what a row draws, and whether each of its characters is one cell (ASCII without tabs)."""
-        start, end = self.source(row)
+        start, end = self.span_of_row(row)
         if end > start and self.text[end - 1] == "\n":
             end -= 1
         shown = self.text[start:end]
@@ -202,9 +285,15 @@ class Flow:
             yield first, shown, width
             column += width
 
+    def _prefix(self, start: int) -> Runs:
+        """What is drawn before the row that starts at this offset."""
+        first, rest = self._prefixes[bisect_right(self._turns, start) - 1]
+        runs = first if not start or self.text[start - 1] == "\n" else rest
+        return runs if _cells(runs) <= self.width // 2 else ()
+
     def _room(self, start: int) -> int:
         """The cells that the text of the row has that starts at this offset."""
-        return self.width
+        return self.width - _cells(self._prefix(start))
 
     def _wrap(self, start: int) -> None:
         """Append the starts of all rows after the one that starts at `start`, which must be the last known row."""
@@ -266,8 +355,17 @@ class Flow:
             inked = True
 
 
-def _graphemes(text: str, start: int, end: int) -> Iterator[Grapheme]:
-    """The graphemes of a part of the text that has no newline."""
+def cells(text: str) -> int:
+    """Cells of a text without tabs."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def _cells(runs: Runs) -> int:
+    return sum(len(text) for text, _ in runs) if runs else 0
+
+
+def _graphemes(text: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Start, end and cells of the graphemes of a part of the text that has no newline; a tab, whose column counts, has -1."""
     while start < end:
         tab = text.find("\t", start, end)
         stop = end if tab < 0 else tab

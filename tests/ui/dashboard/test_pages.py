@@ -18,7 +18,7 @@ from spectui.ui.dashboard.pages.positions import histogram
 from spectui.ui.dashboard.pages.rounds import RoundsPage, detail, stacks
 from spectui.ui.dashboard.panel import PAGES
 from spectui.ui.dashboard.plot import columns, nice_top, resampled
-from spectui.ui.transcript.inspectable import InspectableTranscript
+from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.line_widget import cells
 from spectui.ui.widgets.slider import LABEL
 from tests.fake_engine import CPU, GPU, FakeEngine
@@ -112,7 +112,7 @@ async def test_inspecting_a_token_shows_its_round(make_app: Make, engine: FakeEn
     async with app.run_test(size=(120, 40)) as pilot:
         panel = await streaming(pilot, engine)
         panel.show_page("rounds")
-        transcript = app.screen.query_one(InspectableTranscript)
+        transcript = app.screen.query_one(Transcript)
         await pilot.press("f4", "shift+left")
         await wait_until(pilot, lambda: "round 2 " in screen_text(app))
         assert transcript.inspected is not None and transcript.inspected.round == 2

@@ -140,7 +140,7 @@ async def test_keys_are_answered_while_a_sent_prompt_is_kept_on_a_slow_disk(
         await wait_until(pilot, lambda: PromptHistory(prompts_file()).load()[-1:] == ["kept on a slow disk"])
 
 
-async def test_the_end_of_long_thinking_is_counted_without_decoding_it_in_the_window_s_thread(
+async def test_the_end_of_long_thinking_is_counted_without_decoding_it(
     window: Window, engine: FakeEngine, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoders = note_decoders(monkeypatch)
@@ -154,7 +154,7 @@ async def test_the_end_of_long_thinking_is_counted_without_decoding_it_in_the_wi
             await wait_until(pilot, lambda: not engine.events)
         engine.emit_round(plain="</think>", seconds=0.01)
         await wait_until(pilot, lambda: "thinking: 1 002 tokens, 10.0 s" in shown(app))
-        assert decoders and threading.current_thread() not in decoders
+        assert not decoders
 
 
 listeners: list[list[str]] = []
@@ -242,10 +242,10 @@ async def test_a_long_conversation_is_decoded_beside_the_window(
         assert here <= chunks / 4, "only the latest rounds, and again where figures are shown meanwhile"
         assert app.screen.session.figures().reply.rounds == 2000
         transcript = app.screen.query_one(Transcript)
-        block = next(block for block in transcript.blocks if block.rounds)
-        assert "z" not in block.flow.extract()
+        (block,) = transcript.document.replies
+        assert "z" not in block.flow.text
         await pilot.press("f3")
-        await wait_until(pilot, lambda: "z" in block.flow.extract())
+        await wait_until(pilot, lambda: "z" in block.flow.text)
         assert decoders.count(threading.current_thread()) == here
         await pilot.press("f3")
-        await wait_until(pilot, lambda: "z" not in block.flow.extract())
+        await wait_until(pilot, lambda: "z" not in block.flow.text)

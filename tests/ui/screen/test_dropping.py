@@ -76,7 +76,7 @@ async def test_a_key_drops_the_oldest_turns_and_goes_on_and_another_brings_them_
         rows = rows_of(app)
         assert rows.index("alpha") < top_of_mark(app) < rows.index("two") < rows.index("gamma delta")
         assert (dims(app, "one"), dims(app, "two")) == ({True}, {False})
-        assert MARK not in app.screen.transcript.text and "alpha" in app.screen.transcript.text
+        assert MARK not in app.screen.transcript.document.text and "alpha" in app.screen.transcript.document.text
         await pilot.press("alt+u")
         await wait_until(pilot, lambda: top_of_mark(app) == -1)
         assert dims(app, "one") == {False}

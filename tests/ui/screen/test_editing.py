@@ -259,7 +259,7 @@ async def test_a_click_on_a_heading_lists_the_messages(window: Window, engine: F
     async with window(size=(120, 40)) as (app, pilot):
         await exchange(pilot, engine, "one")
         transcript = app.screen.query_one(Transcript)
-        row = next(y for y in range(20) if transcript.message_at(y) == 1)
+        row = next(y for y in range(20) if transcript.document.message_at(y) == 1)
         await pilot.click(Transcript, offset=(3, row))
         await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
         assert app.screen.query_one(OptionList).highlighted == 1

@@ -92,7 +92,7 @@ async def test_a_reply_is_tokens_while_it_is_written_and_while_one_looks_at_toke
             await wait_until(pilot, coloured)
             await pilot.press(key)
             await wait_until(pilot, lambda: not coloured())
-        first = next(each for block in transcript.blocks for each in block.rounds)
+        first = transcript.document.replies[0].source.rounds[0]
         reading.mark_round(app.screen, first)
         await wait_until(pilot, coloured)
         reading.mark_round(app.screen, None)

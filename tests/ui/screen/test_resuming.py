@@ -13,6 +13,7 @@ from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.recovery.crash import Crash
 from spectui.ui.dashboard.pages.rounds import RoundsPage
+from spectui.ui.transcript.source import KINDS
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
@@ -72,9 +73,9 @@ async def test_a_conversation_goes_on(window: Window, engine: FakeEngine, file: 
         assert "add" in said(app) and REPLY.strip() in said(app)
         assert CUT_OFF in shown(app)
         transcript = app.screen.query_one(Transcript)
-        shown_tokens = (block.token_at(piece) for block in transcript.blocks for piece in range(block.pieces))
-        origins = {token.origin for token in shown_tokens if token}
-        assert origins == {"accepted", "correction", "bonus", "plain"}, "the colours came back"
+        await wait_until(pilot, lambda: all(reply.source.count for reply in transcript.document.replies))
+        kinds = {kind for reply in transcript.document.replies for kind in reply.source.kinds}
+        assert {KINDS[kind] for kind in kinds} == {"accepted", "correction", "bonus", "plain"}, "the colours came back"
         await ask(pilot, "and now")
         await wait_until(pilot, lambda: engine.generates)
         assert engine.generates[0] == (Message("user", "add"), Message("assistant", REPLY), Message("user", "and now"))

@@ -14,17 +14,20 @@ from textual.pilot import Pilot
 from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Round, Token
 from spectui.store.rounds import packed
+from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.app import SpectuiApp
 from spectui.ui.prompt.prompt_input import PromptInput
-from spectui.ui.transcript.blocks import Block
-from spectui.ui.transcript.inspectable import InspectableTranscript
+from spectui.ui.transcript.document import Document, Reply
+from spectui.ui.transcript.drawing import Drawing, View
 from spectui.ui.transcript.inspector import Inspector, token_lines
+from spectui.ui.transcript.source import Source
 from spectui.ui.transcript.token_cursor import TokenCursor
-from spectui.ui.transcript.wrap import Flow
+from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.line_widget import cells
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Make, Window, ask, load, wait_until, write_reply
 from tests.ui.screen_text import screen_text
+from tests.ui.transcript.test_transcript import token_at
 
 
 def said(app: SpectuiApp) -> str:
@@ -34,12 +37,12 @@ def said(app: SpectuiApp) -> str:
     )
 
 
-async def reply(pilot: Pilot[None], engine: FakeEngine) -> InspectableTranscript:
+async def reply(pilot: Pilot[None], engine: FakeEngine) -> Transcript:
     await load(pilot, engine)
     await ask(pilot, "Write add.")
     write_reply(engine)
     await wait_until(pilot, lambda: not engine.events)
-    return pilot.app.screen.query_one(InspectableTranscript)
+    return pilot.app.screen.query_one(Transcript)
 
 
 async def test_f4_puts_the_cursor_on_the_last_token_and_says_all_that_is_known(
@@ -144,7 +147,7 @@ async def test_the_round_of_the_token_is_marked_by_more_than_colour(make_app: Ma
         await pilot.press("f4", "left")
         await pilot.pause()
         assert any("▌" in line and "return a + b" in line for line in screen_text(app).splitlines())
-        transcript.end_inspection()
+        transcript.mark_round(None)
         await pilot.pause()
         assert not any("▌" in line and "return a + b" in line for line in screen_text(app).splitlines())
 
@@ -171,14 +174,14 @@ async def test_a_token_long_past_is_told_of_as_when_it_was_new(window: Window, e
         engine.read_prompt(10, 10)
         for _ in range(200):
             engine.emit_round(" same", " same", correction=" other", rejected=(" wrong",))
-        transcript = app.screen.query_one(InspectableTranscript)
+        transcript = app.screen.query_one(Transcript)
         await wait_until(pilot, lambda: len(app.screen.session.writing.rounds) == 200)
         first = app.screen.session.writing.rounds[0]
         await pilot.press("f4")
-        row = next(y for y in range(9) if transcript.token_at(4, y) is not None)
+        row = next(y for y in range(9) if token_at(transcript, 4, y) is not None)
         transcript.scroll_to(y=0, animate=False, force=True)
         await pilot.pause()
-        await pilot.click(InspectableTranscript, offset=(4, row))
+        await pilot.click(Transcript, offset=(4, row))
         assert transcript.inspected == first.tokens[0]
         await pilot.press("right")
         assert transcript.inspected == first.tokens[1], "equal in text and id, and yet another"
@@ -188,14 +191,18 @@ async def test_a_token_long_past_is_told_of_as_when_it_was_new(window: Window, e
         assert "round 1" in screen_text(app)
 
 
-def _block(rounds: list[list[str]], width: int, rejected: bool) -> Block:
-    block = Block(Flow(width))
-    for index, texts in enumerate(rounds):
-        tokens = tuple(Token(0, text, "accepted", "model", index, 0, 0.5, 0.5) for text in texts)
+def _cursor(texts: list[list[str]], width: int, rejected: bool) -> tuple[TokenCursor, Reply]:
+    rounds = PackedRounds()
+    for index, words in enumerate(texts):
+        tokens = tuple(Token(0, text, "accepted", "model", index, 0, 0.5, 0.5) for text in words)
         drafted = (DraftToken(0, "never", 0.5, "model", "rejected"),)
-        block.rounds.append(Round(index, 0, Knobs(), drafted, tokens, 0, 0, 0, 1))
-        block.draw(block.rounds[-1], rejected)
-    return block
+        rounds.append(Round(index, 0, Knobs(), drafted, tokens, 0, 0, 0, 1))
+    document, source = Document(), Source(rounds)
+    source.grow()
+    reply = document.add_reply(source)
+    reply.draw(Drawing(source, View(width, rejected=rejected)))
+    document.lay_out(0)
+    return TokenCursor(document), reply
 
 
 @patch.object(packed, "CHUNK", 1)
@@ -207,28 +214,25 @@ def _block(rounds: list[list[str]], width: int, rejected: bool) -> Block:
 def test_walking_visits_every_token_once_and_what_is_marked_is_its_text(
     rounds: list[list[str]], width: int, rejected: bool
 ) -> None:
-    block = _block(rounds, width, rejected)
-    cursor = TokenCursor([block])
+    cursor, reply = _cursor(rounds, width, rejected)
     assert cursor.put_last()
     walked = [cursor.token]
     while cursor.step(-1):
         walked.append(cursor.token)
-    assert walked[::-1] == [token for round in block.rounds for token in round.tokens]
-    for piece in range(block.pieces):
-        token = block.token_at(piece)
-        if token is None or not token.text:  # a rejected one, or drawn as the cell in which it would stand
+    assert walked[::-1] == [token for round in reply.source.rounds for token in round.tokens]
+    for number, token in enumerate(walked[::-1]):
+        assert cursor.put(reply, number) and cursor.token == token and token is not None
+        if not token.text:  # drawn as the cell in which it would stand
             continue
-        assert cursor.put(block, piece) and cursor.token == token
         drawn = ""
-        for row in range(block.flow.height):
-            line = "".join(text for text, _ in block.flow.runs(row))
-            drawn += "".join(line[start:end] for start, end, own in cursor.spans(block, row) if own)
+        for row in range(reply.flow.height):
+            line = "".join(text for text, _ in reply.flow.runs(row))
+            drawn += "".join(line[start:end] for start, end, own in cursor.spans(reply, row) if own)
         assert drawn.replace(" ", "").strip() == token.text.replace("\t", "").replace(" ", "").replace("\n", "").strip()
 
 
 def test_the_cursor_goes_up_and_down_by_rows() -> None:
-    block = _block([["aa ", "bb\n"], ["cc ", "dd"]], 20, False)
-    cursor = TokenCursor([block])
+    cursor, _ = _cursor([["aa ", "bb\n"], ["cc ", "dd"]], 20, False)
     cursor.put_last()
     assert cursor.step_row(-1) and cursor.token is not None and cursor.token.text == "bb\n"
     assert not cursor.step_row(-1)

@@ -23,8 +23,8 @@ from spectui.store import database
 from spectui.store.records import Reply, StoredConversation, StoredMessage
 from spectui.store.rounds.packed import CHUNK, PackedRounds, same
 from spectui.store.statements import ConversationLog, play
-from spectui.ui.transcript.blocks import Block
-from spectui.ui.transcript.wrap import Flow
+from spectui.ui.transcript.drawing import Drawing, View
+from spectui.ui.transcript.source import Source
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
 
@@ -90,20 +90,22 @@ def taken(size: int, each: int, make: Callable[[int], Round], connection: sqlite
     assert reply is not None and log is not None
     log.waiting = deque()  # as where chats are saved
     save(connection, log)
-    block = Block(Flow(80), rounds=reply.rounds)
+    source = Source(reply.rounds)
+    drawing = Drawing(source, View(80))
     tracemalloc.start()
     for index in range(size // each):
         round = make(index)
         session.engine.events.append(RoundDone(round, index))
         deque(session.drain(), maxlen=0)
-        block.draw(round, False)
+        source.grow()
+        drawing.grow()
         del round
         fresh += each
         if fresh >= A_CHUNK:
             save(connection, log)
             fresh, commits = 0, commits + 1
     taken = held()
-    assert len(block.rounds) == size // each and commits == size // A_CHUNK
+    assert source.written[0] == size // each and commits == size // A_CHUNK
     return taken
 
 
@@ -163,34 +165,31 @@ def taken_when_read(file: Path, rounds: list[Round]) -> int:
         save(connection, log)
         read = conversation.messages[0].reply
         assert read is not None and all(map(same, read.rounds, rounds))
-        block = Block(Flow(80), rounds=read.rounds)
-        for each in read.rounds:
-            block.draw(each, False)
+        source = Source(read.rounds)
+        source.grow()
+        drawing = Drawing(source, View(80))
         taken = held()
     finally:
         connection.close()
-    assert len(block.rounds) == len(rounds)
+    assert source.written[0] == len(rounds) and drawing.flow.height
     return taken
 
 
 def test_a_packed_round_is_what_it_was_but_for_digits_that_nobody_sees() -> None:
     noise = Noise()
     made = [noise.round(index, index % 4, index % 2) for index in range(6 * CHUNK)]
-    block = Block(Flow(80))
-    for each in made:
-        block.rounds.append(each)
-        block.draw(each, False)
-    assert all(map(same, block.rounds, made)) and len(list(block.rounds)) == len(made) == len(block.rounds[:])
+    source = Source(PackedRounds(made))
+    source.grow()
+    rounds = source.rounds
+    assert all(map(same, rounds, made)) and len(list(rounds)) == len(made) == len(rounds[:])
     for number in (0, CHUNK, 3 * CHUNK - 1, len(made) - 1):
-        assert same(block.rounds[number], made[number]) and block.rounds[number] == block.rounds[number - len(made)]
-        assert block.number_of(made[number]) == number
-        place = len(made[number].tokens) - 1
-        piece = block.piece_of(number, place)
-        assert piece is not None and block.index_of(piece) == (number, place)
-        token, was = block.token_at(piece), made[number].tokens[-1]
-        assert token is not None and token._replace(p_target=was.p_target, p_draft=was.p_draft) == was
+        assert same(rounds[number], made[number]) and rounds[number] == rounds[number - len(made)]
+        assert source.number_of(made[number]) == number
+        assert source.round_of(source.tokens_of(number)[-1]) == (number, len(made[number].tokens) - 1)
+        token, was = rounds[number].tokens[-1], made[number].tokens[-1]
+        assert token._replace(p_target=was.p_target, p_draft=was.p_draft) == was
         assert token.p_target == pytest.approx(was.p_target, rel=1e-2)
-    assert block.number_of(noise.round(7, 1, 1)) is None
+    assert source.number_of(noise.round(7, 1, 1)) is None
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 5), (60, 70), (CHUNK, 2 * CHUNK), (150, 190), (200, 200), (10, 200)])

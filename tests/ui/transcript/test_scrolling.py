@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, ask, wait_until
@@ -25,7 +26,7 @@ async def test_it_follows_the_end_until_the_user_scrolls_up_and_again_when_back(
     app = TranscriptApp()
     async with app.run_test(size=(40, 10)) as pilot:
         transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen")
+        transcript.start_reply("qwen", 0, PackedRounds())
         write_lines(transcript, range(30))
         assert any("line 29" in row for row in rows(transcript))
         await wait_until(pilot, lambda: not scrollbar_drawn(app))
@@ -50,7 +51,7 @@ async def test_a_scrollbar_that_comes_up_stands_where_the_view_is() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(40, 10)) as pilot:
         transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen")
+        transcript.start_reply("qwen", 0, PackedRounds())
         write_lines(transcript, range(50))
         await wait_until(pilot, lambda: not scrollbar_drawn(app))
         write_lines(transcript, range(50, 100))
@@ -67,7 +68,7 @@ async def test_a_row_at_the_end_costs_no_turn_but_its_own(monkeypatch: pytest.Mo
     app = TranscriptApp()
     async with app.run_test(size=(40, 10)) as pilot:
         transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen")
+        transcript.start_reply("qwen", 0, PackedRounds())
         append(transcript, [a_round(last=("line\n" * 30, "plain"))])
         await wait_until(pilot, lambda: not scrollbar_drawn(app))
         posted: list[object] = []
@@ -84,7 +85,7 @@ async def test_page_down_at_the_end_does_not_lose_the_end() -> None:
     async with app.run_test(size=(40, 10)) as pilot:
         transcript = app.query_one(Transcript)
         transcript.focus()
-        transcript.start_reply("qwen")
+        transcript.start_reply("qwen", 0, PackedRounds())
         for number in range(60):
             append(transcript, [a_round(last=(f"line {number}\n", "plain"))])
             if number in (3, 30):

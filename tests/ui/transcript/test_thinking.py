@@ -144,10 +144,10 @@ async def test_copied_as_it_is_seen_and_sent_and_kept_as_it_was_written(window: 
         await think(pilot, engine)
         await say(pilot, engine, SPOKEN)
         transcript = app.screen.query_one(Transcript)
-        assert transcript.text.endswith("target\n" + SPOKEN), transcript.text
-        assert transcript.get_selection(SELECT_ALL) == (transcript.text, "\n")
+        assert transcript.document.text.endswith("target\n" + SPOKEN), transcript.document.text
+        assert transcript.get_selection(SELECT_ALL) == (transcript.document.text, "\n")
         await pilot.press("alt+t")
-        assert transcript.text.endswith("target\n" + "".join(THOUGHT) + SPOKEN)
+        assert transcript.document.text.endswith("target\n" + "".join(THOUGHT) + SPOKEN)
         await ask(pilot, "and 3+3")
         await wait_until(pilot, lambda: len(engine.generates) == 2)
         assert engine.generates[1][1] == Message("assistant", SPOKEN.strip(), thought="let me see"), (

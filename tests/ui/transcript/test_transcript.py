@@ -16,11 +16,12 @@ from textual.selection import SELECT_ALL, Selection
 from spectui.chat.messages import ChatMessage
 from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Origin, Round, Token
+from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.themes import ORIGIN_DEFAULTS
-from spectui.ui.transcript.blocks import INDENT
-from spectui.ui.transcript.inspectable import InspectableTranscript
+from spectui.ui.transcript.document import INDENT, Block, Reply
 from spectui.ui.transcript.legend import Legend
+from spectui.ui.transcript.painter import Painter
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.transcript.wrap import Flow
 from tests.fake_engine import FakeEngine
@@ -33,7 +34,7 @@ class TranscriptApp(App[None]):
         return ORIGIN_DEFAULTS
 
     def compose(self) -> ComposeResult:
-        yield InspectableTranscript()
+        yield Transcript()
 
 
 def token(text: str, origin: Origin = "plain") -> Token:
@@ -56,10 +57,18 @@ FOUR = (
 
 def append(transcript: Transcript, rounds: Iterable[Round]) -> None:
     """Let the last reply grow by these rounds."""
-    reply = [block for block in transcript.blocks if block.is_reply][-1]
     for round in rounds:
-        reply.rounds.append(round)
+        transcript.document.replies[-1].source.rounds.append(round)
     transcript.grow()
+
+
+def token_at(transcript: Transcript, x: int, y: int) -> Token | None:
+    reply = transcript.document.block_at(y)
+    number = reply.token_at(y, x) if isinstance(reply, Reply) else None
+    if not isinstance(reply, Reply) or number is None:
+        return None
+    round, index = reply.source.round_of(number)
+    return reply.source.rounds[round].tokens[index]
 
 
 def rows(transcript: Transcript) -> list[str]:
@@ -88,14 +97,14 @@ async def test_messages_stand_under_headings_indented() -> None:
         assert rows(transcript)[:7] == [
             " you", "   what [b]is[/b] it?", "", " assistant", "   a thing", "   nothing else", "",
         ]  # fmt: skip
-        assert transcript.text == "you\nwhat [b]is[/b] it?\n\nassistant\na thing"
+        assert transcript.document.text == "you\nwhat [b]is[/b] it?\n\nassistant\na thing"
 
 
 async def test_each_origin_has_its_own_style_and_colour() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 8)):
         transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen")
+        transcript.start_reply("qwen", 0, PackedRounds())
         append(transcript, FOUR)
         for word, origin in (("one", "plain"), ("two", "accepted"), ("three", "correction"), ("five", "bonus")):
             assert colour_of(transcript, word) == ORIGIN_DEFAULTS[f"origin-{origin}"]
@@ -108,11 +117,11 @@ async def test_where_nobody_drafts_a_text_is_a_text() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 8)):
         transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen")
+        transcript.start_reply("qwen", 0, PackedRounds())
         for number, (word, drafter) in enumerate((("one ", "off"), ("two", "model"))):
             append(transcript, [replace(a_round(last=(word, "plain")), index=number, knobs=Knobs(drafter=drafter))])
         assert style_of(transcript, "two").italic and not style_of(transcript, "one").italic
-        assert transcript.token_at(INDENT, 1) == token("one ")
+        assert token_at(transcript, INDENT, 1) == token("one ")
 
 
 async def test_slanted_is_what_is_rarer(window: Window, engine: FakeEngine) -> None:
@@ -151,7 +160,7 @@ async def test_rejected_drafts_stand_before_the_correction_and_never_in_the_text
     app = TranscriptApp()
     async with app.run_test(size=(60, 8)) as pilot:
         transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen")
+        transcript.start_reply("qwen", 0, PackedRounds())
         append(transcript, FOUR[:2])
         assert "never" not in rows(transcript)[1]
         transcript.show_rejected = True
@@ -159,9 +168,9 @@ async def test_rejected_drafts_stand_before_the_correction_and_never_in_the_text
         append(transcript, [FOUR[2]])
         assert rows(transcript)[1] == "   one two never⏎three four five█"
         assert style_of(transcript, "never").strike
-        assert transcript.text == "qwen\none two three four five"
-        assert transcript.get_selection(SELECT_ALL) == (transcript.text, "\n")
-        assert transcript.token_at(INDENT + 9, 1) is None
+        assert transcript.document.text == "qwen\none two three four five"
+        assert transcript.get_selection(SELECT_ALL) == (transcript.document.text, "\n")
+        assert token_at(transcript, INDENT + 9, 1) is None
         transcript.show_rejected = False
         await pilot.pause()
         assert rows(transcript)[1] == "   one two three four five█"
@@ -172,16 +181,16 @@ async def test_the_token_under_a_cell() -> None:
     async with app.run_test(size=(60, 8)):
         transcript = app.query_one(Transcript)
         transcript.follow([ChatMessage("user", "hello")], 0, None)
-        transcript.start_reply("qwen")
+        transcript.start_reply("qwen", 0, PackedRounds())
         append(transcript, FOUR)
         row = next(y for y, line in enumerate(rows(transcript)) if "one two" in line)
         for word in ("one ", "two ", "three ", "four ", "five"):
             x = rows(transcript)[row].index(word)
-            found = transcript.token_at(x, row)
+            found = token_at(transcript, x, row)
             assert found is not None
             assert found.text == word
         for x, y in ((0, row), (59, row), (4, 1), (4, 0), (4, 999), (4, -1)):
-            assert transcript.token_at(x, y) is None
+            assert token_at(transcript, x, y) is None
 
 
 @pytest.mark.parametrize(
@@ -203,7 +212,7 @@ async def test_no_control_character_reaches_the_terminal(bad: str) -> None:
         transcript = app.query_one(Transcript)
         transcript.follow([ChatMessage(f"us{bad}er", f"u{bad}v")], 0, None)
         transcript.add_notice(f"w{bad}x")
-        transcript.start_reply(f"q{bad}")
+        transcript.start_reply(f"q{bad}", 0, PackedRounds())
         transcript.show_rejected = True
         append(transcript, [a_round(f"y{bad}", last=(f"z{bad}", "correction"), rejected=(f"g{bad}",))])
         # Split over tokens, the sequence must not come together again.
@@ -215,7 +224,7 @@ async def test_no_control_character_reaches_the_terminal(bad: str) -> None:
         drawn = screen_text(app).replace("\n", "")
         assert "end" in drawn
         assert drawn.isprintable()
-        assert transcript.text.replace("\n", "").isprintable()
+        assert transcript.document.text.replace("\n", "").isprintable()
 
 
 async def test_another_width_wraps_again_and_keeps_the_row_on_top() -> None:
@@ -231,7 +240,7 @@ async def test_another_width_wraps_again_and_keeps_the_row_on_top() -> None:
         seen = " ".join(rows(transcript)).split()
         first = int(word.removeprefix("word"))
         assert seen == [f"word{number:03}" for number in range(first, first + len(seen))]
-        assert transcript.text.count("\n") == 1
+        assert transcript.document.text.count("\n") == 1
 
 
 async def test_selected_text_is_what_was_written() -> None:
@@ -243,7 +252,7 @@ async def test_selected_text_is_what_was_written() -> None:
         assert drawn[1:4] == ["   a line that is", "   wrapped twice at", "   least"]
         picked = transcript.get_selection(Selection(Offset(INDENT + 2, 1), Offset(INDENT + 13, 2)))
         assert picked == ("line that is wrapped twice", "\n")
-        assert transcript.get_selection(Selection(Offset(0, 0), Offset(99, 4))) == (transcript.text, "\n")
+        assert transcript.get_selection(Selection(Offset(0, 0), Offset(99, 4))) == (transcript.document.text, "\n")
         await pilot.mouse_down(transcript, offset=(INDENT + 2, 1))
         await pilot.hover(transcript, offset=(INDENT + 12, 2))
         await pilot.mouse_up(transcript, offset=(INDENT + 12, 2))
@@ -258,19 +267,19 @@ async def test_regenerate_takes_the_last_reply_back() -> None:
     async with app.run_test(size=(40, 12)):
         transcript = app.query_one(Transcript)
         transcript.follow([ChatMessage("user", "hello")], 0, None)
-        before = rows(transcript), transcript.text
-        transcript.start_reply("qwen", 1)
+        before = rows(transcript), transcript.document.text
+        transcript.start_reply("qwen", 1, PackedRounds())
         append(transcript, [FOUR[0]])
         transcript.finish_reply()
         transcript.add_notice("stopped: context is full")
         assert "   stopped: context is full" in rows(transcript)
-        assert "stopped" not in transcript.text
-        transcript.cut(1)
-        assert (rows(transcript), transcript.text) == before
-        transcript.cut(1)
-        assert transcript.text == before[1], "a prompt is no reply"
+        assert "stopped" not in transcript.document.text
+        transcript.follow([], 1, None)
+        assert (rows(transcript), transcript.document.text) == before
+        transcript.follow([], 1, None)
+        assert transcript.document.text == before[1], "a prompt is no reply"
         transcript.clear()
-        assert transcript.text == ""
+        assert transcript.document.text == ""
         assert not any(rows(transcript))
 
 
@@ -278,7 +287,7 @@ async def test_the_cursor_marks_the_growing_reply() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(40, 8)):
         transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen")
+        transcript.start_reply("qwen", 0, PackedRounds())
         assert rows(transcript)[1] == "   █"
         append(transcript, [FOUR[0]])
         transcript.add_notice("by the way")
@@ -292,7 +301,7 @@ async def test_the_work_of_a_frame_does_not_grow_with_the_transcript() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(80, 24)) as pilot:
         transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen")
+        transcript.start_reply("qwen", 0, PackedRounds())
         wrapped: list[int] = []
         layouts: list[object] = []
         wrap = Flow._wrap
@@ -310,18 +319,18 @@ async def test_the_work_of_a_frame_does_not_grow_with_the_transcript() -> None:
                     with patch.object(app.screen, "_refresh_layout", side_effect=layouts.append):
                         append(transcript, [a_round(last=("x\n", "plain"))])
                         await pilot.pause()
-        assert transcript.text.count("tok") == 7500
+        assert transcript.document.text.count("tok") == 7500
         assert max(wrapped) <= 4, "appending wraps the last row and what is new"
         assert layouts == [], "a new row lays nothing out again"
         await pilot.pause()
         drawn: list[int] = []
-        draw = Transcript._draw
+        draw = Painter.draw
 
-        def counted_draw(self: Transcript, row: int, span: tuple[int, int] | None) -> object:
+        def counted_draw(self: Painter, block: Block, row: int) -> object:
             drawn.append(row)
-            return draw(self, row, span)
+            return draw(self, block, row)
 
-        with patch.object(Transcript, "_draw", counted_draw):
+        with patch.object(Painter, "draw", counted_draw):
             append(transcript, [a_round(last=("end\n", "plain"))])
             await wait_until(pilot, lambda: "end" in rows(transcript)[-2])
             await pilot.pause()
@@ -333,7 +342,7 @@ async def test_any_script_is_wrapped_at_once_at_another_width() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(60, 24)) as pilot:
         transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen")
+        transcript.start_reply("qwen", 0, PackedRounds())
         append(transcript, [a_round(*(words[at : at + 3] for at in range(0, len(words), 3)))])
         append(transcript, [replace(a_round(last=("漢" * 5000, "bonus")), index=1)])
         transcript.scroll_home(animate=False)

@@ -11,15 +11,15 @@ import pytest
 from textual.geometry import Offset
 from textual.selection import SELECT_ALL, Selection
 
-from spectui.ui.transcript.block_view import BlockView
-from spectui.ui.transcript.inspectable import InspectableTranscript
+from spectui.store.rounds.packed import PackedRounds
+from spectui.ui.transcript.document import Block
 from spectui.ui.transcript.markdown import layout
-from spectui.ui.transcript.markdown.page import Page
-from spectui.ui.transcript.transcript import LAID_AT_ONCE, Transcript
-from spectui.ui.transcript.wrap import Flow
+from spectui.ui.transcript.painter import Painter
+from spectui.ui.transcript.transcript import AT_ONCE, Transcript
+from spectui.ui.transcript.wrap import Flow, Line
 from tests.ui.pilot_helpers import wait_until
 from tests.ui.transcript.test_memory import held
-from tests.ui.transcript.test_transcript import TranscriptApp, a_round, append, rows
+from tests.ui.transcript.test_transcript import TranscriptApp, a_round, append, rows, token_at
 
 PART = """\
 ## Part {0}
@@ -42,7 +42,7 @@ def function{0}():
 def write(transcript: Transcript, parts: int) -> str:
     """A reply of so many parts, which goes on. Returns its text."""
     text = "".join(PART.format(number) for number in range(parts))
-    transcript.start_reply("qwen")
+    transcript.start_reply("qwen", 0, PackedRounds())
     cuts = [text[at : at + 5] for at in range(0, len(text), 5)]
     rounds = (replace(a_round(*cuts[at : at + 3], last=("", "bonus")), index=at // 3) for at in range(0, len(cuts), 3))
     append(transcript, rounds)
@@ -50,7 +50,7 @@ def write(transcript: Transcript, parts: int) -> str:
 
 
 def is_text(transcript: Transcript) -> bool:
-    return all(block.page is not None and block.is_read for block in transcript.blocks if block.is_reply)
+    return all(reply.drawing and reply.drawing.view.as_text for reply in transcript.document.replies)
 
 
 @pytest.mark.parametrize("parts", [3, 40], ids=["at once", "in a thread"])
@@ -73,7 +73,7 @@ async def test_the_line_that_is_read_stays_in_place(parts: int) -> None:
         await pilot.resize_terminal(33, 12)
         await wait_until(pilot, lambda: transcript.size.width <= 33 and is_text(transcript))
         assert rows(transcript)[0] == f"   │ def {name}():"
-        assert transcript.text == f"qwen\n{text}" and transcript.get_selection(SELECT_ALL) == (transcript.text, "\n")
+        assert transcript.get_selection(SELECT_ALL) == (transcript.document.text, "\n") == (f"qwen\n{text}", "\n")
 
 
 def transcript_row(transcript: Transcript, row: int) -> str:
@@ -96,19 +96,19 @@ async def test_a_long_reply_is_laid_out_in_a_thread_and_only_what_is_seen_is_dra
     async with app.run_test(size=(50, 12)) as pilot:
         transcript = app.query_one(Transcript)
         text = write(transcript, 60)
-        assert len(text) > LAID_AT_ONCE
+        assert len(text) > AT_ONCE
         threads, drawn = set[int](), set[int]()
-        page_of, draw = layout.page_of, BlockView._draw
+        lines_of, draw = layout.lines_of, Painter.draw
 
-        def laid(flow: Flow, width: int) -> Page:
+        def laid(text: str, base: int, width: int) -> list[Line]:
             threads.add(threading.get_ident())
-            return page_of(flow, width)
+            return lines_of(text, base, width)
 
-        def counted(self: BlockView, row: int, span: tuple[int, int] | None) -> object:
+        def counted(self: Painter, block: Block, row: int) -> object:
             drawn.add(row)
-            return draw(self, row, span)
+            return draw(self, block, row)
 
-        with patch.object(layout, "page_of", laid), patch.object(BlockView, "_draw", counted):
+        with patch.object(layout, "lines_of", laid), patch.object(Painter, "draw", counted):
             transcript.finish_reply()
             await wait_until(pilot, lambda: is_text(transcript))
             await pilot.pause()
@@ -144,17 +144,17 @@ async def test_what_is_selected_in_a_text_is_copied_as_it_was_written() -> None:
 async def test_a_click_and_the_cursor_find_the_tokens_of_a_text() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(50, 24)) as pilot:
-        transcript = app.query_one(InspectableTranscript)
+        transcript = app.query_one(Transcript)
         write(transcript, 1)
         transcript.finish_reply()
         await wait_until(pilot, lambda: is_text(transcript))
         seen = rows(transcript)
         row = next(at for at, line in enumerate(seen) if "strong" in line)
-        found = transcript.token_at(seen[row].index("strong") + 2, row)
+        found = token_at(transcript, seen[row].index("strong") + 2, row)
         assert found is not None and found.text == "*stro"
         assert transcript.inspect_last()
         assert any("```" in line for line in rows(transcript)), "the cursor is on tokens"
-        transcript.end_inspection()
+        transcript.mark_round(None)
         assert not any("```" in line for line in rows(transcript))
         await pilot.double_click(transcript, offset=(seen[row].index("strong") + 2, row))
         await wait_until(pilot, lambda: transcript.inspected is found or transcript.inspected == found)
@@ -165,7 +165,7 @@ async def test_the_cursor_lets_what_is_selected_go() -> None:
     """It is among tokens, which have other rows than the text that was selected."""
     app = TranscriptApp()
     async with app.run_test(size=(30, 24)) as pilot:
-        transcript = app.query_one(InspectableTranscript)
+        transcript = app.query_one(Transcript)
         write(transcript, 3)
         transcript.finish_reply()
         await wait_until(pilot, lambda: is_text(transcript))
@@ -181,9 +181,8 @@ async def test_the_cursor_lets_what_is_selected_go() -> None:
 def test_a_page_takes_less_than_40_bytes_a_token() -> None:
     """Beside the tokens, which stay: a key shows them at once."""
     text = "".join(PART.format(number) for number in range(400))
-    flow = Flow(80)
-    flow.append((text[at : at + 4], 1) for at in range(0, len(text), 4))
-    layout.page_of(flow, 80)
+    layout.lines_of(text, 0, 80)
     tracemalloc.start()
-    page = layout.page_of(flow, 80)
-    assert held() / flow.pieces < 40 and page.height
+    flow = Flow(80)
+    flow.extend(layout.lines_of(text, 0, 80))
+    assert held() / len(text) * 4 < 40 and flow.height

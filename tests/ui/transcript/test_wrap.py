@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len, get_character_cell_size
 
-from spectui.ui.transcript.wrap import NARROW, Flow
+from spectui.ui.transcript.wrap import ASIDE, NARROW, Flow, Piece
 
 ALPHABET = [*"ab c,(  \t\n-é", *"中、「か\u3099\u0301👩\u200d🔬❤\ufe0f\U0001f1e9", *"שלום\u05b0م\u0651"]
 MARKS = "\u0301\u3099\u200d\ufe0f\u05b0\u0651"
@@ -21,8 +21,13 @@ WIDTHS = st.integers(2, 17)
 
 def flow_of(pieces: list[tuple[str, int]], width: int) -> Flow:
     flow = Flow(width)
-    flow.append(pieces)
+    for piece in pieces:
+        append(flow, piece)
     return flow
+
+
+def append(flow: Flow, piece: tuple[str, int]) -> int:
+    return flow.append([Piece(*piece, len(flow.text), len(flow.text))])
 
 
 def rows(flow: Flow) -> list[str]:
@@ -43,10 +48,10 @@ def test_no_row_is_wider_than_the_width(pieces: list[tuple[str, int]], width: in
 def test_rows_joined_are_the_text(pieces: list[tuple[str, int]], width: int) -> None:
     flow = flow_of(pieces, width)
     text = "".join(text for text, _ in pieces)
-    assert "".join(flow.text[slice(*flow.source(row))] for row in range(flow.height)) == text == flow.extract()
+    assert "".join(flow.text[slice(*flow.span_of_row(row))] for row in range(flow.height)) == text == flow.text
     # What is not drawn is white, or a mark that nothing carries.
     for row, drawn in enumerate(rows(flow)):
-        hidden = Counter(flow.text[slice(*flow.source(row))]) - Counter(drawn)
+        hidden = Counter(flow.text[slice(*flow.span_of_row(row))]) - Counter(drawn)
         assert not set(hidden) - set(" \t\n" + MARKS)
 
 
@@ -56,38 +61,25 @@ def test_appending_equals_wrapping_from_scratch(pieces: list[tuple[str, int]], w
     step = Flow(width)
     for piece in pieces:
         before = [step.runs(row) for row in range(step.height)]
-        first = step.append([piece])
+        first = append(step, piece)
         assert [step.runs(row) for row in range(first)] == before[:first]
     assert [step.runs(row) for row in range(step.height)] == [whole.runs(row) for row in range(whole.height)]
     step.rewrap(other)
     assert rows(step) == rows(flow_of(pieces, other))
 
 
-def piece_at(flow: Flow, row: int, cell: int) -> int | None:
-    offset = flow.at_cell(row, cell)
-    return None if offset is None else flow.piece_of(offset)
-
-
 @given(PIECES, WIDTHS)
-def test_the_piece_at_a_cell_is_the_one_drawn_there(pieces: list[tuple[str, int]], width: int) -> None:
+def test_the_character_at_a_cell_is_the_one_drawn_there(pieces: list[tuple[str, int]], width: int) -> None:
     flow = flow_of(pieces, width)
     for row in range(flow.height):
         cell = 0
         for text, kind in flow.runs(row):
             for _ in range(cell_len(text)):
-                piece = piece_at(flow, row, cell)
-                assert piece is not None
-                assert pieces[piece][1] == kind
+                offset = flow.at_cell(row, cell)
+                assert offset is not None and flow.kind_at(offset) == kind
+                assert flow.cell_of(offset) <= cell and flow.row_of(offset) == row
                 cell += 1
-        assert piece_at(flow, row, cell) is None
-
-
-@given(PIECES, WIDTHS)
-def test_the_place_of_a_piece_finds_the_piece(pieces: list[tuple[str, int]], width: int) -> None:
-    ascii_pieces = [(text, kind) for text, kind in pieces if text.isascii() and text.isalnum()]
-    flow = flow_of(ascii_pieces, width)
-    for piece in range(flow.pieces):
-        assert piece_at(flow, *flow.cell_of(piece)) == piece
+        assert flow.at_cell(row, cell) is None
 
 
 @given(PIECES, WIDTHS)
@@ -96,7 +88,7 @@ def test_offsets_of_drawn_characters_give_them_back(pieces: list[tuple[str, int]
     for row, drawn in enumerate(rows(flow)):
         for index, character in enumerate(drawn):
             assert flow.text[flow.offset_at(row, index)] == character
-        assert flow.offset_at(row, len(drawn)) <= flow.source(row)[1]
+        assert flow.offset_at(row, len(drawn)) <= flow.span_of_row(row)[1]
 
 
 @pytest.mark.parametrize(
@@ -145,10 +137,13 @@ def test_a_token_may_span_rows_and_a_row_many_tokens() -> None:
     assert [flow.runs(row) for row in range(flow.height)] == [[("one ", 1)], [("two", 1), (" ", 2)], [("three", 3)]]
 
 
-def test_a_kind_can_be_left_out_of_the_text() -> None:
-    flow = flow_of([("kept ", 1), ("never ", 9), ("too", 1)], 80)
-    assert flow.extract(skip={9}) == "kept too"
-    assert flow.extract(2, 7, skip={9}) == "pt "
+def test_what_is_beside_the_source_is_no_part_of_it() -> None:
+    flow = Flow(80)
+    flow.append([Piece("kept ", 1, 0, 0), Piece("never ", 9, 5, ASIDE), Piece("too", 1, 5, 5)])
+    assert (flow.text, flow.size) == ("kept never too", 8)
+    assert [flow.begins(offset) for offset in (4, 5, 8, 11, 12)] == [4, 5, 5, 5, 6]
+    assert [flow.ends(offset) for offset in (5, 8, 11, 12, 14)] == [5, 5, 5, 6, 8]
+    assert [flow.offset_of(source) for source in (0, 4, 5, 8)] == [0, 4, 11, 14]
 
 
 @pytest.mark.parametrize(
@@ -171,9 +166,9 @@ def test_control_characters_do_not_pass(bad: str) -> None:
 
 def test_a_token_costs_less_than_200_bytes() -> None:
     flow = Flow(80)
-    for _ in range(2000):
-        flow.append([(" four", 1)])
-    parts = (flow.text, *(getattr(flow, name) for name in ("_ends", "_kinds", "_rows")))
+    for number in range(2000):
+        append(flow, (" four", number % 2))
+    parts = (flow.text, *(getattr(flow, name) for name in ("_ends", "_kinds", "_starts", "_at", "_rows")))
     assert sum(sys.getsizeof(part) for part in parts) / 2000 < 200
 
 

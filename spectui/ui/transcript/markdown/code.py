@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +11,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 from pygments.util import ClassNotFound
 
-from spectui.ui.transcript.blocks import KINDS, TEXT
+from spectui.ui.transcript.source import KINDS, TEXT
 
 _KINDS = tuple(
     (each, KINDS.index(kind))
@@ -38,26 +39,22 @@ def _lexer(language: str) -> Any:
         return None
 
 
-def highlighted(code: str, language: str) -> list[tuple[int, int, int]]:
-    """The parts of a code with a kind of their own: start, end, kind. None where the language is unknown."""
+def highlighted(code: str, language: str) -> Iterator[tuple[int, int, int]]:
+    """The parts of a code: start, end, kind. One part where the language is unknown."""
     lexer = _lexer(language)
-    if lexer is None or len(code) > LONGEST or max(map(len, code.split("\n"))) > LONGEST_LINE:
-        return []
-    try:
-        tokens = [*lexer.get_tokens_unprocessed(code)]
-    except Exception:  # it is one of five hundred, and code without colours is code too
-        return []
-    return [*_parts(code, tokens)]
-
-
-def _parts(code: str, tokens: list[tuple[int, _TokenType, str]]) -> Iterator[tuple[int, int, int]]:
-    known: dict[_TokenType, int] = {}
+    tokens: list[tuple[int, _TokenType, str]] = []
+    if lexer is not None and len(code) <= LONGEST and max(map(len, code.split("\n"))) <= LONGEST_LINE:
+        with suppress(Exception):  # it is one of five hundred, and code without colours is code too
+            tokens = [*lexer.get_tokens_unprocessed(code)]
+    kinds: dict[_TokenType, int] = {}
     done = 0
     for start, of, text in tokens:
         if start < done or not code.startswith(text, start):
             continue  # a lexer in a lexer need not keep the order
-        done = start + len(text)
-        if of not in known:
-            known[of] = next((kind for each, kind in _KINDS if of in each), TEXT)
-        if known[of] != TEXT:
-            yield start, done, known[of]
+        if of not in kinds:
+            kinds[of] = next((kind for each, kind in _KINDS if of in each), TEXT)
+        if kinds[of] != TEXT:
+            yield done, start, TEXT
+            done = start + len(text)
+            yield start, done, kinds[of]
+    yield done, len(code), TEXT

@@ -1,139 +1,92 @@
-"""Which characters of a paragraph, a heading or a cell are drawn, and how: markdown-it reads the marks.
+"""Which characters of a paragraph, a heading or a cell are drawn, and how.
 
-markdown-it does not say where in the text its tokens are. Each is looked for where the one before ended; where one is not
-there, all of the text is drawn as it is. Links and HTML stay as they are written: an address that is not seen cannot be judged.
+Only marks beside words are taken, so that formulas, paths and patterns stay as they are written: what stands before an opening
+mark, and after a closing one, is a space, a bracket, a quote or the like. A backslash is a letter as any other. Links and HTML
+stay too: an address that is not seen cannot be judged.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_inline import StateInline
-from markdown_it.token import Token
-
-from spectui.ui.transcript.blocks import KINDS, TEXT
+from spectui.ui.transcript.source import KINDS, TEXT
+from spectui.ui.transcript.wrap import Piece
 
 SIGN, STRONG, EMPHASIS, STRESSED, STRUCK, CODE = (
     KINDS.index(kind) for kind in ("sign", "strong", "emphasis", "stressed", "struck", "code")
 )
+_STYLES = {"*": EMPHASIS, "_": EMPHASIS, "**": STRONG, "__": STRONG, "***": STRESSED, "___": STRESSED, "~~": STRUCK}
 
-_ADDRESS = re.compile(
-    r"://[^\s<>*`~|]*[^\s<>*`~|_.,:;!?'\")\]]|\]\([^\s()]*(?:\([^\s()]*\)[^\s()]*)*(?:\s+\"[^\"\n]*\")?\)"
+_WIDE = "\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uffef\U00020000-\U0003fffe"
+"""Letters without spaces between their words."""
+_TOKEN = re.compile(
+    r"\\(?:[^\w\s`]|_)|(?<!\w)__[a-z]\w*__(?!\w)"  # stay as they are, as the next two: an address, and that of a link
+    r"|[A-Za-z]://[^\s<>*`~|]*[^\s<>*`~|_.,:;!?'\")\]]|\]\([^\s()]*(?:\([^\s()]*\)[^\s()]*)*(?:\s+\"[^\"\n]*\")?\)"
+    r"|(?P<ticks>`+)|(?P<mark>\*+|_+|~+)"
 )
-"""The rest of an address, or a link's: what looks like a mark in it is none."""
-
-_MARK = re.compile(r"[*_`~\\]")
-_BREAK = re.compile(r"[ ]*(\\?)(\n[ \t]*)")
+_OPENS = re.compile(rf"(?:^|(?<=[\s(\[{{\"'“‘«„¿¡:;,|>*_~—–-])|(?<=[{_WIDE}]))(?:\*+|_+|~+)(?!\s|$)")
+_AFTER_CLOSING = re.compile(rf"$|[\s'’—–{_WIDE}]|[.,:;!?…)\]}}\"'”’»|*_~`-]+(?:[\s—–{_WIDE}]|$)")
 
 
-class Shown(NamedTuple):
-    """Characters `at` to `end` of a text are drawn; they stand for those from `start` on, up to the next one's `start`."""
-
-    start: int
-    at: int
-    end: int
-    kind: int
-
-
-class _ReadError(Exception):
-    """A token is not where it should be."""
-
-
-def _address(state: StateInline, silent: bool) -> bool:
-    sign = state.src[state.pos]
-    if sign not in ":]" or (sign == ":" and not state.src[max(0, state.pos - 1)].isalpha()):
-        return False
-    if (found := _ADDRESS.match(state.src, state.pos)) is None:
-        return False
-    if not silent:
-        state.append_pending(found[0])
-    state.pos = found.end()
-    return True
-
-
-_RULES = (
-    *("table", "code", "fence", "blockquote", "hr", "list", "heading", "lheading"),
-    *("newline", "escape", "backticks", "strikethrough", "emphasis"),
-)
-MARKDOWN = MarkdownIt("zero").enable(_RULES)
-MARKDOWN.inline.ruler.before("newline", "address", _address)
+def pieces_of(text: str, base: int, kind: int = TEXT) -> Iterator[Piece]:
+    """The pieces that draw a text, which begins at `base` of the source. `kind`: where it has no marks."""
+    edge = at = 0  # where the next piece's part of the source begins, and where its text does
+    styles: list[int] = []
+    for start, end, style in _marks(text):
+        if at < start:
+            yield Piece(text[at:start], _looks(kind, styles), base + edge, base + at)
+            edge = start
+        at = end
+        if style == CODE:
+            ticks = end - start - len(text[start:end].lstrip("`"))
+            first, last = start + ticks, end - ticks
+            if text[first] == text[last - 1] == " " and text[first:last].strip():
+                first, last = first + 1, last - 1
+            yield Piece(text[first:last], CODE, base + edge, base + first)
+            edge = end
+        elif style in styles:
+            styles.remove(style)
+            edge = end
+        else:
+            styles.append(style)
+    if at < len(text):
+        yield Piece(text[at:], _looks(kind, styles), base + edge, base + at)
 
 
-def shown(text: str, kind: int = TEXT) -> list[Shown]:
-    """What is drawn of a text. `kind`: where it has no marks."""
-    if not _MARK.search(text):
-        return [Shown(0, 0, len(text), kind)] if text else []
-    tokens: list[Token] = []
-    MARKDOWN.inline.parse(text, MARKDOWN, {}, tokens)
-    try:
-        return _Reader(text, kind).read(tokens)
-    except _ReadError:
-        return [Shown(0, 0, len(text), kind)]
+def _looks(kind: int, styles: list[int]) -> int:
+    if STRUCK in styles or kind != TEXT or not styles:  # a heading is strong already
+        return STRUCK if STRUCK in styles else kind
+    return styles[0] if len(styles) == 1 else STRESSED
 
 
-class _Reader:
-    def __init__(self, text: str, kind: int) -> None:
-        self._text = text
-        self._kind = kind
-        self._open = {"strong": 0, "em": 0, "s": 0}
-        self._pos = 0  # in the text
-        self._edge = 0  # where the next one starts: behind the marks that belong to the last one
-        self._shown: list[Shown] = []
-
-    def read(self, tokens: list[Token]) -> list[Shown]:
-        for token in tokens:
-            if token.type == "text":
-                self._show(token.content)
-            elif token.type == "text_special":
-                self._pass(token.markup.removesuffix(token.content))
-                self._show(token.content)
-            elif token.type in ("softbreak", "hardbreak"):
-                if (found := _BREAK.match(self._text, self._pos)) is None:
-                    raise _ReadError
-                self._pos = self._edge = found.start(2)
-                self._show(found[2])
-            elif token.type == "code_inline":
-                self._show_code(token.markup)
-            elif token.nesting:
-                self._pass(token.markup)
-                self._open[token.tag] += token.nesting
-                if token.nesting < 0:
-                    self._edge = self._pos
-            else:
-                raise _ReadError
-        if self._text[self._pos :].strip():
-            raise _ReadError
-        return self._shown
-
-    def _show(self, text: str) -> None:
-        start = self._pos
-        self._pass(text)
-        if text:
-            self._shown.append(Shown(self._edge, start, self._pos, self._style))
-            self._edge = self._pos
-
-    def _show_code(self, marks: str) -> None:
-        self._pass(marks)
-        closing = re.compile(f"(?<!`){marks}(?!`)").search(self._text, self._pos)
-        if closing is None:
-            raise _ReadError
-        start, end = self._pos, closing.start()
-        code = self._text[start:end]
-        if code.strip() and code[0] == code[-1] == " ":
-            start, end = start + 1, end - 1
-        self._shown.append(Shown(self._edge, start, end, CODE))
-        self._pos = self._edge = closing.end()
-
-    def _pass(self, text: str) -> None:
-        if not self._text.startswith(text, self._pos):
-            raise _ReadError
-        self._pos += len(text)
-
-    @property
-    def _style(self) -> int:
-        strong, em, struck = (self._open[tag] > 0 for tag in ("strong", "em", "s"))
-        if struck or self._kind != TEXT:  # a heading is strong already
-            return STRUCK if struck else self._kind
-        return STRESSED if strong and em else STRONG if strong else EMPHASIS if em else self._kind
+def _marks(text: str) -> list[tuple[int, int, int]]:
+    """Start and end of the marks that come in pairs, and of code with its ticks, in order, each with its style."""
+    tokens = [*_TOKEN.finditer(text)] if any(sign in text for sign in "*_`~") else []
+    ticks = defaultdict[str, list[int]](list)
+    for number, token in enumerate(tokens):
+        if token["ticks"]:
+            ticks[token["ticks"]].append(number)
+    marks: list[tuple[int, int, int]] = []
+    opened: dict[str, re.Match[str]] = {}  # the last one of each
+    done = -1
+    for number, token in enumerate(tokens):
+        mark = token["mark"]
+        if number <= done:
+            continue
+        if token["ticks"]:
+            same = ticks[token["ticks"]]
+            closing = bisect_right(same, number)
+            if closing < len(same):
+                done = same[closing]
+                marks.append((token.start(), tokens[done].end(), CODE))
+        elif mark in opened and not text[token.start() - 1].isspace() and _AFTER_CLOSING.match(text, token.end()):
+            marks += [(*opened[mark].span(), _STYLES[mark]), (*token.span(), _STYLES[mark])]
+            while mark in opened:
+                opened.popitem()
+        elif mark in _STYLES and _OPENS.match(text, token.start()):
+            opened.pop(mark, None)
+            opened[mark] = token
+    return sorted(marks)

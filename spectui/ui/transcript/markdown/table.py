@@ -1,132 +1,92 @@
-"""Lays out the rows of a table: columns as wide as they need, or with wrapped cells where the window is narrower."""
+"""Lays out the rows of a table in columns as wide as they need. One that is wider than the window stays as it is written."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from spectui.ui.transcript.blocks import KINDS, TEXT
-from spectui.ui.transcript.markdown.inline import SIGN, Shown, shown
-from spectui.ui.transcript.markdown.page import NOWHERE, Piece, cells
-from spectui.ui.transcript.wrap import Flow
+from spectui.ui.transcript.markdown.inline import SIGN, pieces_of
+from spectui.ui.transcript.source import KINDS, TEXT
+from spectui.ui.transcript.wrap import NOWHERE, Piece, cells
 
-HEAD = KINDS.index("subtitle")
+SUBTITLE = KINDS.index("subtitle")
 BETWEEN = " │ "
-NARROWEST = 6
-"""Cells of a column; where there is less for each, the table is drawn as it is written."""
+
+_DELIMITER = re.compile(r"\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?")
+_PIPE = re.compile(r"\\.|\|")
+
+_Cell = list[Piece]
 
 
-class Cell(NamedTuple):
-    """What is drawn of a cell, and where it begins and ends: places in the line."""
+class Table:
+    """The head, the line under it and the rows of a table. Places are those in its lines."""
 
-    begin: int
-    end: int
-    parts: list[Shown]
+    def __init__(self, lines: Sequence[str], aligned: Sequence[str]) -> None:
+        self.height = len(lines)
+        self._aligned = aligned
+        self._rows: list[list[_Cell] | None] = []  # None: the line under the head, or a row with too many cells
+        for number, line in enumerate(lines):
+            spans = _spans(line)
+            kind = TEXT if number else SUBTITLE
+            cells_of_row = [[*pieces_of(line[start:end], start, kind)] for start, end in spans]
+            cells_of_row += [[]] * (len(aligned) - len(spans))
+            self._rows.append(None if number == 1 or len(spans) > len(aligned) else cells_of_row)
+        known = [row for row in self._rows if row is not None]
+        self._widths = [max(_width(row[column]) for row in known) for column in range(len(aligned))]
 
-
-class Row(NamedTuple):
-    """A row of the table in a line of the source."""
-
-    line: int
-    cells: list[str]
-    head: bool
-
-
-def cells_of(line: str, contents: Sequence[str]) -> list[Cell] | None:
-    """The cells with these contents in a line; None if they are not there."""
-    found: list[Cell] = []
-    done = 0
-    for content in contents:
-        at = line.find(content, done)
-        if at < 0:
-            content = content.replace("|", "\\|")
-            at = line.find(content, done)
-        if at < 0:
+    @classmethod
+    def at(cls, lines: Sequence[str], number: int, room: int) -> Table | None:
+        """The table that begins at a line; None if none does, or its columns are wider than `room`."""
+        if "|" not in lines[number] or number + 1 == len(lines) or not _DELIMITER.fullmatch(lines[number + 1].strip()):
             return None
-        done = at + len(content)
-        parts = [Shown(start + at, first + at, end + at, own) for start, first, end, own in shown(content)]
-        found.append(Cell(at, done, parts))
-    return found
+        aligned = [lines[number + 1][start:end] for start, end in _spans(lines[number + 1])]
+        if len(aligned) != len(_spans(lines[number])):
+            return None
+        end = number + 2
+        while end < len(lines) and "|" in lines[end]:
+            end += 1
+        table = cls(lines[number:end], aligned)
+        return table if sum(table._widths) + len(BETWEEN) * (len(aligned) - 1) <= room else None
+
+    def rows(self) -> Iterator[list[Piece] | None]:
+        """The pieces that draw each line; None for one that is drawn as it is written."""
+        for number, row in enumerate(self._rows):
+            if number == 1:
+                yield [Piece("─┼─".join("─" * width for width in self._widths), SIGN, 0, NOWHERE)]
+            else:
+                yield None if row is None else [*self._row(row)]
+
+    def _row(self, row: Sequence[_Cell]) -> Iterator[Piece]:
+        done = 0
+        for column, (cell, width) in enumerate(zip(row, self._widths, strict=True)):
+            left, right = _spaces(width - _width(cell), self._aligned[column])
+            if before := (BETWEEN if column else "") + left:
+                yield Piece(before, SIGN, done, NOWHERE)
+            yield from cell
+            done = cell[-1].at + len(cell[-1].text) if cell else done
+            if right and column + 1 < len(row):
+                yield Piece(right, SIGN, done, NOWHERE)
 
 
-def table(
-    rows: Sequence[tuple[Row, Sequence[Cell]]], aligned: Sequence[str], lines: Sequence[str], room: int
-) -> list[tuple[int, list[list[Piece]]]]:
-    """For each line of the source, its lines in the page, as pieces with their places in the source's line. Empty if the
-    columns have no room."""
-    columns = len(aligned)
-    natural = [max(_width(lines[row.line], each[at]) for row, each in rows) for at in range(columns)]
-    widths = _fit(natural, room - len(BETWEEN) * (columns - 1))
-    if widths is None:
-        return []
-    made: list[tuple[int, list[list[Piece]]]] = []
-    for row, each in rows:
-        if row.head:
-            rule = "─┼─".join("─" * width for width in widths)
-            made.append((row.line + 1, [[Piece(rule, SIGN, 0, NOWHERE)]]))
-        fits = all(_width(lines[row.line], cell) <= width for cell, width in zip(each, widths, strict=True))
-        lay = _one_line if fits else _wrapped
-        made.append((row.line, [*lay(lines[row.line], each, widths, aligned, HEAD if row.head else TEXT)]))
-    return made
+def _spans(line: str) -> list[tuple[int, int]]:
+    """Where the cells of a line start and end, without the spaces around their text."""
+    pipes = [found.start() for found in _PIPE.finditer(line) if found[0] == "|"]
+    starts, ends = [0, *(pipe + 1 for pipe in pipes)], [*pipes, len(line)]
+    spans = []
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        text = line[start:end]
+        if text.strip() or 0 < number < len(pipes):
+            start += len(text) - len(text.lstrip())
+            spans.append((start, start + len(text.strip())))
+    return spans
 
 
-def _fit(natural: Sequence[int], room: int) -> list[int] | None:
-    """Widths of the columns: the broadest ones give way. None if there is no room."""
-    if sum(natural) <= room:
-        return [*natural]
-    if sum(min(width, NARROWEST) for width in natural) > room:
-        return None
-    low, high = NARROWEST, room
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if sum(min(width, middle) for width in natural) <= room else (low, middle - 1)
-    return [min(width, low) for width in natural]
-
-
-def _width(line: str, cell: Cell) -> int:
-    return sum(cells(line[at:end]) for _, at, end, _ in cell.parts)
-
-
-def _one_line(
-    line: str, row: Sequence[Cell], widths: Sequence[int], aligned: Sequence[str], kind: int
-) -> Iterator[list[Piece]]:
-    pieces: list[Piece] = []
-    done = 0
-    for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        left, right = _spaces(width - _width(line, cell), aligned[at])
-        if before := (BETWEEN if at else "") + left:
-            pieces.append(Piece(before, SIGN, done, NOWHERE))
-            done = cell.begin
-        for start, first, end, own in cell.parts:
-            pieces.append(Piece(line[first:end], kind if own == TEXT else own, min(done, start), first))
-            done = end
-        if right and at + 1 < len(row):
-            pieces.append(Piece(right, SIGN, cell.end, NOWHERE))
-        done = cell.end
-    yield pieces
-
-
-def _wrapped(
-    line: str, row: Sequence[Cell], widths: Sequence[int], aligned: Sequence[str], kind: int
-) -> Iterator[list[Piece]]:
-    """All of it stands for the whole line, because a selection across it has no other meaning."""
-    flows = [Flow(width) for width in widths]
-    for flow, cell in zip(flows, row, strict=True):
-        flow.append((line[at:end], kind if own == TEXT else own) for _, at, end, own in cell.parts)
-    height = max(flow.height for flow in flows)
-    for index in range(height):
-        pieces: list[Piece] = []
-        for at, (flow, width) in enumerate(zip(flows, widths, strict=True)):
-            runs = flow.runs(index) if index < flow.height else []
-            left, right = _spaces(width - sum(cells(text) for text, _ in runs), aligned[at])
-            runs = [((BETWEEN if at else "") + left, SIGN), *runs, (right if at + 1 < len(row) else "", SIGN)]
-            pieces += [Piece(text, own, 0, NOWHERE) for text, own in runs if text]
-        if index + 1 < height:
-            pieces.append(Piece("\n", SIGN, 0, NOWHERE))
-        yield pieces
+def _width(cell: _Cell) -> int:
+    return sum(cells(piece.text) for piece in cell)
 
 
 def _spaces(free: int, aligned: str) -> tuple[str, str]:
     """What is left and right of a cell's text."""
-    left = free if aligned == "right" else free // 2 if aligned == "center" else 0
-    return " " * max(0, left), " " * max(0, free - left)
+    right = aligned.endswith(":")
+    left = free // 2 if right and aligned.startswith(":") else free if right else 0
+    return " " * left, " " * (free - left)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from types import FrameType
 
 import pytest
@@ -13,23 +12,25 @@ from hypothesis import strategies as st
 from pygments.lexers.python import PythonLexer
 from rich.cells import cell_len
 
-from spectui.ui.transcript.blocks import FOLD, KINDS, TEXT, THOUGHT
-from spectui.ui.transcript.markdown.layout import page_of
-from spectui.ui.transcript.markdown.page import Page
+from spectui.chat.text.code_blocks import code_blocks
+from spectui.text import safe
+from spectui.ui.transcript.markdown.layout import lines_of
+from spectui.ui.transcript.source import KINDS
 from spectui.ui.transcript.wrap import Flow
 
 
-def laid(text: str, width: int = 40, *pieces: tuple[str, int]) -> Page:
+def laid(text: str, width: int = 40) -> Flow:
     flow = Flow(width)
-    flow.append([(text, TEXT), *pieces])
-    return page_of(flow, width)
+    flow.extend(lines_of(safe(text), 0, flow.width))
+    flow.size = len(safe(text))
+    return flow
 
 
-def drawn(page: Page) -> list[str]:
+def drawn(page: Flow) -> list[str]:
     return ["".join(text for text, _ in page.runs(row)).rstrip() for row in range(page.height)]
 
 
-def kinds(page: Page, row: int = 0) -> list[tuple[str, str]]:
+def kinds(page: Flow, row: int = 0) -> list[tuple[str, str]]:
     return [(text, KINDS[kind]) for text, kind in page.runs(row)]
 
 
@@ -37,8 +38,34 @@ def test_inline_marks_become_looks() -> None:
     page = laid("a **b** *c* ***d*** `e` ~~f~~ \\*g\\* snake_case_name")
     assert kinds(page) == [
         ("a ", "text"), ("b", "strong"), (" ", "text"), ("c", "emphasis"), (" ", "text"), ("d", "stressed"), (" ", "text"),
-        ("e", "code"), (" ", "text"), ("f", "struck"), (" *g* snake_case_name", "text"),
+        ("e", "code"), (" ", "text"), ("f", "struck"), (" \\*g\\* snake_case_name", "text"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [
+    r"\(a^2 + b_{1} * c_{2}\) and \[x_i\]", r"C:\_tmp\*.txt and D:\*.log", "src/*/test_*.py, **/*.py", "2*3*4 and a**b**c",
+    "def f(*args, **kwargs)", "the __init__ of __init__.py", "/*b*/ x*y*z", "\\[\n  a\n+ b\n= c\n\\]", "$$\n- a\n$$",
+    "a * b * c",
+])  # fmt: skip
+def test_formulas_paths_and_patterns_stay_as_they_are_written(text: str) -> None:
+    assert drawn(laid(text, 90)) == text.split("\n") and {kind for _, kind in kinds(laid(text, 90))} == {"text"}
+
+
+@pytest.mark.parametrize(("text", "strong"), [
+    ("**Note:** so", "Note:"), ("(**a b**), c", "a b"), ("**Python**'s", "Python"), ("中**粗体**文", "粗体"),
+    ("x **`y`**", ""), ("**a\nb** c", "a"), ("*x and **this**", "this"), ("“**q**”", "q"), ("**a**—b", "a"),
+])  # fmt: skip
+def test_emphasis_beside_words_is_taken(text: str, strong: str) -> None:
+    looks = kinds(laid(text, 90))
+    assert "**" not in "".join(part for part, _ in looks) and (not strong or (strong, "strong") in looks)
+
+
+NESTED = "```markdown\n# a\n```python\nx\n```\n**b**\n```\nafter"
+
+
+def test_fences_within_a_block_of_markdown_are_its_code() -> None:
+    assert drawn(laid(NESTED)) == ["╭ markdown", "│ # a", "│ ```python", "│ x", "│ ```", "│ **b**", "╰─", "after"]
+    assert code_blocks(NESTED) == ["# a\n```python\nx\n```\n**b**"]
 
 
 def test_addresses_links_and_html_stay_as_they_are_written() -> None:
@@ -90,30 +117,10 @@ def test_columns_of_a_table_are_as_wide_as_they_need() -> None:
     assert ("Name", "subtitle") in kinds(page) and ("b", "strong") in kinds(page, 2)
 
 
-def test_cells_of_a_table_are_wrapped_where_the_window_is_narrower() -> None:
-    text = "|a|b|\n|-|-|\n|" + "one two " * 4 + "|" + "three four " * 4 + "|"
-    assert drawn(laid(text, 24)) == [
-        "a          │ b", "───────────┼───────────", *["one two    │ three four"] * 4
-    ]  # fmt: skip
-
-
 def test_a_table_without_room_and_a_row_with_too_many_cells_are_drawn_as_written() -> None:
-    wide = "|" + "|".join(f"c{number}" for number in range(300)) + "|\n" + "|-" * 300 + "|"
-    assert "".join(drawn(laid(wide))) == wide.replace("\n", "")
+    wide = "|a|b|\n|-|-|\n|one two three|four five six|"
+    assert drawn(laid(wide, 24)) == ["|a|b|", "|-|-|", "|one two three|four five", "six|"]
     assert drawn(laid("|a|b|\n|-|-|\n|1|2|3|"))[2] == "|1|2|3|"
-
-
-def test_it_is_laid_out_anew_only_where_the_width_matters() -> None:
-    plain, table = laid("# a\n- b"), laid(TABLE)
-    for page in (plain, table):
-        page.rewrap(30)
-    assert (plain.is_old, table.is_old) == (False, True)
-
-
-def test_thinking_and_the_headings_of_its_sections_stay_as_they_are() -> None:
-    page = laid("", 40, ("▾ thinking\n", FOLD), ("*so* - x\n", KINDS.index("plain") | THOUGHT), ("# Four\n", TEXT))
-    assert drawn(page)[:3] == ["▾ thinking", "*so* - x", "Four"]
-    assert page.runs(1) == [("*so* - x", TEXT | THOUGHT)]
 
 
 HOSTILE = {
@@ -129,7 +136,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
-def lost(text: str, page: Page) -> Counter[str]:
+def lost(text: str, page: Flow) -> Counter[str]:
     rows = "".join("".join(drawn(page)).split())
     return Counter(filter(str.isalnum, text)) - Counter(filter(str.isalnum, rows))
 
@@ -199,16 +206,3 @@ def test_what_is_between_two_places_of_a_page_is_a_part_of_the_source(
         and page.text[page.offset_of(offset)] == text[offset]
     ):
         assert page.begins(page.offset_of(offset)) <= offset < page.ends(page.offset_of(offset) + 1)
-
-
-def test_a_reply_may_go_on_while_it_is_laid_out() -> None:
-    class Grows(Flow):
-        def stretches(self) -> Iterator[tuple[int, int, int]]:
-            for number, each in enumerate(super().stretches()):
-                yield each
-                self.append([(f"\n- {number}", KINDS.index("bonus"))])
-
-    flow = Grows(40)
-    flow.append([("# a", TEXT), ("\nb", FOLD), ("\nc", TEXT)])
-    page = page_of(flow, 40)
-    assert drawn(page) == ["a", "b", "c"] and not page.stands_for(flow)
