@@ -33,7 +33,7 @@ from spectui.ui.transcript.token_cursor import TokenCursor
 
 _MARGIN = 1  # to the right of the text, so that the cursor always has a cell
 
-AT_ONCE = 8_000
+AT_ONCE = 4_000
 """Characters of replies that are drawn in the window's thread, which takes some milliseconds; more are in another."""
 _UNPACKING = 30
 """Characters that are drawn in the time in which a round is unpacked."""
