@@ -379,6 +379,7 @@ class ChatSession:
     def _take_round(self, round: Round, writer: ReplyWriter) -> Round:
         if self.state == "reading":
             self.activity.now = "writing"
+        writer.message.rounds.settle()
         if self.conversation.attempt and writer.message.content:
             self.conversation.keep_attempt()
         return writer.numbered(round)

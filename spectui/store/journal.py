@@ -206,7 +206,7 @@ class Journal:
             if self._log is None or message is None or message.reply is None:
                 return
             text = storable("".join(token.text for token in round.tokens))
-            message.reply.rounds.append(round)
+            message.reply.rounds.add(round)
             message = message._replace(text=message.text + text)
             if message.id not in self._held:
                 self._log.grow(message, text)

@@ -28,10 +28,7 @@ _LAST_TIME = 253_402_214_400  # the last day of the year 9999
 
 def summaries(file: Path, words: str = "") -> list[Summary]:
     """The conversations, the latest first; with `words`, those that have each of them in the title or in a message, whatever
-    their order, case and accents.
-
-    Call it from a worker thread: a search reads every message.
-    """
+    their order, case and accents."""
     if not is_there(file):
         return []
     with reading(file) as connection:
@@ -39,7 +36,7 @@ def summaries(file: Path, words: str = "") -> list[Summary]:
 
 
 def last(file: Path) -> StoredConversation | None:
-    """The conversation that was written to last; None if there is none. Call it from a worker thread."""
+    """The conversation that was written to last; None if there is none."""
     if not is_there(file):
         return None
     with reading(file) as connection:
@@ -48,19 +45,13 @@ def last(file: Path) -> StoredConversation | None:
 
 
 def open_conversation(file: Path, name: str) -> StoredConversation:
-    """The conversation of this id, or of the only one that begins so.
-
-    Call it from a worker thread.
-    """
+    """The conversation of this id, or of the only one that begins so."""
     with reading(file) as connection:
         return _conversation(connection, _identity(connection, name))
 
 
 def ends(file: Path, name: str) -> list[StoredMessage]:
-    """The last message of each branch of a conversation, the latest first, without its reply's rounds.
-
-    Call it from a worker thread.
-    """
+    """The last message of each branch of a conversation, the latest first, without its reply's rounds."""
     with reading(file) as connection:
         rows = connection.execute(
             # Earlier versions wrote replies without text.
@@ -74,13 +65,13 @@ def ends(file: Path, name: str) -> list[StoredMessage]:
 
 
 def rename(file: Path, name: str, title: str) -> None:
-    """Give a conversation another title. Call it from a worker thread."""
+    """Give a conversation another title."""
     with writing(file) as connection, transaction(connection):
         connection.execute("UPDATE conversation SET title = ? WHERE id = ?", (title, _identity(connection, name)))
 
 
 def delete(file: Path, name: str) -> list[str]:
-    """Delete a conversation and overwrite it on disk; returns the prompts that were in it. Call it from a worker thread."""
+    """Delete a conversation and overwrite it on disk; returns the prompts that were in it."""
     with writing(file) as connection:
         with transaction(connection):
             identity = _identity(connection, name)
@@ -91,10 +82,7 @@ def delete(file: Path, name: str) -> list[str]:
 
 
 def branch(file: Path, name: str, message: int) -> StoredConversation:
-    """Make the path that ends at an earlier message the conversation's current one, and return it. Nothing is deleted.
-
-    Call it from a worker thread.
-    """
+    """Make the path that ends at an earlier message the conversation's current one, and return it. Nothing is deleted."""
     with writing(file) as connection, transaction(connection):
         identity = _identity(connection, name)
         if not connection.execute(

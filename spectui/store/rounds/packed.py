@@ -28,7 +28,7 @@ def same(one: Round, other: Round) -> bool:
 class PackedRounds(Sequence[Round]):
     """A sequence of rounds to append to. All but the latest are packed, which rounds their numbers as `pack` does.
 
-    One thread appends, and one indexes; any other may iterate, ask for the length, and call `between`.
+    One thread adds, and one appends, packs and indexes; any other may iterate, ask for the length, and call `between`.
     """
 
     def __init__(self, rounds: Iterable[Round] = ()) -> None:
@@ -53,16 +53,24 @@ class PackedRounds(Sequence[Round]):
         return rounds
 
     def append(self, round: Round) -> None:
-        """Append a round."""
+        """Append a round, and pack earlier ones."""
+        self.add(round)
+        self.settle()
+
+    def add(self, round: Round) -> None:
+        """Append a round without packing any, which takes milliseconds: for the engine's thread."""
         self._know()
         self._latest.append(round)
-        if len(self._latest) == 2 * CHUNK:
+        self._size += 1
+
+    def settle(self) -> None:
+        """Pack all but the latest rounds."""
+        while len(self._latest) >= 2 * CHUNK:
             packed = pack(self._latest[:CHUNK])
             with self._lock:
                 self._packed.append(packed)
-                self._ends.append(len(self) - CHUNK + 1)
+                self._ends.append(CHUNK + (self._ends[-1] if self._ends else 0))
                 del self._latest[:CHUNK]
-        self._size += 1
 
     def between(self, start: int, stop: int) -> list[Round]:
         """The rounds from number `start` up to `stop`, which must exist. From any thread."""
