@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
 
 import spectui
 from spectui.attach.address import KEY_VARIABLE, Address
@@ -21,6 +25,9 @@ LARGEST = 16_000_000
 
 LONGEST_QUOTED = 300
 """Characters of a server's own words that are quoted."""
+
+
+_PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY")
 
 
 class ServerTrouble(SpectuiError):
@@ -47,13 +54,24 @@ class Connection:
 
         self._http = httpx2
         headers = {"Accept-Encoding": "identity", "User-Agent": f"spectui/{spectui.__version__}"}
-        self._client = self._http.AsyncClient(
-            headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
-            # Each request has a connection of its own: one that is kept may have been closed by the server meanwhile.
-            limits=self._http.Limits(max_keepalive_connections=0),
-            verify=address.root.startswith("https:"),  # to read the authorities takes longer than a question
-            trust_env=not address.here,  # a proxy of the environment has no way to this machine
-        )
+        # A proxy of the environment has no way to this machine.
+        proxied = not address.here and not proxy_bypass(urlsplit(address.root).hostname or "")
+        # To read the authorities takes longer than a question.
+        authorities = _authorities() if address.root.startswith("https:") else False
+        try:
+            self._client = self._http.AsyncClient(
+                headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
+                # Each request has a connection of its own: one that is kept may have been closed by the server meanwhile.
+                limits=self._http.Limits(max_keepalive_connections=0),
+                verify=authorities,
+                trust_env=proxied,
+            )
+        except (ImportError, ValueError) as error:  # it reads the proxies of the environment
+            names = " and ".join(name for name in os.environ if name.upper() in _PROXIES and os.environ[name])
+            raise ServerTrouble(
+                f"The proxy in {names or 'the environment'} cannot be used ({_short(str(error))}): unset it, or name "
+                f"{address.short} in NO_PROXY."
+            ) from error
 
     async def close(self) -> None:
         """End it."""
@@ -155,6 +173,18 @@ def words(error: Any) -> str:
 def _short(text: str) -> str:
     text = one_line(" ".join(text[: 4 * LONGEST_QUOTED].split()))
     return text if len(text) <= LONGEST_QUOTED else f"{text[:LONGEST_QUOTED]}…"
+
+
+def _authorities() -> ssl.SSLContext | bool:
+    """Whom certificates are believed: those in SSL_CERT_FILE, where it is set, also for a server on this machine."""
+    if not (file := os.environ.get("SSL_CERT_FILE", "")):
+        return True
+    try:
+        return ssl.create_default_context(cafile=file)
+    except OSError as error:  # also of what is no certificate
+        raise ServerTrouble(
+            f"SSL_CERT_FILE names {file}, which cannot be read ({_short(str(error))}): unset it."
+        ) from error
 
 
 async def _whole(pieces: AsyncIterator[bytes], address: Address) -> bytes:

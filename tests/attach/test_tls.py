@@ -9,6 +9,8 @@ from contextlib import closing, suppress
 
 import pytest
 
+from spectui.attach.address import address
+from spectui.attach.connection import Connection
 from spectui.attach.session import ServerSession
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
@@ -34,10 +36,51 @@ kAkx6kpht2lEgjFq79/4ZzE4r9jUcQ+tUCs12x7EaCA=
 """A key and a certificate of localhost that nobody signed."""
 
 
-def test_a_certificate_that_fails_is_a_sentence_and_the_key_is_not_sent(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "value", "root", "said"),
+    [
+        (
+            "ALL_PROXY",
+            "socks5://127.0.0.1:1",
+            "http://192.0.2.1:1",
+            r"The proxy in ALL_PROXY cannot be used \(.*: unset it",
+        ),
+        (
+            "ALL_PROXY",
+            "socks://127.0.0.1:1",
+            "http://192.0.2.1:1",
+            r"The proxy in ALL_PROXY cannot be used \(.*: unset it",
+        ),
+        (
+            "SSL_CERT_FILE",
+            "/nonexistent",
+            "https://localhost:1",
+            "SSL_CERT_FILE names /nonexistent, which cannot be read",
+        ),
+    ],
+)
+def test_what_the_environment_asks_for_and_cannot_be_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, root: str, said: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SpectuiError, match=said):
+        Connection(address(root), "")
+
+
+def test_a_proxy_is_not_needed_for_what_no_proxy_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", "192.0.2.1")
+    Connection(address("http://192.0.2.1:1"), "")
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_certificate_that_fails_is_a_sentence_and_the_key_is_not_sent(tmp_path, monkeypatch, trusted):
+    """SSL_CERT_FILE names who is believed, also on this machine."""
     file = tmp_path / "both.pem"
     file.write_text(PEM)
     monkeypatch.setenv("SPECTUI_API_KEY", "sk-secret")
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(file))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
     received: list[bytes] = []
@@ -54,5 +97,5 @@ def test_a_certificate_that_fails_is_a_sentence_and_the_key_is_not_sent(tmp_path
         with pytest.raises(SpectuiError) as raised:
             ServerSession(lambda event: None, threading.Event()).load(Setup(server=f"https://localhost:{port}"))
         thread.join()
-    assert f"The certificate of localhost:{port} cannot be verified (" in str(raised.value)
-    assert b"sk-secret" not in b"".join(received) and "sk-" not in str(raised.value)
+    assert (f"The certificate of localhost:{port} cannot be verified (" in str(raised.value)) is not trusted
+    assert (b"sk-secret" in b"".join(received)) is trusted and "sk-" not in str(raised.value)
