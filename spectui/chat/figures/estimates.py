@@ -22,14 +22,14 @@ class Payoff(NamedTuple):
 
     @property
     def pays(self) -> float:
-        """How many times faster than plain decoding."""
-        return self.tokens / self.passes
+        """How many times faster than plain decoding: as many times as it yields tokens at most, since a round costs a pass."""
+        return self.tokens / max(1.0, self.passes)
 
 
 def payoff(rounds: Sequence[Round]) -> Payoff | None:
-    """The average cost and yield of these rounds; None before plain passes were measured, or if nothing was drafted."""
+    """The average cost and yield of these rounds; None before plain passes were measured, or if no draft was judged."""
     known = [round for round in rounds if round.plain_s]
-    if not any(round.drafted for round in known):
+    if not any(token.fate != "ignored" for round in known for token in round.drafted):
         return None
     n = len(known)
     passes = sum(round.seconds for round in known) / n / _plain_s(known)

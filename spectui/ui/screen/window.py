@@ -12,14 +12,13 @@ from spectui.chat.sentences import dropped_mark
 from spectui.chat.session import ChatSession
 from spectui.text import printable
 from spectui.ui.dashboard.panel import SidePanel
-from spectui.ui.dashboard.status import StatusLine
+from spectui.ui.dashboard.status import Legend, StatusLine
 from spectui.ui.keys import with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.prompt.suggestions import Suggestions
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
 from spectui.ui.textual_patches.screen import Dialog, DirectScreen
 from spectui.ui.transcript.inspector import Inspector
-from spectui.ui.transcript.legend import Legend
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.loading import LoadingLine
 from spectui.ui.widgets.title_line import TitleLine

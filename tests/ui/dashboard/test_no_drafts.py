@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
-from spectui.knobs import Setup
-from spectui.speculation.records import Reason
+from spectui.chat.figures.reasons import why_no_drafts
+from spectui.knobs import Knobs
+from spectui.speculation.records import Reason, Round
 from spectui.ui.dashboard.pages.now import NowPage
 from tests.fake_engine import FakeEngine
+from tests.ui.dashboard.rounds import accepted, figures_of, plain, rounds_of
 from tests.ui.pilot_helpers import PAIR, Make, ask, wait_until
 
 ALONE = replace(PAIR, draft=None)
@@ -21,45 +23,61 @@ UNLIKELY = Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.51), (0.0, 0.45))
 REFUSED = "The draft has another vocabulary: token 777 is 'a'."
 
 
-def plainly(engine: FakeEngine) -> None:
-    engine.emit_round(plain="a")
+def plainly(engine: FakeEngine) -> Round:
+    return engine.emit_round(plain="a")
 
 
-def with_a_short_draft(engine: FakeEngine) -> None:
-    engine.emit_round(plain="a", ignored=[" x"])
+def in_vain(engine: FakeEngine) -> Round:
+    return engine.emit_round(correction="a", rejected=[" x", " y"])
 
 
-def when_it_does_not_pay(engine: FakeEngine) -> None:
-    engine.emit_round(plain="a", reason=UNLIKELY)
+def with_a_short_draft(engine: FakeEngine) -> Round:
+    return engine.emit_round(plain="a", ignored=[" x"])
 
 
-def without_having_read(engine: FakeEngine) -> None:
-    engine.emit_round(plain="a", reason=Reason("unread", seconds=12.4))
+def because(reason: Reason) -> Callable[[FakeEngine], Round]:
+    return lambda engine: engine.emit_round(plain="a", reason=reason)
 
 
+UNREAD = Reason("unread", seconds=12.4)
+NO_MATCH, DRAFT_FULL, NO_ROOM = Reason("no match", limit=16), Reason("draft full", limit=64), Reason("no room")
 FULL = "the draft's context is full: raise -cd 64"
+PAIRED, NEARLY_FULL = {"has_draft": True}, {"has_draft": True, "n_context": 4095, "n_ctx": 4096}
 
 
-def without_a_match(engine: FakeEngine) -> None:
-    engine.emit_round(plain="a", reason=Reason("no match", limit=16))
+@pytest.mark.parametrize(
+    ("knobs", "figures", "writes", "why"),
+    [
+        (FIXED, {}, [plainly], "there is no draft model: give one with -md"),
+        ({}, {}, [because(NO_MATCH)], "nothing here stood in the text before; no draft model (-md)"),
+        ({"policy": "expected"}, {}, [plainly], "nothing here stood in the conversation before; no draft model"),
+        (FIXED, {"draft_problem": REFUSED}, [plainly], REFUSED),
+        (FIXED | {"p_min": 0.9}, PAIRED, [plainly], "no first token reaches p-min 0.90: lower it"),
+        (FIXED | {"draft_min": 3}, PAIRED, [with_a_short_draft], "all drafts are shorter than draft-min 3"),
+        ({}, PAIRED, [because(UNLIKELY)], DEAR),
+        ({}, PAIRED, [because(UNREAD)], "draft needs 12.4 s to read this text, more than it would save"),
+        ({}, NEARLY_FULL, [plainly], "the context is nearly full: no room for a draft"),
+        ({}, PAIRED | {"draft_failed": True}, [plainly], "the draft model failed; the next reply tries it again"),
+        (FIXED | {"p_min": 0.9}, PAIRED, [because(DRAFT_FULL)], FULL),
+        ({}, PAIRED, [in_vain, because(DRAFT_FULL)], "all drafts are rejected; the draft's context is full"),
+        ({"drafter": "off"}, PAIRED, [plainly], "the drafter is off"),
+        ({"draft_max": 0}, PAIRED, [plainly], "draft-max is 0"),
+        (FIXED, PAIRED, [in_vain], "all drafts are rejected: this text cannot be guessed"),
+        ({"policy": "fixed", "drafter": "suffix"}, PAIRED, [plainly], "nothing here stood in the conversation before"),
+        # A reply's last token has no room for a draft, whatever the cause before it.
+        ({}, PAIRED, [because(Reason("budget")), because(NO_ROOM)], "drafts lost time"),
+        ({}, PAIRED, [because(NO_ROOM)], "there is no room for a draft"),
+    ],
+)  # fmt: skip
+def test_each_cause_is_named(
+    knobs: dict[str, object], figures: dict[str, object], writes: list[Callable[[FakeEngine], Round]], why: str
+) -> None:
+    rounds = rounds_of(*writes * 8, knobs=Knobs(**knobs))  # type: ignore[arg-type]
+    assert why in why_no_drafts(figures_of(rounds, **figures))
 
 
-def without_room_in_the_draft(engine: FakeEngine) -> None:
-    engine.emit_round(plain="a", reason=Reason("draft full", limit=64))
-
-
-def in_vain_without_room_in_the_draft(engine: FakeEngine) -> None:
-    engine.emit_round(correction="a", rejected=[" x"])
-    without_room_in_the_draft(engine)
-
-
-def in_vain(engine: FakeEngine) -> None:
-    engine.emit_round(correction="a", rejected=[" x", " y"])
-
-
-def after_the_draft_failed(engine: FakeEngine) -> None:
-    engine.notify("The draft model failed.", draft_failed=True)
-    engine.emit_round(plain="a")
+def test_a_reply_with_drafts_needs_no_cause() -> None:
+    assert why_no_drafts(figures_of(rounds_of(plain, accepted(2)))) == ""
 
 
 def said(pilot: Pilot[None]) -> str:
@@ -69,49 +87,17 @@ def said(pilot: Pilot[None]) -> str:
     return told.removeprefix("no drafts: ") if told.startswith(("no drafts: ", "all drafts are rejected")) else ""
 
 
-@pytest.mark.parametrize(
-    ("setup", "knobs", "context", "write", "why"),
-    [
-        (ALONE, FIXED, 9, plainly, "there is no draft model: give one with -md"),
-        (ALONE, {}, 9, without_a_match, "nothing here stood in the text before; no draft model (-md)"),
-        (PAIR, FIXED | {"p_min": 0.9}, 9, plainly, "no first token reaches p-min 0.90: lower it"),
-        (PAIR, FIXED | {"draft_min": 3}, 9, with_a_short_draft, "all drafts are shorter than draft-min 3"),
-        (PAIR, {}, 9, when_it_does_not_pay, DEAR),
-        (PAIR, {}, 9, without_having_read, "draft needs 12.4 s to read this text, more than it would save"),
-        (PAIR, {}, 4095, plainly, "the context is nearly full: no room for a draft"),
-        (PAIR, {}, 9, after_the_draft_failed, "the draft model failed; the next reply tries it again"),
-        (PAIR, FIXED | {"p_min": 0.9}, 9, without_room_in_the_draft, FULL),
-        (PAIR, {}, 9, without_room_in_the_draft, FULL),
-        (PAIR, {}, 9, in_vain_without_room_in_the_draft, "all drafts are rejected; the draft's context is full"),
-        (PAIR, {"drafter": "off"}, 9, plainly, "the drafter is off"),
-        (PAIR, {"draft_max": 0}, 9, plainly, "draft-max is 0"),
-        (PAIR, FIXED, 9, in_vain, "all drafts are rejected: this text cannot be guessed"),
-        (PAIR, {"policy": "fixed", "drafter": "suffix"}, 9, plainly, "nothing here stood in the conversation before"),
-    ],
-)
-async def test_each_cause_is_named_when_it_comes_about(
-    make_app: Make,
-    engine: FakeEngine,
-    setup: Setup,
-    knobs: dict[str, object],
-    context: int,
-    write: Callable[[FakeEngine], None],
-    why: str,
-) -> None:
-    app = make_app(setup)
-    async with app.run_test(size=(120, 40)) as pilot:
-        engine.knobs = replace(engine.knobs, **knobs)  # type: ignore[arg-type]
+async def test_a_cause_is_on_the_panel_until_something_is_drafted(make_app: Make, engine: FakeEngine) -> None:
+    async with make_app(PAIR).run_test(size=(120, 40)) as pilot:
         await wait_until(pilot, lambda: engine.loads)
         engine.finish_loading()
-        await asked(pilot, engine, context, write)
-        await wait_until(pilot, lambda: why in said(pilot))
-        engine.read_prompt(9, 9)
-        engine.knobs = replace(engine.knobs, drafter="auto", policy="auto", draft_max=16, draft_min=0)
+        await asked(pilot, engine, 9, because(UNLIKELY))
+        await wait_until(pilot, lambda: said(pilot) == DEAR)
         engine.emit_round(" b", " c", bonus=" d")
         await wait_until(pilot, lambda: said(pilot) == "")
 
 
-async def asked(pilot: Pilot[None], engine: FakeEngine, context: int, write: Callable[[FakeEngine], None]) -> None:
+async def asked(pilot: Pilot[None], engine: FakeEngine, context: int, write: Callable[[FakeEngine], Round]) -> None:
     await ask(pilot, "hi")
     await wait_until(pilot, lambda: engine.generates)
     engine.read_prompt(context, context)
@@ -139,7 +125,7 @@ async def test_a_draft_of_another_vocabulary_that_is_refused(make_app: Make, eng
 
 @pytest.mark.parametrize("write", [plainly, in_vain])
 async def test_a_draft_of_another_vocabulary_that_is_translated(
-    make_app: Make, engine: FakeEngine, write: Callable[[FakeEngine], None]
+    make_app: Make, engine: FakeEngine, write: Callable[[FakeEngine], Round]
 ) -> None:
     app = make_app(PAIR)
     async with app.run_test(size=(120, 40)) as pilot:

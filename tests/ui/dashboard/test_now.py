@@ -84,9 +84,16 @@ def test_a_loss_does_not_read_as_a_gain() -> None:
 
 
 def test_a_column_is_as_high_as_what_was_accepted() -> None:
-    rounds = rounds_of(plain, accepted(0, 4), accepted(2, 2), accepted(4))
-    assert text_of([strip(rounds)]) == ["·▁▅█"]
+    ignored = [lambda engine: engine.emit_round(plain="a", ignored=["x"])]
+    rounds = rounds_of(plain, *ignored, accepted(0, 4), accepted(2, 2), accepted(4))
+    assert text_of([strip(rounds)]) == ["··▁▅█"]
     assert [style for _, style in strip(rounds)] == ["label", "rejected", "accepted"]
+
+
+def test_no_gain_is_above_the_tokens_of_a_pass() -> None:
+    """Plain passes that were measured on a busy machine seem dear."""
+    rounds = rounds_of(lambda engine: engine.emit_round("a", bonus="b", seconds=0.2, plain_s=1.0))
+    assert text_of([speed(figures_of(rounds, state="ready"))]) == ["– t/s   2.0x plain (estimated)"]
 
 
 def test_why_is_one_sentence_on_two_lines() -> None:

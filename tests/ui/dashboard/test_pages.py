@@ -8,14 +8,12 @@ import pytest
 
 from spectui.chat.figures.counts import STEPS, SpeedHistory
 from spectui.chat.figures.estimates import payoff, speed_ups
-from spectui.chat.figures.reasons import why_no_drafts
 from spectui.knobs import Knobs
-from spectui.speculation.records import Reason, ReasonKind, Round
+from spectui.speculation.records import Reason
 from spectui.speculation.statistics import Statistics
 from spectui.ui.dashboard.pages.details import DetailsPage, cost, counts
 from spectui.ui.dashboard.pages.now import NowPage
-from spectui.ui.dashboard.pages.positions import histogram
-from spectui.ui.dashboard.pages.rounds import RoundsPage, detail, stacks
+from spectui.ui.dashboard.pages.rounds import RoundsPage, detail, histogram, stacks
 from spectui.ui.dashboard.panel import PAGES
 from spectui.ui.dashboard.plot import columns, nice_top, resampled
 from spectui.ui.transcript.transcript import Transcript
@@ -199,51 +197,6 @@ async def test_the_page_of_details_has_four_plots_with_axes_and_only_the_convers
         assert "this reply: t/s 2.5 3.0│" in reply and "acceptance 1.0 1.0│" in reply and "2 s of decoding" in reply
         assert "1.0│" in conversation and "7 s of decoding" in conversation
         assert reply.count(" 0│") == conversation.count(" 0│") == 2
-
-
-# Why no drafts
-
-
-@pytest.mark.parametrize(
-    ("knobs", "figures", "said"),
-    [
-        (Knobs(drafter="off"), {"has_draft": True}, "drafter is off"),
-        (Knobs(draft_max=0), {"has_draft": True}, "draft-max is 0"),
-        (Knobs(drafter="model"), {}, "no draft model"),
-        (Knobs(drafter="model"), {"draft_problem": "The draft has another vocabulary."}, "another vocabulary"),
-        (Knobs(policy="fixed"), {"has_draft": True}, "reaches p-min 0.75"),
-        (Knobs(policy="fixed", drafter="suffix"), {"has_draft": True}, "nothing here stood"),
-        (Knobs(policy="expected"), {}, "nothing here stood in the conversation before; no draft model"),
-        (Knobs(), {"has_draft": True, "n_context": 4095, "n_ctx": 4096}, "context is nearly full"),
-        (Knobs(policy="fixed", draft_min=8), {"n_context": 4090, "n_ctx": 4096}, "context is nearly full"),
-        (Knobs(), {"has_draft": True, "draft_failed": True}, "draft model failed"),
-    ],
-)
-def test_the_cause_of_no_drafts_is_named(knobs: Knobs, figures: dict[str, object], said: str) -> None:
-    assert said in why_no_drafts(figures_of(rounds_of(plain, plain, knobs=knobs), **figures))
-
-
-def test_drafts_under_draft_min_and_the_policys_own_words_are_causes_too() -> None:
-    ignored = rounds_of(lambda e: e.emit_round(plain="a", ignored=["x"]), knobs=Knobs(policy="fixed", draft_min=3))
-    assert "shorter than draft-min 3" in why_no_drafts(figures_of(ignored, has_draft=True))
-    dear = Reason("unlikely", 0, 16, expected_acceptance=0.61, rate=1.0, passes=(1.0, 1.51), drafting=(0.0, 0.45))
-    words = rounds_of(lambda e: e.emit_round(plain="a", reason=dear), knobs=Knobs())
-    assert why_no_drafts(figures_of(words, has_draft=True)).startswith("no drafts: draft costs 0.45")
-    assert why_no_drafts(figures_of(rounds_of(plain, accepted(2)))) == ""
-
-
-def test_at_the_end_of_a_reply_the_cause_is_not_that_a_draft_has_no_room() -> None:
-    """It stands for the whole reply where nothing was drafted."""
-
-    def emit(*kinds: ReasonKind) -> tuple[Round, ...]:
-        return rounds_of(
-            *(lambda e, kind=kind: e.emit_round(plain="a", reason=Reason(kind)) for kind in kinds), knobs=Knobs()
-        )
-
-    assert why_no_drafts(figures_of(emit("budget", "budget", "no room"), has_draft=True)).startswith(
-        "no drafts: drafts lost time"
-    )
-    assert why_no_drafts(figures_of(emit("no room"), has_draft=True)) == "no drafts: there is no room for a draft"
 
 
 # The panel itself

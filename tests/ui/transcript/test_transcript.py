@@ -17,10 +17,10 @@ from spectui.chat.messages import ChatMessage
 from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Origin, Round, Token
 from spectui.store.rounds.packed import PackedRounds
+from spectui.ui.dashboard.status import Legend
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.themes import ORIGIN_DEFAULTS
 from spectui.ui.transcript.document import INDENT, Block, Reply
-from spectui.ui.transcript.legend import Legend
 from spectui.ui.transcript.painter import Painter
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.transcript.wrap import Flow

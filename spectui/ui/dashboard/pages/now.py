@@ -26,7 +26,7 @@ class NowPage(Page):
 **t/s**: tokens per second, over the last 3 seconds while a reply is written, afterwards over the whole reply. **plain** is
 decoding without drafts: how much faster this is, is estimated from this reply's passes until {measure-reply} has measured it.
 
-Each column is one of the latest rounds: as high as it has accepted tokens; **▁** all were rejected, **·** nothing was drafted.
+Each column is one of the latest rounds: as high as it has accepted tokens; **▁** all were rejected, **·** none was judged.
 **a pass**: tokens for each pass of the target; 1 without drafts.
 
 Below: what is drafted just now, or why nothing is. The other figures are on {page.details}.
@@ -78,7 +78,7 @@ def strip(rounds: Sequence[Round]) -> Line:
     return merged(
         [
             (step(round.count("accepted") / top), "accepted") if round.count("accepted")
-            else (step(0), "rejected") if round.drafted else ("·", "label")
+            else (step(0), "rejected") if round.count("rejected") else ("·", "label")
             for round in rounds
         ]
     )  # fmt: skip

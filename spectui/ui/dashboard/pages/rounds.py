@@ -11,19 +11,23 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from spectui.chat.figures.format import UNKNOWN, decimal, milliseconds, times
+from spectui.chat.figures.estimates import speed_ups
+from spectui.chat.figures.format import UNKNOWN, decimal, milliseconds, share, times
 from spectui.chat.figures.reasons import worded
 from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs, title
 from spectui.speculation.records import Round
 from spectui.store.rounds.packed import same
 from spectui.ui.dashboard.pages.page import Page
-from spectui.ui.dashboard.pages.positions import by_position
+from spectui.ui.dashboard.plot import columns
+from spectui.ui.figures import step
 from spectui.ui.transcript.inspector import quoted, share3
-from spectui.ui.widgets.line_widget import Line, figures_of, flowed, labelled, merged, wrapped
+from spectui.ui.widgets.line_widget import LABEL, Line, figures_of, flowed, labelled, merged, wrapped
 
-AXIS = 4
-"""Width of the axis, in cells."""
+AXIS, POSITIONS_AXIS = 4, 5
+"""Width of the axes, in cells: of the rounds, and of acceptance by position."""
+FEW = 10
+"""With fewer rounds than this, a suggestion says that it is based on few."""
 TALL = 30
 """Lines from which there is room for the higher charts."""
 
@@ -164,7 +168,7 @@ def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
         labelled("drafted by", (sources, "value")),
         labelled("took", (f"{milliseconds(round.seconds)} ms", "value"), (f"  a pass of {round.pass_size}", "label")),
         [("  ", "label"), *figures_of(*((name, milliseconds(seconds)) for name, seconds in round.parts))],
-        labelled("yields", (f"{len(round.tokens)} tokens: {speed} t/s", "value")),
+        labelled("yields", (f"{len(round.tokens)} token{'s' * (len(round.tokens) != 1)}: {speed} t/s", "value")),
         labelled("costs", (_passes(round), "value")),
         *wrapped("policy", worded(round.reason, round.knobs) if round.reason else UNKNOWN, width),
     ]
@@ -207,3 +211,63 @@ def _tokens(round: Round, width: int) -> list[Line]:
 
 def _judged(round: Round) -> int:
     return round.count("accepted") + round.count("rejected")
+
+
+# Acceptance by position in the draft, and the draft-max that it suggests
+
+
+def by_position(figures: Figures, width: int, height: int) -> list[Line]:
+    """Acceptance by position, in `height` rows with axes or, of less than two, in one line; and the draft-max."""
+    return [
+        *(histogram(figures, width, height) if height > 1 else [_in_one_line(figures, width)]),
+        *_suggestion(figures),
+    ]
+
+
+def _rates(figures: Figures) -> list[float | None]:
+    rates = list(figures.reply.per_position)
+    while rates and rates[-1] is None:  # drafted there, but never judged
+        rates.pop()
+    return rates
+
+
+def _in_one_line(figures: Figures, width: int) -> Line:
+    """A column for each position in the draft, and the rates of the first and of the last one."""
+    known = _rates(figures)[: max(1, width - LABEL - 12)]
+    ends = f" {share(known[0])} … {share(known[-1])}" if len(known) > 1 else f" {share(known[0])}" if known else UNKNOWN
+    steps = "".join(" " if rate is None else step(rate) for rate in known)
+    return labelled("by position", (steps, "accepted"), (ends, "value" if known else "label"))
+
+
+def histogram(figures: Figures, width: int, height: int) -> list[Line]:
+    """Columns of acceptance by position, with axes. `height` rows of columns and two more."""
+    rates = _rates(figures)
+    head: Line = [("acceptance by position in the draft", "label")]
+    wide = max(1, min(4, (width - POSITIONS_AXIS) // max(1, len(rates))))
+    rates = rates[: (width - POSITIONS_AXIS) // wide]
+    lines: list[Line] = [head]
+    for row, text in enumerate(columns(rates, height, wide=wide)):
+        axis = {0: "1.0 ", height // 2: " .5 ", height - 1: "  0 "}.get(row, "    ")
+        lines.append([(axis + "│", "label"), (text, "accepted")])
+    ticks = "".join(
+        f"{position:<{wide * 5}}" if position % 5 == 0 else f"{position:<{wide * 4}}" if position == 1 else ""
+        for position in range(1, len(rates) + 1)
+    )
+    return [*lines, [(" " * POSITIONS_AXIS + ticks[: width - POSITIONS_AXIS], "label")]]
+
+
+def _suggestion(figures: Figures) -> list[Line]:
+    expected = speed_ups(figures.rounds, figures.reply)
+    if not expected:
+        return [labelled("draft-max", (UNKNOWN, "label"), ("  too little was drafted to suggest one", "label"))]
+    best, now = expected.index(max(expected)), figures.rounds[-1].knobs.draft_max
+    few = "  few rounds so far" if figures.reply.rounds < FEW else ""
+    more = " or more" if best == len(expected) - 1 and best < now else ""
+    pays = times(expected[best])
+    lines = [labelled("draft-max", (f"{best}{more}", "value"), (" suggested: about ", "label"), (pays, "value"))]
+    if figures.draft_max_flag:
+        return [*lines, labelled("the server", (f"{figures.draft_max_flag} {best}", "value"), (few, "label"))]
+    then: Line = [("now ", "label"), (str(now), "value")]
+    if now < len(expected):
+        then += [(": about ", "label"), (times(expected[now]), "value")]
+    return [*lines, labelled("", *then, (few, "label"))]
