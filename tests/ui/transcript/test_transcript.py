@@ -335,21 +335,3 @@ async def test_the_work_of_a_frame_does_not_grow_with_the_transcript() -> None:
             await wait_until(pilot, lambda: "end" in rows(transcript)[-2])
             await pilot.pause()
         assert len(drawn) == 2, "of a scrolled window only the rows that changed are made again"
-
-
-async def test_any_script_is_wrapped_at_once_at_another_width() -> None:
-    words = "漢字漢字漢字 👩‍🔬👩‍🔬 cafe\u0301 שלום עולם مُحَمَّد \ttab " + "x" * 90 + " end"
-    app = TranscriptApp()
-    async with app.run_test(size=(60, 24)) as pilot:
-        transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen", 0, PackedRounds())
-        append(transcript, [a_round(*(words[at : at + 3] for at in range(0, len(words), 3)))])
-        append(transcript, [replace(a_round(last=("漢" * 5000, "bonus")), index=1)])
-        transcript.scroll_home(animate=False)
-        for width in (40, 20, 9, 60):
-            await pilot.resize_terminal(width, 24)
-            await wait_until(pilot, lambda width=width: transcript.size.width == width)
-            drawn = [transcript.render_line(y) for y in range(24)]
-            assert {strip.cell_length for strip in drawn} == {width}
-            seen = "".join("".join(strip.text.split()) for strip in drawn).removeprefix("qwen")
-            assert "".join([*words.split(), "漢" * 5000]).startswith(seen) and len(seen) > 60

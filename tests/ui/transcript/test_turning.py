@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import tracemalloc
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -16,9 +15,8 @@ from spectui.ui.transcript.document import Block
 from spectui.ui.transcript.markdown import layout
 from spectui.ui.transcript.painter import Painter
 from spectui.ui.transcript.transcript import AT_ONCE, Transcript
-from spectui.ui.transcript.wrap import Flow, Line
+from spectui.ui.transcript.wrap import Line
 from tests.ui.pilot_helpers import wait_until
-from tests.ui.transcript.test_memory import held
 from tests.ui.transcript.test_transcript import TranscriptApp, a_round, append, rows, token_at
 
 PART = """\
@@ -176,13 +174,3 @@ async def test_the_cursor_lets_what_is_selected_go() -> None:
         assert transcript.inspect_last()
         await pilot.pause()
         assert not app.screen.get_selected_text() and any("```" in line for line in rows(transcript))
-
-
-def test_a_page_takes_less_than_40_bytes_a_token() -> None:
-    """Beside the tokens, which stay: a key shows them at once."""
-    text = "".join(PART.format(number) for number in range(400))
-    layout.lines_of(text, 0, 80)
-    tracemalloc.start()
-    flow = Flow(80)
-    flow.extend(layout.lines_of(text, 0, 80))
-    assert held() / len(text) * 4 < 40 and flow.height

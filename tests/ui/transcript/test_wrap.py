@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 
 import pytest
@@ -144,32 +143,6 @@ def test_what_is_beside_the_source_is_no_part_of_it() -> None:
     assert [flow.begins(offset) for offset in (4, 5, 8, 11, 12)] == [4, 5, 5, 5, 6]
     assert [flow.ends(offset) for offset in (5, 8, 11, 12, 14)] == [5, 5, 5, 6, 8]
     assert [flow.offset_of(source) for source in (0, 4, 5, 8)] == [0, 4, 11, 14]
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        "\x1b[31m",
-        "\x1b]52;c;eA==\x07",
-        "\x9b31m",
-        "\x00\x08\x0b\x0c\r\x7f",
-        "\u2028\u2029",
-        "\ud800",
-        "\u202e\u2066\ufeff",
-    ],
-)
-def test_control_characters_do_not_pass(bad: str) -> None:
-    flow = flow_of([(f"a{bad}b", 0)], 40)
-    assert all(character.isprintable() for character in flow.text)
-    assert flow_of([(f"x\n\ty{bad}", 0)], 40).text.startswith("x\n\ty")
-
-
-def test_a_token_costs_less_than_200_bytes() -> None:
-    flow = Flow(80)
-    for number in range(2000):
-        append(flow, (" four", number % 2))
-    parts = (flow.text, *(getattr(flow, name) for name in ("_ends", "_kinds", "_starts", "_at", "_rows")))
-    assert sum(sys.getsizeof(part) for part in parts) / 2000 < 200
 
 
 def test_what_is_taken_for_a_cell_each_is_one() -> None:
