@@ -19,7 +19,8 @@ cores).
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -31,7 +32,6 @@ from spectui.speculation.choice import choose_draft
 from spectui.speculation.evaluator import Evaluator, feed
 from tests.benchmarks.prompts import PROMPTS, SHORT
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
-from tests.speculation.recordings import write_recording
 from tests.speculation.replaying import (
     ACCEPTANCES,
     HEADS,
@@ -86,8 +86,10 @@ def record(pair: str, models: Path, predict: int, names: list[str], folder: Path
         context, model = spectui.pair.context, spectui.pair.draft_context
         assert context is not None
         prompt = context.tokens[:begin]
-        chains = [_chain(model, [*prompt, *text[:at]], PLAIN) for at in range(len(text))] if model is not None else ()
-        write_recording(folder / f"{name}.jsonl", prompt, rounds, chains)
+        chains = [_chain(model, [*prompt, *text[:at]], PLAIN) for at in range(len(text))] if model is not None else None
+        confidences = [round.target_confidence[0] for round in rounds]
+        recording = Recording([*prompt, *text], len(prompt), confidences, chains, ends=name in SHORT)
+        (folder / f"{name}.json").write_text(json.dumps(asdict(recording), separators=(",", ":")) + "\n")
         print(f"{name}: {len(text)} tokens", flush=True)
 
 

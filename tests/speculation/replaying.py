@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from spectui.knobs import Knobs
 from spectui.speculation.policies.cost_model import CostModel
-from tests.benchmarks.prompts import PROMPTS, SHORT
-from tests.speculation.recordings import read_recording
+from tests.benchmarks.prompts import PROMPTS
 from tests.speculation.simulation import Machine, Recording, Simulator
 
 RECORDED = Path(__file__).with_name("recorded")
@@ -25,8 +24,8 @@ RECORDED = Path(__file__).with_name("recorded")
 
 def recorded(folder: Path, prompts: Iterable[str] = PROMPTS) -> dict[str, Recording]:
     """The recordings of a folder, by the names of their prompts. Of `SHORT` they have the token that ended the reply."""
-    files = (folder / f"{name}.jsonl" for name in prompts)
-    return {file.stem: read_recording(file, ends=file.stem in SHORT) for file in files if file.exists()}
+    files = (folder / f"{name}.json" for name in prompts)
+    return {file.stem: Recording.read(file) for file in files if file.exists()}
 
 
 @dataclass(frozen=True)
@@ -194,7 +193,9 @@ def with_heads(machine: str, acceptance: float) -> WithHeads:
 def begun_at(recording: Recording, position: int) -> Recording:
     """The reply from this position of it on; what stood before it counts as prompt."""
     chains = None if recording.chains is None else recording.chains[position:]
-    return replace(recording, prompt=recording.prompt + position, sure=recording.sure[position:], chains=chains)
+    return replace(
+        recording, prompt=recording.prompt + position, confidences=recording.confidences[position:], chains=chains
+    )
 
 
 def replay(recording: Recording, costs: Costs, knobs: Knobs, simulator: Simulator | None = None) -> float:

@@ -5,8 +5,10 @@ The target writes the recorded text, whatever is drafted; only how many passes t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,7 @@ from spectui.speculation.records import Round
 from spectui.speculation.sampling import CONFIDENCE_TOKENS
 from tests.toys import ToyHooks
 
-Chain = list[tuple[int, float]]
+Chain = Sequence[tuple[int, float]]
 """What the draft model would write behind some text: tokens with its confidence in each."""
 
 _NEVER = -1e4
@@ -40,14 +42,17 @@ class Recording:
     """Prompt and reply."""
     prompt: int
     """Tokens of the prompt."""
-    sure: list[float]
+    confidences: Sequence[float]
     """Per token of the reply: the target's probability of it."""
-    chains: list[Chain] | None
+    chains: Sequence[Chain] | None
     """Per position of the reply: the draft model's continuation; None without a draft model."""
-    reused: int = 0
-    """Tokens of the prompt that both models had read before."""
     ends: bool = False
     """Whether the model ended the reply: a limit did otherwise, and no draft went beyond it."""
+
+    @classmethod
+    def read(cls, file: Path) -> Recording:
+        """The recording in a file: a JSON object of the fields."""
+        return cls(**json.loads(file.read_bytes()))
 
     @property
     def length(self) -> int:
@@ -65,12 +70,6 @@ class Machine:
     """A pass of the draft model."""
     look: float = 0.0
     """A look for repetitions."""
-    rest: float = 0.0
-    """The rest of a round."""
-    read: float = 0.0
-    """A token of the prompt, for the target."""
-    draft_read: float = 0.0
-    """The same for the draft model."""
 
 
 @dataclass
@@ -98,18 +97,18 @@ class Simulator:
         self.strategy = Strategy(None, costs, clock=self._clock)
         self.strategy.suffix = _TimedSuffix(self._clock, machine.look)
 
-    def decode(self, recording: Recording, knobs: Callable[[int], Knobs], n_ctx: int = 1 << 20) -> list[Round]:
+    def decode(self, recording: Recording, knobs: Callable[[int], Knobs]) -> list[Round]:
         """The rounds in which the reply would have come under these knobs (by position in the text), with their times."""
         names, machine, clock = self._names, self._machine, self._clock
         text = [names[token] for token in recording.tokens]
         n_vocab = _SPARE + len(names)
-        target = _Replayed(n_vocab, clock, machine.verify, machine.read, text, n_ctx, machine.rest)
-        target.sure, target.begin, target.tokens = recording.sure, recording.prompt, text[: recording.reused]
+        target = _Replayed(n_vocab, clock, machine.verify, text)
+        target.confidences, target.begin = recording.confidences, recording.prompt
         self.strategy.model = None
         if recording.chains is not None:
-            draft = _ReplayedDraft(n_vocab, clock, machine.draft, machine.draft_read, text, n_ctx)
+            draft = _ReplayedDraft(n_vocab, clock, machine.draft, text)
             draft.chains = [[(names[token], p) for token, p in chain] for chain in recording.chains]
-            draft.begin, draft.tokens = recording.prompt, text[: recording.reused]
+            draft.begin = recording.prompt
             self.strategy.model = ModelDrafter(draft, n_vocab, clock)
 
         def given(position: int) -> Knobs:
@@ -140,31 +139,27 @@ class _TimedSuffix(SuffixDrafter):
 
 @dataclass
 class _Replayed:
-    """A model that knows one text; a pass of it takes `cost(rows, context)`, and reading `read` a token."""
+    """A model that knows one text; a pass of it takes `cost(rows, context)`, and reading no time."""
 
     n_vocab: int
     clock: Clock
     cost: Callable[[int, int], float]
-    read: float
     text: list[int]
-    n_ctx: int
-    rest: float = 0.0
-    sure: list[float] = field(default_factory=list)
+    n_ctx: int = 1 << 20
+    confidences: Sequence[float] = field(default_factory=list)
     begin: int = 0
     chunk: int = 512
     tokens: list[int] = field(default_factory=list)
 
     def truncate(self, length: int) -> None:
-        self.clock.now += self.rest
         del self.tokens[length:]
 
     def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
         self.tokens += tokens
         # More tokens than rows are read: the prompt, or what a draft model missed.
         unread = max(0, len(tokens) - max(rows, 2)) if rows else len(tokens)
-        self.clock.now += self.read * unread + (
-            self.cost(len(tokens) - unread, len(self.tokens) - len(tokens) + unread + 1) if rows else 0.0
-        )
+        if rows:
+            self.clock.now += self.cost(len(tokens) - unread, len(self.tokens) - len(tokens) + unread + 1)
         out = np.full((rows, self.n_vocab), _NEVER, np.float32)
         for row, end in zip(out, range(len(self.tokens) - rows + 1, len(self.tokens) + 1), strict=True):
             self._fill(row, end)
@@ -173,7 +168,7 @@ class _Replayed:
     def _fill(self, row: NDArray[np.float32], end: int) -> None:
         """The logits behind the first `end` tokens."""
         known = end < len(self.text)
-        _favour(row, self.text[end] if known else 0, self.sure[end - self.begin] if known else 1.0)
+        _favour(row, self.text[end] if known else 0, self.confidences[end - self.begin] if known else 1.0)
 
 
 @dataclass

@@ -113,12 +113,12 @@ def test_a_draft_model_fails_about_as_often_as_its_target_is_not_confident():
     openings = []
     for reply in recorded(RECORDED / "q8").values():
         acceptance = Acceptance()
-        openings.append(reply.sure[0])
+        openings.append(reply.confidences[0])
         assert reply.chains is not None
-        for token, sure, chain in zip(reply.tokens[reply.prompt :], reply.sure, reply.chains, strict=True):
+        for token, confidence, chain in zip(reply.tokens[reply.prompt :], reply.confidences, reply.chains, strict=True):
             confidences.append(acceptance.undrafted())
             agreed.append(chain[0][0] == token)
-            acceptance.observe((), (), [sure])
+            acceptance.observe((), (), [confidence])
     shares = [
         (np.mean(np.array(confidences)[among]), np.mean(np.array(agreed)[among]))
         for among in np.array_split(np.argsort(confidences), 6)

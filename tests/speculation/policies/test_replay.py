@@ -92,7 +92,7 @@ def test_a_head_drafts_about_as_well_as_with_the_best_fixed_length(machine: str,
 def test_a_replay_takes_the_time_that_its_machine_says():
     """Two tokens that stood before make a pass over three, and without them there is one pass a token."""
     recording = Recording(
-        tokens=[1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6], prompt=12, sure=[0.9] * 6, chains=None
+        tokens=[1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6], prompt=12, confidences=[0.9] * 6, chains=None
     )
     fixed = replace(KNOBS, policy="fixed", drafter="suffix", draft_max=2, p_min=0.0)
     assert replay(recording, Costs({1: 1.0, 3: 1.5}), fixed) == pytest.approx(6 / 3.0)
@@ -101,7 +101,7 @@ def test_a_replay_takes_the_time_that_its_machine_says():
 
 def test_a_replayed_draft_model_drafts_what_it_did_and_takes_its_time():
     chains = [[(2, 0.9), (3, 0.8)], [(3, 0.8)], [(4, 0.9)], [(9, 0.6), (8, 0.5)], [(6, 0.9)], [(7, 0.9)]]
-    recording = Recording(tokens=[1, 2, 3, 4, 5, 6, 7], prompt=1, sure=[0.9] * 6, chains=chains)
+    recording = Recording(tokens=[1, 2, 3, 4, 5, 6, 7], prompt=1, confidences=[0.9] * 6, chains=chains)
     fixed = replace(KNOBS, policy="fixed", drafter="model", draft_max=2, p_min=0.0)
     right = 0.1 + 0.1 + 1.5  # 2 3, and 4 from the target
     wrong = 0.11 + 0.1 + 1.5  # 9 8 instead of 5, after catching up on 4
