@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from spectui.chat.figures.records import Activity
 from spectui.chat.sentences import LARGER, short_name
@@ -22,12 +23,14 @@ from spectui.engine.events import (
     Unloaded,
 )
 from spectui.engine.protocol import Engine
-from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.llama.devices import rpc
 from spectui.llama.devices.records import MemoryUse
 from spectui.profiles.setup_line import with_flags
 from spectui.store.recovery.crash import Crash, safe_setup
+
+if TYPE_CHECKING:  # it brings hashlib, which the first screen does without
+    from spectui.gguf_files.header import GgufHeader
 
 
 class LoadedModels:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from spectui.chat.comparison import Comparison
 from spectui.chat.figures.estimates import payoff, speed_ups
 from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, size
 from spectui.chat.figures.reasons import why_no_drafts
 from spectui.chat.figures.records import Figures
-from spectui.gguf_files.compatibility import smaller_drafts
-from spectui.gguf_files.header import GgufHeader
 from spectui.speculation.records import Round, Token
 from spectui.speculation.statistics import Statistics
 from spectui.text import printable
+
+if TYPE_CHECKING:  # it brings hashlib, which the first screen does without
+    from spectui.gguf_files.header import GgufHeader
 
 
 def summary_line(statistics: Statistics) -> str:
@@ -96,6 +98,8 @@ def model_line(header: GgufHeader, headers: list[GgufHeader]) -> str:
     known = f"{header.name}: {', '.join(each for each in what if each)}"
     if header.problem:
         return f"{known}; it {header.problem}."
+    from spectui.gguf_files.compatibility import smaller_drafts
+
     fitting = smaller_drafts(header, headers)
     drafts = [str(number) for number, each in enumerate(headers, 1) if each in fitting]
     fit = f"drafts of its vocabulary: {', '.join(drafts)}" if drafts else "no draft of its vocabulary here"
