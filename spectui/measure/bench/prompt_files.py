@@ -13,6 +13,7 @@ from spectui.engine.events import Message
 from spectui.errors import UsageError
 from spectui.measure.prompts import PROMPTS
 from spectui.text_file import read_text
+from spectui.thinking import divided, parsed, thought_and_answer
 
 LARGEST_FILE = 10_000_000
 """Bytes."""
@@ -29,7 +30,8 @@ class Prompt(NamedTuple):
     @property
     def digest(self) -> str:
         """Tells whether two prompts of a name are the same."""
-        return hashlib.sha256(repr([tuple(message) for message in self.messages]).encode()).hexdigest()[:16]
+        messages = [(message.role, message.whole, message.tokens) for message in self.messages]
+        return hashlib.sha256(repr(messages).encode()).hexdigest()[:16]
 
 
 def built_in(names: Sequence[str], system: str) -> list[Prompt]:
@@ -75,6 +77,12 @@ def _short(text: str) -> str:
     return words if len(words) <= 24 else f"{words[:23]}…"
 
 
+def _message(role: str, text: str) -> Message:
+    """A message as the engine takes it: what an earlier reply thought is apart."""
+    thought, answer = thought_and_answer(divided(parsed(text))) if role == "assistant" else ("", text)
+    return Message(role, answer, thought=thought)
+
+
 def _parsed(line: str, path: Path, number: int, system: str) -> Prompt:
     try:
         value: Any = json.loads(line)
@@ -89,7 +97,7 @@ def _parsed(line: str, path: Path, number: int, system: str) -> Prompt:
     if not isinstance(value, list) or not isinstance(name, str) or not isinstance(system, str):
         raise UsageError(f'{path}, line {number}: a prompt is a string, or an object with "prompt" or "messages".')
     messages = [
-        Message(each["role"], each["content"])
+        _message(each["role"], each["content"])
         for each in value
         if isinstance(each, dict) and each.get("role") in _ROLES and isinstance(each.get("content"), str)
     ]

@@ -31,13 +31,15 @@ def test_a_line_of_json_may_be_a_conversation(tmp_path):
     file.write_text(
         '"hello"\n'
         '{"name": "code", "system": "only code", "prompt": "snake"}\n'
-        '[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]\n'
+        '[{"role": "user", "content": "a"}, {"role": "assistant", "content": "<think>so</think>b"},'
+        ' {"role": "user", "content": "c"}]\n'
         '{"messages": [{"role": "system", "content": "own"}, {"role": "user", "content": "d"}]}\n'
     )
     hello, code, talk, own = read(file, "usual")
     assert hello.messages == (Message("system", "usual"), Message("user", "hello"))
     assert (code.name, code.messages[0].content) == ("code", "only code")
     assert [message.role for message in talk.messages] == ["system", "user", "assistant", "user"]
+    assert talk.messages[2] == Message("assistant", "b", thought="so")
     assert own.messages[0].content == "own" and len(own.messages) == 2
     assert len({each.digest for each in (hello, code, talk, own)}) == 4
 
