@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +12,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList
 
 from spectui.gguf_files.catalogue import ModelCatalogue
-from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dialogs import models, placement
 from spectui.ui.dialogs.models import ModelsScreen
 from tests.fake_engine import FakeEngine
 from tests.ui.dialogs.catalogues import LLAMA, Known, header
@@ -237,30 +235,6 @@ async def test_what_the_models_would_take_is_said_before_they_are_chosen(
         await pilot.press("escape")
         await wait_until(pilot, lambda: "CUDA0 1.0 of 8.0 GB. It fits." in screen_text(app))
     assert asked == [("target", None), ("target", "draft")]
-
-
-async def test_what_a_model_would_take_is_said_while_more_are_found(
-    make_app: Callable[..., SpectuiApp], engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-):
-    """Filling the list again does not put the question off."""
-    monkeypatch.setattr(models, "REFRESH_S", 0.02)
-    monkeypatch.setattr(placement, "PLAN_AFTER_S", 0.2)
-    asked = threading.Event()
-
-    class Growing(Known):
-        def scan(self, beside: object = (), cancelled: Callable[[], bool] = lambda: False) -> Iterator[GgufHeader]:
-            yield from self.headers
-            while not asked.wait(0.001) and not cancelled():
-                yield self.headers[0]
-
-    def plan(setup: Setup, loaded: Sequence[MemoryUse]) -> str:
-        asked.set()
-        return "It fits."
-
-    app = make_app(catalogue=Growing(HEADERS), plan=plan)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await opened(pilot, engine)
-        await wait_until(pilot, lambda: "It fits." in screen_text(app))
 
 
 async def test_the_directory_that_a_model_was_named_in_is_gone(

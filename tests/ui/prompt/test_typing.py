@@ -12,7 +12,7 @@ from spectui.ui.dialogs.placement import PlacementScreen
 from spectui.ui.dialogs.questions import LineScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, burst, load, paste, wait_until
+from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, burst, load, wait_until
 from tests.ui.screen_text import screen_text
 
 GPU1 = GPU._replace(name="CUDA1", id="0000:c2:00.0")
@@ -33,23 +33,6 @@ async def test_text_goes_to_the_prompt_wherever_a_key_has_put_the_focus(
         burst(app, *SENT, "enter")
         await wait_until(pilot, lambda: len(engine.generates) == 2)
         assert engine.generates[1][-1].content == TEXT
-        assert engine.knobs == Knobs() and len(engine.loads) == 1
-
-
-@pytest.mark.parametrize(
-    "id", ["slider-draft-max", "choice-policy", "choice-drafter", "devices", "rounds", "transcript"]
-)
-async def test_text_goes_to_the_prompt_from_every_part_of_the_window(
-    window: Window, engine: FakeEngine, id: str
-) -> None:
-    engine.devices = (CPU, GPU)
-    async with window(size=(200, 50)) as (app, pilot):
-        app.screen.query_one(f"#{id}").focus()
-        await paste(pilot, "pasted: ")
-        app.screen.query_one(f"#{id}").focus()
-        await pilot.press(*SENT, "enter")
-        await wait_until(pilot, lambda: engine.generates)
-        assert engine.generates[0][0].content == f"pasted: {TEXT}"
         assert engine.knobs == Knobs() and len(engine.loads) == 1
 
 

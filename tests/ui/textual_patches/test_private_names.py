@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import pkgutil
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import spectui.ui
-from spectui.ui import textual_patches
 
 ROOM = Path(spectui.ui.__file__).parent
 PRIVATE = re.compile(r"_[A-Za-z]\w*")
@@ -75,10 +73,6 @@ def names_made_in(kind: type) -> frozenset[str]:
     return frozenset(assigned) | {name for name in vars(kind) if PRIVATE.fullmatch(name)}
 
 
-def is_textuals(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] == "textual"
-
-
 def own_names() -> set[str]:
     """Private names that the room itself defines or assigns."""
     names = set()
@@ -89,16 +83,6 @@ def own_names() -> set[str]:
             elif isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Store):
                 names.add(node.attr if isinstance(node, ast.Attribute) else node.id)
     return names
-
-
-def classes() -> Iterator[type]:
-    """The room's classes."""
-    for module in pkgutil.walk_packages(spectui.ui.__path__, "spectui.ui."):
-        if module.name.endswith(".driver") and not hasattr(importlib.import_module("signal"), "SIGHUP"):
-            continue  # Windows
-        for kind in vars(importlib.import_module(module.name)).values():
-            if inspect.isclass(kind) and kind.__module__ == module.name:
-                yield kind
 
 
 def imported_from_private_modules(file: Path) -> Iterator[str]:
@@ -119,7 +103,6 @@ def test_every_private_name_in_use_exists(path: str) -> None:
 def test_only_the_patches_use_private_names_and_each_is_listed() -> None:
     own = own_names()
     listed = {name for names in PRIVATE_NAMES.values() for name in names}
-    used = set()
     for file in sorted(ROOM.rglob("*.py")):
         is_patch = file.parent.name == "textual_patches"
         imports = set(imported_from_private_modules(file))
@@ -128,12 +111,3 @@ def test_only_the_patches_use_private_names_and_each_is_listed() -> None:
             if isinstance(node, ast.Attribute) and PRIVATE.fullmatch(node.attr) and node.attr not in NAMEDTUPLE:
                 foreign = node.attr not in own
                 assert not foreign or (is_patch and node.attr in listed), f"{file}:{node.lineno} uses {node.attr}"
-                used |= {node.attr} if is_patch else set()
-    for kind in classes():  # what Textual itself puts into each subclass is left out
-        theirs = set().union(*(names_made_in(base) for base in kind.__mro__ if is_textuals(base)))
-        taken = names_made_in(kind) & theirs - {"_reactives", "_computes", "_decorated_handlers"}
-        taken = {name for name in taken if not name.startswith(("_abc_", "_css", "_merged", "_inherit"))}
-        patch = kind.__module__.startswith(textual_patches.__name__)
-        assert taken <= (listed if patch else set()), f"{kind} redefines Textual's {taken}"
-        used |= taken
-    assert listed <= used, f"listed and not used: {listed - used}"
