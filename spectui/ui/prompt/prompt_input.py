@@ -113,12 +113,8 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         """Replace the box's text; a large text is folded, and what of it was pasted."""
         self._put(self._folds.refold(text))
 
-    def put_sent(self, text: str) -> None:
-        """Replace the box's text by a sent prompt as it was typed, with the names of its files."""
-        self._put(with_slash(self._folds.typed(text)))
-
     def give_back(self, text: str) -> None:
-        """Put a waiting prompt back, before what is in the box."""
+        """Put a prompt back as it was typed, with the names of its files, before what is in the box."""
         self._folds.refold(text)  # so that its pastes are known
         self._put("\n".join(filter(None, [with_slash(self._folds.typed(text)), self._marked])))
 

@@ -167,7 +167,8 @@ def edit(window: Window, index: int) -> None:
     if box.text.strip() and (talk.editing is None or not box.untouched):
         window.say("Send or clear what is in the box first.")
         return
-    box.put_sent(talk.begin_edit(index))
+    box.text = ""
+    box.give_back(talk.begin_edit(index))
     box.focus()
     window.show_state()
 
@@ -177,7 +178,8 @@ def edit_again(window: Window, index: int, text: str) -> None:
     box = window.prompt
     if not box.text:
         edit(window, index)
-        box.put_sent(text)
+        box.text = ""
+        box.give_back(text)
         window.show_state()
 
 

@@ -163,7 +163,7 @@ async def test_what_was_sent_comes_back_as_it_was_typed_and_attaches_nothing_twi
             box.put(typed)
             await pilot.press("enter")
             await pilot.pause()
-            box.put_sent(app.sent[-1])
+            box.give_back(app.sent[-1])
             shown = box.text
             await pilot.press("enter")
             await pilot.pause()
@@ -174,7 +174,7 @@ async def test_what_was_sent_comes_back_as_it_was_typed_and_attaches_nothing_twi
         assert await again("not \\@n.txt") == "not \\@n.txt"
         assert await again("//help") == "//help" and app.sent[-1] == "/help"
         assert await again("// TODO\nint x;") == "// TODO\nint x;" == app.sent[-1]
-        box.put_sent("see @n.txt\n\nn.txt:\n```txt\nanother\n```")
+        box.give_back("see @n.txt\n\nn.txt:\n```txt\nanother\n```")
         assert box.text == "see \\@n.txt\n\nn.txt:\n```txt\nanother\n```", "the file has changed: what was sent stays"
 
 
@@ -220,7 +220,7 @@ async def test_what_names_no_file_is_text(tmp_path: Path, monkeypatch: pytest.Mo
         box.text = text
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.sent == [printable(text)])
-        box.put_sent(text)
+        box.give_back(text)
         assert box.text == printable(text) and not notified(app)
 
 
