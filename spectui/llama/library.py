@@ -19,6 +19,7 @@ os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 from spectui.errors import SpectuiError
 from spectui.kernels.plugin import DEVICE
 from spectui.llama.build import cpu_name
+from spectui.llama.cpu.cores import allowed_cpus
 from spectui.pin import GGML, LLAMA, LLAMA_CPP_PYTHON
 from spectui.text import safe
 
@@ -42,6 +43,7 @@ if (
     os.environ.get("LLAMA_CPP_LIB_PATH") == ""
 ):  # not set, as in other programs; llama_cpp would take the current directory
     del os.environ["LLAMA_CPP_LIB_PATH"]
+allowed_cpus()
 try:
     import llama_cpp
     from llama_cpp import llama_cpp as llama

@@ -8,15 +8,19 @@ import struct
 import subprocess
 import sys
 from collections.abc import Set
+from functools import cache
 from pathlib import Path
 
 _SLOW = 0.5
 """Share of the fastest core's capacity below which a core is an efficiency core: ARM's LITTLE ones have 0.2 to 0.4."""
 
 
-def allowed_cpus() -> set[int]:
-    """The logical CPUs that this process may use."""
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+@cache
+def allowed_cpus() -> frozenset[int]:
+    """The logical CPUs that this process may use, as it was started: `library` asks before libgomp is loaded, which binds the
+    thread that asks to one of them where OMP_PROC_BIND or GOMP_CPU_AFFINITY is set."""
+    cpus = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return frozenset(cpus)
 
 
 def performance_cores(allowed: Set[int], root: Path = Path("/sys/devices")) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -173,6 +174,16 @@ def test_affinity_and_quota_bound_the_threads(
     monkeypatch.setattr(placement, "cpu_quota", lambda: quota)
     assert placement.threads(0) == threads
     assert placement.threads(6) == 6, "a number that a person names stays"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no CPUs are named here")
+@pytest.mark.parametrize("variables", [{"OMP_PROC_BIND": "true"}, {"GOMP_CPU_AFFINITY": "0"}])
+def test_cpus_are_counted_before_openmp_binds_a_thread_to_one(variables: dict[str, str]) -> None:
+    program = (
+        "import os; own = os.sched_getaffinity(0); import spectui.llama.library;"
+        "from spectui.llama.cpu.cores import allowed_cpus; assert allowed_cpus() == own"
+    )
+    subprocess.run([sys.executable, "-c", program], env={**os.environ, **variables}, check=True)
 
 
 def test_costs_under_another_quota_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
