@@ -51,6 +51,8 @@ class Conversations:
 
     def follow(self, same: int) -> None:
         """The conversation has changed behind its first `same` messages: show it as it is now."""
+        if not self._window.transcript.is_attached:
+            return  # the window closes
         sources = self._opening.sources if self._opening is not None else {}
         self._window.transcript.follow(self._session.conversation.shown, same, self._session.writing, sources)
 
