@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
@@ -24,6 +27,7 @@ _LONGEST_KEY = 65_535
 _LONGEST_TEXT = 1 << 27  # a tokenizer in JSON takes 33 MB
 _KEPT = 1000  # bytes of a text
 _TOKENIZER = ("model", "pre", "bos_token_id", "eos_token_id", "add_bos_token", "add_eos_token")
+_EMBEDDING = b"token_embd.weight"
 _OF_A_HEAD = (b"eh_proj.weight", b"enorm.weight", b"hnorm.weight")
 _ALIGNMENT = 32  # GGUF_DEFAULT_ALIGNMENT, and TENSOR_ALIGNMENT of ggml-backend.cpp
 
@@ -116,54 +120,75 @@ class Matrices(NamedTuple):
 
 
 class Tensor(NamedTuple):
-    """A tensor's ggml_type, its dimensions, and the byte of the file that it begins at."""
+    """An entry of the list of tensors. `kind`: its ggml_type. `size`: in bytes, 0 of an unknown type."""
 
+    name: bytes
     kind: int
     shape: tuple[int, ...]
-    start: int
+    size: int
+
+    @property
+    def layer(self) -> bytes:
+        """The number of its layer; b"" if it is of none."""
+        return self.name.split(b".")[1] if self.name.startswith(b"blk.") else b""
 
 
-class Tensors(NamedTuple):
-    """A file's tensors: how many, and the byte of the file behind the last of their numbers, or behind the keys without any.
+@dataclass(frozen=True)
+class Tensors:
+    """The tensors of a file or of several parts.
 
-    `first_layer`: whether one is of the model's first layer. `embedding`: bytes of the token embedding. `output`: whether there
-    is an output matrix. `matrices`: those that passes multiply by. `heads`: the model's own (multi-token prediction) that are
-    whole. `apart`: those of no layer, by name. `layers`: the numbers of those that have some.
-    `headed`: of those that are heads. `mappable`: they lie where llama.cpp asserts it of a file that it maps into memory.
+    `end`: the byte of the file after the last of their numbers, or after the keys without any. `mappable`: they lie where
+    llama.cpp asserts it of a file that it maps into memory.
     """
 
-    number: int = 0
+    entries: tuple[Tensor, ...] = ()
     end: int = 0
-    first_layer: bool = False
-    embedding: int = 0
-    output: bool = False
-    matrices: tuple[Matrices, ...] = ()
-    heads: int = 0
-    apart: Mapping[str, Tensor] = MappingProxyType({})
-    layers: frozenset[bytes] = frozenset()
-    headed: frozenset[bytes] = frozenset()
     mappable: bool = True
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return len(self.entries)
+
+    @cached_property
+    def apart(self) -> Mapping[str, Tensor]:
+        """Those of no layer, by name."""
+        return {tensor.name.decode("utf-8", "replace"): tensor for tensor in self.entries if not tensor.layer}
+
+    @cached_property
+    def layers(self) -> frozenset[bytes]:
+        """The numbers of the layers that have some."""
+        return frozenset(tensor.layer for tensor in self.entries) - {b""}
+
+    @property
+    def headed(self) -> frozenset[bytes]:
+        """The numbers of the layers that are heads (multi-token prediction)."""
+        return frozenset(tensor.layer for tensor in self.entries if b".nextn." in tensor.name)
+
+    @property
+    def heads(self) -> int:
+        """How many heads are whole."""
+        parts = Counter(tensor.name.partition(b".nextn.")[2] for tensor in self.entries)
+        return min(parts[part] for part in _OF_A_HEAD)
 
     @property
     def tied(self) -> int:
         """Bytes of the token embedding, if llama.cpp uses it for the output too, because there is no output matrix."""
-        return 0 if self.output else self.embedding
+        embedding = self.apart.get("token_embd.weight")
+        return embedding.size if embedding is not None and "output.weight" not in self.apart else 0
+
+    @property
+    def matrices(self) -> tuple[Matrices, ...]:
+        """Those that passes multiply by."""
+        return tuple(
+            Matrices(tensor.kind, tensor.shape[0], tensor.shape[1], math.prod(tensor.shape[2:]), tensor.size)
+            for tensor in {tensor.name: tensor for tensor in self.entries}.values()
+            if len(tensor.shape) > 1 and (b"token_embd" not in tensor.name or (tensor.name == _EMBEDDING and self.tied))
+        )
 
     def with_those_of(self, part: Tensors) -> Tensors:
         """Those of two parts of a model."""
-        return Tensors(
-            self.number + part.number,
-            0,
-            self.first_layer or part.first_layer,
-            self.embedding + part.embedding,
-            self.output or part.output,
-            self.matrices + part.matrices,
-            self.heads + part.heads,
-            {**self.apart, **part.apart},
-            self.layers | part.layers,
-            self.headed | part.headed,
-            self.mappable and part.mappable,
-        )
+        return Tensors(self.entries + part.entries, 0, self.mappable and part.mappable)
 
 
 class Metadata(NamedTuple):
@@ -241,56 +266,22 @@ def architecture_of(values: Mapping[str, Value]) -> str:
 
 def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Mapping[str, Value]) -> Tensors:
     """The file's tensors. Raise Damaged if one has too many dimensions or numbers, or begins behind the file's end."""
-    embedding, end, has_output, first_layer = 0, 0, False, False
-    heads = dict.fromkeys(_OF_A_HEAD, 0)
-    apart: dict[str, Tensor] = {}
-    layers: set[bytes] = set()
-    headed: set[bytes] = set()
-    matrices: dict[bytes, Matrices] = {}
+    entries, end = [], 0
     for _ in range(count):
         name = _string(read, LONGEST_TENSOR_NAME)
         dimensions = int(_number(read, "I"))
         if dimensions > MOST_DIMENSIONS:
             raise Damaged(f"a tensor of {dimensions} dimensions")
-        shape = [int(_number(read, "Q")) for _ in range(dimensions)]
+        shape = tuple(int(_number(read, "Q")) for _ in range(dimensions))
         numbers = math.prod(shape)
         kind = int(_number(read, "I"))  # llama.cpp checks itself whether it knows this type
         offset = int(_number(read, "Q"))
         if offset > size or numbers > 8 * size:  # no type has less than a bit a number
             raise Damaged(f"a tensor of {numbers} numbers at {offset}")
-        bytes = _bytes_of(numbers, kind)
-        end = max(end, offset + bytes)
-        has_output |= name == b"output.weight"
-        first_layer |= name.startswith(b"blk.0.")
-        if not name.startswith(b"blk."):
-            apart[name.decode("utf-8", "replace")] = Tensor(kind, tuple(shape), offset)
-        else:
-            layers.add(name.split(b".")[1])
-        if b".nextn." in name:
-            headed.add(name.split(b".")[1])
-        if (part := name.partition(b".nextn.")[2]) in heads:
-            heads[part] += 1
-        if name == b"token_embd.weight":
-            embedding = bytes
-        if dimensions > 1 and (b"token_embd" not in name or name == b"token_embd.weight"):
-            matrices[name] = Matrices(kind, shape[0], shape[1], math.prod(shape[2:]), bytes)
-    if has_output:
-        matrices.pop(b"token_embd.weight", None)
+        entries.append(Tensor(name, kind, shape, _bytes_of(numbers, kind)))
+        end = max(end, offset + entries[-1].size)
     base = aligned(file.tell(), values) if count else file.tell()
-    placed = {name: each._replace(start=base + each.start) for name, each in apart.items()}
-    return Tensors(
-        count,
-        base + end,
-        first_layer,
-        embedding,
-        has_output,
-        tuple(matrices.values()),
-        min(heads.values()),
-        placed,
-        frozenset(layers),
-        frozenset(headed),
-        base % _ALIGNMENT == 0 or not count,
-    )
+    return Tensors(tuple(entries), base + end, base % _ALIGNMENT == 0 or not count)
 
 
 def aligned(at: int, values: Mapping[str, Value]) -> int:
