@@ -123,7 +123,7 @@ def chats(recordings: list[Recording], costs: Costs) -> tuple[list[float], list[
 def short_replies(recordings: list[Recording], costs: Costs, knobs: Knobs) -> tuple[int, float]:
     """Rows of all passes over a chat of these replies, and how many times as fast as plain decoding it is."""
     simulator, truth = costs.simulator(recordings), costs.truth()
-    rounds = [round for each in recordings for round in simulator.decode(each, lambda position: knobs)]
+    rounds = [round for each in recordings for round in simulator.decode(each, knobs)]
     plain = sum(truth.verify(1, each.prompt + place) for each in recordings for place in range(each.length))
     return sum(round.pass_size for round in rounds), plain / sum(round.seconds for round in rounds)
 

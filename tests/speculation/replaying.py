@@ -167,7 +167,7 @@ def foreseen(acceptance: float, length: int = 1024) -> Recording:
 
 def drafted_by(recording: Recording, costs: Costs, knobs: Knobs) -> tuple[float, float]:
     """Tokens drafted in a round by the mean, and how many times as fast as plain decoding the whole reply comes."""
-    rounds, truth = costs.simulator([recording]).decode(recording, lambda position: knobs), costs.truth()
+    rounds, truth = costs.simulator([recording]).decode(recording, knobs), costs.truth()
     plain = sum(truth.verify(1, recording.prompt + place) for place in range(recording.length))
     return fmean(len(each.drafted) for each in rounds), plain / sum(each.seconds for each in rounds)
 
@@ -207,6 +207,6 @@ def replay(recording: Recording, costs: Costs, knobs: Knobs, simulator: Simulato
     length = min(knobs.predict, recording.length)
     if length < recording.length:
         recording = replace(recording, tokens=recording.tokens[: recording.prompt + length], ends=False)
-    rounds = simulator.decode(recording, lambda position: knobs)
+    rounds = simulator.decode(recording, knobs)
     plain = sum(truth.verify(1, recording.prompt + place) for place in range(length))
     return plain / sum(round.seconds for round in rounds)

@@ -97,8 +97,8 @@ class Simulator:
         self.strategy = Strategy(None, costs, clock=self._clock)
         self.strategy.suffix = _TimedSuffix(self._clock, machine.look)
 
-    def decode(self, recording: Recording, knobs: Callable[[int], Knobs]) -> list[Round]:
-        """The rounds in which the reply would have come under these knobs (by position in the text), with their times."""
+    def decode(self, recording: Recording, knobs: Knobs) -> list[Round]:
+        """The rounds in which the reply would have come under these knobs, with their times."""
         names, machine, clock = self._names, self._machine, self._clock
         text = [names[token] for token in recording.tokens]
         n_vocab = _SPARE + len(names)
@@ -111,17 +111,16 @@ class Simulator:
             draft.begin = recording.prompt
             self.strategy.model = ModelDrafter(draft, n_vocab, clock)
 
-        def given(position: int) -> Knobs:
-            """The text is given, so nothing is drawn; its length is known too."""
-            predict = -1 if recording.ends else recording.length
-            return replace(knobs(position), temperature=0.0, repeat_penalty=1.0, presence_penalty=0.0,
-                           frequency_penalty=0.0, predict=predict)  # fmt: skip
-
+        # The text is given, so nothing is drawn; its length is known too.
+        predict = -1 if recording.ends else recording.length
+        knobs = replace(
+            knobs, temperature=0.0, repeat_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0, predict=predict
+        )
         hooks = ToyHooks()
         hooks.is_end = self._ends.__contains__  # type: ignore[method-assign]
         decoder = Decoder(target, self.strategy, hooks, clock)
-        decoder.prompt(text[: recording.prompt], given(recording.prompt))
-        rounds = list(decoder.rounds(lambda: given(len(decoder.tokens))))
+        decoder.prompt(text[: recording.prompt], knobs)
+        rounds = list(decoder.rounds(lambda: knobs))
         assert decoder.tokens == text[: len(decoder.tokens)]
         return rounds
 

@@ -18,11 +18,9 @@ from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.draft import Draft, RoundTimes
 from spectui.speculation.records import Candidate, Reason, ReasonKind, Round
 
-MAY_LOSE = 10.0
-"""Plain passes that drafts may lose at first, and after any stretch without a gain."""
-
-_REFILL = 0.02
-"""Share of a plain pass that each emitted token adds to the loss budget."""
+MAY_LOSE, _REFILL = 10.0, 0.02
+"""Plain passes that drafts may lose at first, and after any stretch without a gain; the share of a plain pass that each emitted
+token adds to that."""
 
 _ACCIDENT = 0.25
 """Plain passes that a round may take more or less than planned: what is beyond is another program's."""
@@ -30,14 +28,9 @@ _ACCIDENT = 0.25
 _LATELY = 0.05
 """EWMA weight of a round in the going rate and in Python's time."""
 
-_REPLY, _REPLY_WEIGHT = 256.0, 0.3
-"""Tokens expected of the first reply, and the EWMA weight of a reply's length."""
-
-_FEW = 32
-"""Fewer tokens than these are always read by the draft model."""
-
-_USUAL = 0.85
-"""The target's confidence in a usual text."""
+_FEW, _USUAL, _REPLY, _REPLY_WEIGHT = 32, 0.85, 256.0, 0.3
+"""For whether the draft model reads a text: fewer tokens than these are always read; the target's confidence in a usual text;
+tokens expected of the first reply, and the EWMA weight of a reply's length."""
 
 _FIRST_ROUNDS = 2
 """Rounds that are plain where the costs are not known or not trusted: they tell what a plain pass takes."""

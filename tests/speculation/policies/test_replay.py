@@ -119,7 +119,7 @@ def test_short_replies_take_no_row_behind_their_end(machine: str):
     """Five replies of two to ten tokens in one chat, to their ends, without a limit that would keep drafts before them."""
     recordings = list(recorded(RECORDED / "q8", tuple(SHORT)).values())
     simulator = MACHINES["q8"][machine].simulator(recordings)
-    rounds = [round for each in recordings for round in simulator.decode(each, lambda position: KNOBS)]
+    rounds = [round for each in recordings for round in simulator.decode(each, KNOBS)]
     emitted = sum(len(round.tokens) for round in rounds)
     assert emitted == sum(each.length for each in recordings)
     rows = sum(round.pass_size for round in rounds)
