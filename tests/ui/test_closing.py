@@ -13,7 +13,7 @@ from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.remembered import Remembered
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.widgets.loading import LoadingLine
+from spectui.ui.widgets.title_line import LoadingLine
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
 from tests.ui.pilot_helpers import Make, Window, ask, wait_until

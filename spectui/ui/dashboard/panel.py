@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widget import Widget
@@ -15,7 +16,6 @@ from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
 from spectui.telemetry.monitor import Telemetry
 from spectui.ui.dashboard.devices import DevicePane
-from spectui.ui.dashboard.page_bar import PageBar
 from spectui.ui.dashboard.pages.compare_page import ComparePage
 from spectui.ui.dashboard.pages.details import DetailsPage
 from spectui.ui.dashboard.pages.machine import MachinePage
@@ -24,6 +24,7 @@ from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow, next_choice
+from spectui.ui.widgets.line_widget import Line, LineWidget
 from spectui.ui.widgets.slider import Slider
 
 SLIDERS = ("draft_max", "draft_min", "p_min", "temperature")
@@ -53,6 +54,10 @@ PAGES: dict[str, tuple[str, ...]] = {
 
 FIGURES, BESIDE, MEASURED = "now", "rounds", "a/b"
 """The page that is seen first, the one beside it in a wide window, and the one that is there after a comparison only."""
+
+
+_GAP = 2
+"""Cells between the names of pages."""
 
 
 class SidePanel(VerticalScroll, can_focus=False):
@@ -285,6 +290,42 @@ class SidePanel(VerticalScroll, can_focus=False):
             _mark(control, control.key in self._idle, "-idle")
         self._show_parts()
         self._keep_focus()
+
+
+class PageBar(LineWidget):
+    """The names of the pages on one line, those that are seen highlighted. A click on a name chooses the page."""
+
+    DEFAULT_CSS = """
+    PageBar { height: 1; pointer: pointer; }
+    """
+
+    def __init__(self, choose: Callable[[str], None], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._choose = choose
+        self._pages: Sequence[str] = ()
+        self._seen: Collection[str] = ()
+
+    def show_pages(self, pages: Sequence[str], seen: Collection[str]) -> None:
+        """Show the names of all pages, and mark these as seen."""
+        self._pages, self._seen = pages, seen
+        if self.is_attached:
+            self.rewrite()
+
+    def build_lines(self) -> list[Line]:
+        """The names in one line."""
+        line: Line = []
+        for page in self._pages:
+            line += [(page, "chosen" if page in self._seen else "label"), (" " * _GAP, "label")]
+        return [line]
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the page whose name was clicked."""
+        at = 0
+        for page in self._pages:
+            at += len(page) + _GAP
+            if event.x < at:
+                self._choose(page)
+                return
 
 
 def _mark(part: Widget, add: bool, name: str) -> None:

@@ -20,8 +20,7 @@ from spectui.ui.textual_patches.refresh_rate import RefreshRate
 from spectui.ui.textual_patches.screen import Dialog, DirectScreen
 from spectui.ui.transcript.inspector import Inspector
 from spectui.ui.transcript.transcript import Transcript
-from spectui.ui.widgets.loading import LoadingLine
-from spectui.ui.widgets.title_line import TitleLine
+from spectui.ui.widgets.title_line import LoadingLine, TitleLine
 
 if TYPE_CHECKING:
     from spectui.ui.screen.controls import Controls

@@ -1,4 +1,4 @@
-"""The top line: target, draft, and how full the context is."""
+"""The top line, with target, draft, and how full the context is; and the line above the prompt while something loads."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.widget import Widget
 
-from spectui.chat.figures.format import count, percent
+from spectui.chat.figures.format import count, percent, size
 from spectui.chat.figures.records import Figures
+from spectui.engine.events import Loading
+from spectui.text import printable
 from spectui.ui.figures import MUTED
 from spectui.ui.widgets.line_widget import gauge
 
-BAR = 12
+BAR, LOADING_BAR = 12, 20
 NARROW = 100
 """Columns below which a window has no room for the panel beside the chat."""
 DOUBLE = 200
@@ -76,6 +78,50 @@ class TitleLine(Widget):
             gauge(figures.context_share, BAR),
             f" {percent(figures.context_share):>5}",
         )
+
+
+class LoadingLine(Widget):
+    """`loading target 1.9 GB ▕███▌   ▏ 62 %  then the draft`. Hidden unless something loads."""
+
+    DEFAULT_CSS = """
+    LoadingLine { height: 1; padding: 0 1; display: none; }
+    LoadingLine.-loading { display: block; }
+    """
+
+    _loading: Loading | None = None
+    _then = ""
+
+    def begin(self, then: str = "") -> None:
+        """Show the line; `then` is what comes after the target."""
+        self._loading = None
+        self._then = then
+        self.add_class("-loading")
+        self.refresh()
+
+    def update_loading(self, loading: Loading) -> None:
+        """Show the progress."""
+        self._loading = loading
+        self.add_class("-loading")
+        self.refresh()
+
+    def end(self) -> None:
+        """Hide the line."""
+        self.remove_class("-loading")
+
+    def render(self) -> Content:
+        """The line."""
+        if self._loading is None:
+            return Content.styled("loading", MUTED)
+        bytes = f" {size(self._loading.bytes)}" if self._loading.bytes else ""
+        then = f"  then {self._then}" if self._then and self._loading.what == "target" else ""
+        return Content.assemble(
+            ("loading ", MUTED),
+            (printable(self._loading.what), "bold"),
+            f"{bytes}  ",
+            gauge(self._loading.progress, LOADING_BAR),
+            f" {percent(self._loading.progress):>5}",
+            (then, MUTED),
+        ).truncate(self.size.width)
 
 
 def shorten(name: str, width: int) -> str:

@@ -27,7 +27,7 @@ from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
-from spectui.ui.widgets.loading import LoadingLine
+from spectui.ui.widgets.title_line import LoadingLine
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import exchange, last, some_rounds
 from tests.ui.pilot_helpers import Make, Window, answer, ask, wait_until
