@@ -133,8 +133,7 @@ async def test_picture(
         await wait_until(pilot, lambda: not engine.events)
         chat = app.screen_stack[0]
         assert isinstance(chat, ChatScreen)
-        replies = chat.transcript.document.replies
-        await wait_until(pilot, lambda: all(each.drawing and each.drawing.view.as_text for each in replies))
+        await wait_until(pilot, lambda: not chat.transcript.stale())
         chat.show_figures()  # not when its timer happens to come round
         await pilot.pause()
         # What stands where depends on the size, how it looks on the theme: styles in one size are enough.

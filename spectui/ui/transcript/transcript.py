@@ -202,7 +202,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
 
     # How replies are drawn
 
-    def _stale(self) -> list[tuple[Reply, View]]:
+    def stale(self) -> list[tuple[Reply, View]]:
         """The replies that should be drawn in another way, with that. None while something is selected: it stays what it is."""
         if self.text_selection is not None:
             return []
@@ -245,7 +245,7 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
         """Draw each reply as it should be now, and keep what is read in place: at once what is near the window and short, the
         rest in a thread."""
         drawings: list[tuple[Reply, Drawing]] = []
-        stale, effort = self._stale(), 0
+        stale, effort = self.stale(), 0
         for reply, view in stale:
             effort += len(reply.source.text) or _UNPACKING * len(reply.source.rounds)
             if effort > AT_ONCE or (view.as_text and _LAYOUT not in sys.modules):
@@ -259,10 +259,10 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
 
     async def _draw_far(self) -> None:
         """Draw replies in a worker thread, one at a time."""
-        while stale := self._stale():
+        while stale := self.stale():
             reply, view = stale[0]
             drawing = await asyncio.to_thread(drawn, reply.source, view)
-            if (reply, drawing.view) in self._stale():
+            if (reply, drawing.view) in self.stale():
                 self._take([(reply, drawing)])
         self._drawing_far = False
 
