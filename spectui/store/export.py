@@ -8,7 +8,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import accumulate
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from spectui.atomic import replacing
 from spectui.errors import ExistsError, SpectuiError
-from spectui.speculation.records import Round
+from spectui.speculation.records import Round, Token
 from spectui.speculation.statistics import Statistics
 from spectui.store.records import StoredConversation, StoredMessage
 from spectui.text import safe
@@ -230,7 +230,9 @@ def _texts(message: StoredMessage) -> list[str]:
     """A message's paragraphs. What a reply thought is folded where the file is shown as a page."""
     if message.role != "assistant":
         return [message.text.strip("\n")]
-    parts = [(thought, text.strip("\n")) for thought, text in _parts(message)]
+    rounds = message.reply.rounds if message.reply is not None else ()
+    tokens = [token for round in rounds for token in round.tokens]
+    parts = [(thought, text.strip("\n")) for thought, text in _parts(message, tokens)]
     return [
         f"<details><summary>Thinking</summary>\n\n{text}\n\n</details>" if thought else text
         for thought, text in parts
@@ -238,10 +240,9 @@ def _texts(message: StoredMessage) -> list[str]:
     ]
 
 
-def _parts(message: StoredMessage) -> list[Piece]:
-    """What a reply thinks and what it answers, in order: as its tokens note it, else as its marks tell."""
+def _parts(message: StoredMessage, tokens: Sequence[Token]) -> list[Piece]:
+    """What a reply of these tokens thinks and what it answers, in order: as they note it, else as its marks tell."""
     reply = message.reply
-    tokens = [token for round in reply.rounds for token in round.tokens] if reply is not None else []
     if any(token.thought is None for token in tokens) or "".join(token.text for token in tokens) != message.text:
         return divided(parsed(message.text, opened=reply is not None and reply.thinking))
     return divided((bool(token.thought), token.text) for token in tokens)
@@ -253,14 +254,14 @@ def _message(message: StoredMessage, progress: Callable[[int], None]) -> str:
     reply = message.reply
     if reply is None:
         return _json(table)
-    table["thinking"], table["answer"] = thought_and_answer(_parts(message))
-    figures, tokens, knobs, read = Statistics(), [], None, 0
+    figures, tokens, knobs, read = Statistics(), list[Token](), None, 0
     for round in reply.rounds:  # once: they are unpacked meanwhile
         figures.add(round)
-        tokens += [_json(token._asdict()) for token in round.tokens]
+        tokens += round.tokens
         knobs, read = round.knobs, read + sum(len(token.text) for token in round.tokens)
         if figures.rounds % 256 == 0:
             progress(read)
+    table["thinking"], table["answer"] = thought_and_answer(_parts(message, tokens))
     table |= {
         "settings": dataclasses.asdict(reply.setup) | (dataclasses.asdict(knobs) if knobs is not None else {}),
         "stop_reason": reply.stop,
@@ -271,7 +272,9 @@ def _message(message: StoredMessage, progress: Callable[[int], None]) -> str:
         "stats": statistics_table(figures),
         "tokens": [],
     }
-    return f"{_json(table).removesuffix('[]}')}[{','.join(f'{chr(10)} {each}' for each in tokens)}]}}"
+    return (
+        f"{_json(table).removesuffix('[]}')}[{','.join(f'{chr(10)} {_json(token._asdict())}' for token in tokens)}]}}"
+    )
 
 
 def _json(value: Any) -> str:

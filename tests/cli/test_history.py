@@ -42,15 +42,15 @@ def test_list_search_show_and_delete() -> None:
     assert said() == "spectui: Nothing is saved yet.\n"
 
 
-def test_a_conversation_is_shown_and_exported_without_its_rounds(
+def test_a_conversation_is_shown_without_its_rounds_and_exported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (summary,) = library.summaries(database_file())
     unpacked = unpacked_chunks(monkeypatch)
-    assert "Ein 2 ä!" in said("show", summary.id)
+    assert "Ein 2 ä!" in said("show", summary.id) and not unpacked
     said("export", summary.id)
-    assert "Ein 2 ä!" in (tmp_path / "first.md").read_text() and not unpacked
+    assert "Ein 2 ä!" in (tmp_path / "first.md").read_text()
 
 
 def test_every_chunk_is_unpacked_once_for_the_export_with_origins(
