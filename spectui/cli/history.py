@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from spectui.cli.measure.common import prepare_stdout
 from spectui.cli.options import Command, Group
-from spectui.cli.terminal import confirm, yes_option
+from spectui.cli.terminal import confirm, prepare_stdout, yes_option
 from spectui.errors import ExistsError, UsageError
 from spectui.paths import expanded
 from spectui.text import one_line

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from spectui.cli.measure.common import json_option, prepare_stdout
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.models.server import server_engine, server_setup
 from spectui.cli.options import ENGINE, INTERRUPTED, Command, color_option, configuration, setting_options
 from spectui.cli.report import report, summary
+from spectui.cli.terminal import json_option, prepare_stdout
 from spectui.errors import SpectuiError, UsageError
 from spectui.text import of_argument, unescaped
 from spectui.text_file import read_text

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from spectui.errors import UsageError
+from spectui.errors import SpectuiError, UsageError
+from spectui.text import LOOKALIKES
+
+if TYPE_CHECKING:
+    from io import TextIOWrapper
 
 yes_option = click.option("--yes", is_flag=True, help="do not ask first")
+json_option = click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
+
+
+def prepare_stdout(what: str = "the figures") -> None:
+    """Let standard output take every character, since a terminal's encoding may lack some. Raises SpectuiError where it is
+    closed."""
+    if sys.stdout is None:
+        raise SpectuiError(f"Standard output is closed, so there is nowhere to write {what}.")
+    cast("TextIOWrapper", sys.stdout).reconfigure(errors=LOOKALIKES)
 
 
 def confirm(what: str, yes: bool, instead: str = "") -> None:

@@ -5,37 +5,26 @@ from __future__ import annotations
 import sys
 from time import perf_counter
 
-PERIOD_S = 0.25
-"""Seconds between two lines for the window."""
-
-MARK = "\t"
-"""Begins each line for the window."""
-
 
 class ProgressLine:
     """Call it with the finished share, 0..1, and the name of the present measurement. It prints at each new percent."""
 
-    def __init__(self, most: float = float("inf"), live: bool = False) -> None:
-        """`most`: seconds after which the measurement ends in any case. `live`: write lines for the window: the share, a tab,
-        and what a terminal shows behind it."""
-        self._most, self._live = most, live
+    def __init__(self, most: float = float("inf")) -> None:
+        """`most`: seconds after which the measurement ends in any case."""
+        self._most = most
         self._shown = sys.stderr is not None and sys.stderr.isatty()
         self._last = ""
-        self._begun, self._told_s = perf_counter(), -PERIOD_S
+        self._begun = perf_counter()
 
     def __call__(self, done: float, what: str) -> None:
         now, text = perf_counter(), f"{done:4.0%} {what}"
+        if not self._shown or text == self._last:
+            return
+        self._last = text
         used = now - self._begun
         # Earlier it is too early to tell.
         left = f", {duration(min(used / done, self._most) - used)} left" if done > 0.02 else ""
-        if self._live and now - self._told_s >= PERIOD_S:
-            self._told_s = now
-            sys.stderr.write(f"{MARK}{done:.4f}\t{what}{left}\n")
-        elif self._shown and not self._live and text != self._last:
-            self._last = text
-            sys.stderr.write(f"\r\x1b[K{text}{left}")
-        else:
-            return
+        sys.stderr.write(f"\r\x1b[K{text}{left}")
         sys.stderr.flush()
 
     def end(self) -> None:

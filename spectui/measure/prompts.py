@@ -14,6 +14,12 @@ PAGE = _text("page.txt")
 CODE = _text("code.txt").rstrip("\n")
 """150 lines of a real file. They never change, so that speeds of versions of this program compare."""
 
+USUAL = ("python", "toaster", "table", "story")
+"""Names of the prompts that are answered unless a person says otherwise."""
+
+PREDICT, SEED = 80, 1
+"""Most tokens of a reply, and its seed, unless a person says otherwise."""
+
 PROMPTS: dict[str, str] = {
     "python": "write snake game in python",
     "typescript": "write snake game in typescript",

@@ -9,14 +9,13 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.pilot import Pilot
-from textual.widgets import Input
+from textual.widgets import Input, Label
 
+from spectui.knobs import Knobs, Setup
 from spectui.measure.bench.settings import Setting
-from spectui.measure.bench.summary import summarise, winner
-from spectui.measure.live import View
-from spectui.measure.report.tables import text
+from spectui.measure.bench.summary import summarise
+from spectui.measure.live import LiveSearch
 from spectui.ui.app import SpectuiApp
-from spectui.ui.measuring.result import ResultPane
 from spectui.ui.measuring.screen import MeasureScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
@@ -103,10 +102,9 @@ async def measured(pilot: Pilot[None], engine: FakeEngine) -> None:
     page = pilot.app.screen
     assert isinstance(page, MeasureScreen)
     page.query_one(Input).cursor_blink = False
-    pane = page.query_one(ResultPane)
-    page.view = View(tuple(text(BENCH, pane.size.width)), winner(BENCH))
-    page.show_result()
-    await wait_until(pilot, lambda: pane.lines and pane.size.height == len(pane.lines))
+    page.search = LiveSearch(Setup(), Knobs(), 1)
+    page.search.running, page.search.summary = False, BENCH
+    await wait_until(pilot, lambda: "target alone" in str(page.query_one("#result", Label).render()))
 
 
 async def load_failed(pilot: Pilot[None], engine: FakeEngine) -> None:

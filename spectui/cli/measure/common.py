@@ -4,41 +4,31 @@ from __future__ import annotations
 
 import functools
 import shutil
-import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.models.server import server_setup
 from spectui.cli.options import Command, NewFile, configuration, setting_options
-from spectui.errors import SpectuiError, UsageError
-from spectui.text import LOOKALIKES
+from spectui.cli.terminal import json_option
+from spectui.errors import UsageError
+from spectui.measure.prompts import PREDICT, SEED, USUAL
 
 if TYPE_CHECKING:
-    from io import TextIOWrapper
-
     from spectui.config import Configuration
     from spectui.knobs import Knobs, Setup
     from spectui.measure.bench.prompt_files import Prompt
 
-PROMPTS = "python,toaster,table,story"
-"""The built-in prompts that are answered by default."""
-
-PREDICT, SEED = 80, 1
-"""Most tokens of a reply, and its seed, unless a person says otherwise."""
-
 _WIDEST = 120
 """Columns of text, at most."""
 
-json_option = click.option("--json", "as_json", is_flag=True, help="print one JSON object instead of the text")
-
 _PROMPT_OPTIONS = (
-    click.option("--prompts", "names", metavar="NAME,...", help=f"built-in prompts (default {PROMPTS})"),
+    click.option("--prompts", "names", metavar="NAME,...", help=f"built-in prompts (default {','.join(USUAL)})"),
     click.option(
         "-f", "--file", "prompt_file", type=click.Path(path_type=Path), metavar="FILE",
         help="your prompts: one a line, or a .jsonl file with conversations; - reads standard input",
@@ -94,8 +84,8 @@ class Options:
 
         system = self.settings.setup.system
         if self.prompt_file is None:
-            names = PROMPTS if self.names is None else self.names
-            return prompt_files.built_in([name.strip() for name in names.split(",")], system)
+            names = USUAL if self.names is None else [name.strip() for name in self.names.split(",")]
+            return prompt_files.built_in(names, system)
         if self.names is not None:
             raise UsageError("Give the prompts with --prompts or with -f, not with both.")
         return prompt_files.read(self.prompt_file, system)
@@ -151,11 +141,3 @@ def tell_if_busy(effect: str) -> str:
     if other := busy():
         click.echo(f"spectui: The machine is busy ({other}): {effect}.", err=True)
     return other
-
-
-def prepare_stdout(what: str = "the figures") -> None:
-    """Let standard output take every character, since a terminal's encoding may lack some. Raises SpectuiError where it is
-    closed."""
-    if sys.stdout is None:
-        raise SpectuiError(f"Standard output is closed, so there is nowhere to write {what}.")
-    cast("TextIOWrapper", sys.stdout).reconfigure(errors=LOOKALIKES)

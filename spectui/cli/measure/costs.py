@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import click
 
-from spectui.cli.measure.common import Options, columns, measurement, prepare_stdout, tell_if_busy
+from spectui.cli.measure.common import Options, columns, measurement, tell_if_busy
 from spectui.cli.options import INTERRUPTED, SERVER
+from spectui.cli.terminal import prepare_stdout
 from spectui.errors import SpectuiError
 
 

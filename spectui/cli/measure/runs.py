@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,24 +44,20 @@ def make_runs(
     are no runs.
     """
     from spectui.cli.run import stopping
-    from spectui.measure.bench.conditions import conditions
     from spectui.measure.bench.results import ResultsFile
-    from spectui.measure.bench.runner import EngineModels, Stopped, make_run
+    from spectui.measure.bench.runner import EngineModels, Stopped, prepare
 
     runs: list[Run] = []
     problem: SpectuiError | None = None
     stopped: list[int] = []
-    models = EngineModels(worker, replace(setup, remember="off"))
     try:
         out = ResultsFile(file)
         with stopping(worker.stop) as stopped:
-            loaded = models.load(models.setup)  # a draft that is missing is made: then all files have their sizes
+            loaded, shared, make = prepare(EngineModels(worker, setup), knobs)
             tell_if_busy("speeds will be too low, and uneven")
-            shared = conditions(models.setup, knobs, models.facts)
 
-            def make(planned: PlannedRun) -> Run:
-                run = make_run(planned, models.answer, knobs, shared)
-                run = replace(run, divergence=models.divergences.get(run.setting.draft))
+            def make_and_tell(planned: PlannedRun) -> Run:
+                run = make(planned)
                 runs.append(run)
                 out.append(run)
                 tell(runs)
@@ -70,7 +65,7 @@ def make_runs(
                     raise Stopped
                 return run
 
-            measure(loaded, shared, make)
+            measure(loaded, shared, make_and_tell)
     except (Stopped, click.Abort):
         stopped = stopped or [1]
     except UsageError:

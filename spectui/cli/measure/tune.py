@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectui.cli.measure.common import Options, columns, measurement, prepare_stdout
-from spectui.cli.measure.live import live_option, progress_line
+from spectui.cli.measure.common import Options, columns, measurement
 from spectui.cli.measure.runs import make_runs, progress_text
 from spectui.cli.options import ENGINE, INTERRUPTED, SERVER
+from spectui.cli.terminal import prepare_stdout
 from spectui.errors import ExistsError
 from spectui.paths import absolute
 
@@ -36,10 +36,7 @@ _OF_THE_MEASUREMENT = ("seed", "predict")
 @click.option("--minutes", default=5.0, type=click.FloatRange(0.05, 600), metavar="M", help="time to take (default 5)")
 @click.option("--save", metavar="NAME", help="write what is fastest as a profile of the configuration file")
 @click.option("--replace", "replacing", is_flag=True, help="replace a profile that exists")
-@live_option
-def command(
-    ctx: click.Context, options: Options, minutes: float, save: str | None, replacing: bool, live: bool
-) -> None:
+def command(ctx: click.Context, options: Options, minutes: float, save: str | None, replacing: bool) -> None:
     """Find the fastest settings of a pair.
 
     They are the best fixed setting, or auto if that beats it; what no setting gives is said too. Ctrl+C ends the search and
@@ -50,6 +47,7 @@ def command(
     from spectui.gguf_files.check import check_file
     from spectui.measure.bench.results import new_file
     from spectui.measure.bench.summary import summarise, winner
+    from spectui.measure.progress import ProgressLine
     from spectui.measure.report import tables
     from spectui.measure.tune.advice import flags, sentences
     from spectui.measure.tune.search import Search, candidates
@@ -66,7 +64,7 @@ def command(
     if options.results is not None and options.results.exists():
         raise ExistsError(f"{options.results} exists already: name another file with --results.")
     search = Search(prompts, knobs.predict, 60 * minutes, perf_counter, knobs.temperature)
-    line = progress_line(live, 60 * minutes)
+    line = ProgressLine(60 * minutes)
     loaded: list[Loaded] = []
 
     def measure(pair: Loaded, conditions: Conditions, make: Callable[[PlannedRun], Run]) -> None:

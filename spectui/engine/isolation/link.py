@@ -233,6 +233,8 @@ class Link:
         self._ended.set()
         if self._why:
             self._fail_pending(self._why)
+        else:
+            self._take_pending("The engine has ended.")  # a thread may wait for what a call returns
 
     def _reason(self, code: int, words: str) -> str:
         """Why the process ended, as the first half of a sentence."""

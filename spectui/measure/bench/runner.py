@@ -16,7 +16,7 @@ from spectui.engine.events import Finished, Loaded, LoadFailed, Message, ModelIn
 from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
-from spectui.measure.bench.conditions import Conditions
+from spectui.measure.bench.conditions import Conditions, conditions
 from spectui.measure.bench.prompt_files import Prompt
 from spectui.measure.bench.results import FINALS, Run
 from spectui.measure.bench.settings import NO_DRAFT, Setting
@@ -57,7 +57,7 @@ class EngineModels:
 
     def __init__(self, worker: SessionEngine, setup: Setup) -> None:
         self._worker = worker
-        self.setup = setup
+        self.setup = replace(setup, remember="off")  # else each run would be kept as a reply
         self._loaded: Setup | None = None
         self.facts: dict[str, str] = {}
         """`kernels`, `models` and `devices` of `Conditions`, of the models that were loaded first; nothing of servers'."""
@@ -163,11 +163,24 @@ def remaining(planned: Sequence[PlannedRun], done: Sequence[Run]) -> list[Planne
     return [each for each in planned if (each.setting, each.prompt.name, each.repetition) not in made]
 
 
+def prepare(models: EngineModels, knobs: Knobs) -> tuple[Loaded, Conditions, Callable[[PlannedRun], Run]]:
+    """Load the models. Returns what is loaded, the conditions, and a function that makes runs under these. Raises
+    SpectuiError."""
+    loaded = models.load(models.setup)  # a draft that is missing is made: then all files have their sizes
+    shared = conditions(models.setup, knobs, models.facts)
+
+    def make(planned: PlannedRun) -> Run:
+        run = make_run(planned, models.answer, knobs, shared)
+        return replace(run, divergence=models.divergences.get(run.setting.draft))
+
+    return loaded, shared, make
+
+
 def make_run(
     planned: PlannedRun,
     answer: Callable[[Setting, Knobs, Sequence[Message]], Finished],
     knobs: Knobs,
-    conditions: Conditions,
+    shared: Conditions,
     watch: Callable[[], object] = Others,
 ) -> Run:
     """Make a run. `answer`: see `EngineModels.answer`. `knobs` says what no setting does. `watch` begins to watch other
@@ -183,12 +196,12 @@ def make_run(
     if finished.reason is StopReason.CANCELLED:
         raise Stopped
     return Run(
-        conditions=conditions,
+        conditions=shared,
         setting=planned.setting,
         prompt=planned.prompt.name,
         prompt_text=planned.prompt.digest,
         repetition=planned.repetition,
-        predict=planned.predict or conditions.predict,
+        predict=planned.predict or shared.predict,
         prompt_tokens=finished.prompt_tokens,
         prompt_s=finished.prompt_s,
         time_to_first_token_s=finished.time_to_first_token_s,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 from textual import work
@@ -17,21 +19,22 @@ from textual.widgets import Input, Label
 from spectui.chat.models import LoadedModels
 from spectui.chat.sentences import saved_profile
 from spectui.errors import SpectuiError, UsageError
-from spectui.knobs import Knobs
+from spectui.knobs import Knobs, Setup
 from spectui.measure.bench.settings import Setting
-from spectui.measure.live import OPTIONS, MeasurementProcess, View, arguments, in_short
+from spectui.measure.live import LiveSearch
 from spectui.profiles.file import ProfileFile
 from spectui.text import printable
 from spectui.ui.figures import MUTED
 from spectui.ui.keys import with_keys
-from spectui.ui.measuring.result import ResultPane
 from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.textual_patches.text_area import LineInput
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.line_widget import gauge
 
 POLL_S = 0.2
-"""Seconds between two looks whether the chat's models are freed."""
+"""Seconds between two looks at the search, and at whether the chat's models are freed."""
+
+LEAST_MINUTES, MOST_MINUTES = 0.05, 600
 
 _BAR = 20
 
@@ -40,8 +43,16 @@ BEGINS = "{measure.begin} begins. The chat's models are freed meanwhile, and loa
 PURPOSE = "The fastest settings for these models, and whether they beat auto, which stays if they do not."
 
 
+def _command(setup: Setup) -> str:
+    """The command that does the same, but for the minutes, with the models' names in place of their paths."""
+    models = [
+        part for flag, path in (("-m", setup.model), ("-md", setup.draft)) if path for part in (flag, Path(path).name)
+    ]
+    return shlex.join(["spectui", "tune", *models])
+
+
 class MeasureScreen(Dialog[None]):
-    """Runs the measurement, and shows its table as it grows."""
+    """Runs the search, and shows its table as it grows."""
 
     BINDING_GROUP_TITLE = "best settings"
     # Priority, because the box of the options has the focus.
@@ -67,7 +78,9 @@ class MeasureScreen(Dialog[None]):
         #state { height: auto; max-height: 3; }
         #command { height: 1; margin: 0 1; }
         #typed { width: auto; max-width: 50%; color: $foreground 60%; text-wrap: nowrap; text-overflow: ellipsis; }
-        Input, Input:focus { margin: 0 0 0 1; width: 1fr; }
+        Input, Input:focus { margin: 0 0 0 1; width: 8; }
+        #minutes { margin-left: 1; width: auto; color: $foreground 60%; }
+        #result { width: auto; }
         ActionLine { margin: 0 1; }
         VerticalScroll { height: 1fr; margin: 1 1 0 1; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     }
@@ -79,120 +92,136 @@ class MeasureScreen(Dialog[None]):
         knobs: Callable[[], Knobs],
         use: Callable[[Knobs], None],
         profiles: ProfileFile | None,
-        view: View | None = None,
+        search: LiveSearch | None = None,
     ) -> None:
-        """`knobs`: those of the chat now. `use` turns them. `view`: what was found the last time."""
+        """`knobs`: those of the chat now. `use` turns them. `search`: the last one, which has ended."""
         super().__init__()
         self._models, self._knobs, self._use, self._profiles = models, knobs, use, profiles
-        self.view = view or View()
-        """What was found."""
-        self.process: MeasurementProcess | None = None
-        """The process that measures, or waits until the chat's models are freed; or the one that did last."""
+        self.search = search
+        """The search that runs, or waits until the chat's models are freed; or the last one."""
+        self._shown: object = None  # what `_look` has seen
 
     def compose(self) -> ComposeResult:
         """The command, its progress and its results."""
         yield Label("Find the best settings", id="title")
         yield Label(PURPOSE, id="purpose")
         with Horizontal(id="command"):
-            yield Label(printable(in_short(self._models.setup)), id="typed", markup=False)
-            yield LineInput(OPTIONS)
+            yield Label(printable(_command(self._models.setup)), id="typed", markup=False)
+            yield Label("--minutes", id="minutes")
+            yield LineInput("5", restrict=r"[0-9.]*")
         yield Label("", id="state", markup=False)
         with VerticalScroll(can_focus=False):
-            yield ResultPane()
+            yield Label("", id="result", markup=False)
         yield ActionLine([("begin", "begin"), ("stop, back", "stop"), ("use", "use"), ("save", "save")])
 
     def on_mount(self) -> None:
-        """Show the last results."""
+        """Show the last results, and then what is new."""
+        self.call_after_refresh(self.show_result)
+        self.set_interval(POLL_S, self._look)
+
+    def on_resize(self) -> None:
+        """Lay the table out anew."""
         self.show_result()
 
-    async def on_unmount(self) -> None:
-        """A measurement ends with the page, however that is closed."""
-        if self.process is not None:
-            await self.process.close()
+    def on_unmount(self) -> None:
+        """A search ends with the page, however that is closed."""
+        if self.search is not None and self.search.running:
+            self.search.stop()
+            self.search.stop()
 
     # Measuring
 
     @property
     def running(self) -> bool:
-        """A measurement goes on, or waits for the memory of the chat's models."""
-        return self.process is not None and self.process.running
+        """A search goes on, or waits for the memory of the chat's models."""
+        return self.search is not None and self.search.running
 
     @property
     def winner(self) -> Setting | None:
-        """What was found to be fastest, once the measurement has ended."""
-        return None if self.running else self.view.winner
+        """What was found to be fastest, once the search has ended."""
+        return self.search.winner if self.search is not None else None
 
     def action_begin(self) -> None:
         """Free the chat's models, and begin."""
         if self.running:
             return
         try:
-            asked = arguments(self._models.setup, self._knobs(), self.query_one(Input).value)
-        except UsageError as error:
-            self._complain(error)
+            minutes = float(self.query_one(Input).value)
+        except ValueError:
+            minutes = 0.0
+        if not LEAST_MINUTES <= minutes <= MOST_MINUTES:
+            self._complain(UsageError(f"A search takes {LEAST_MINUTES:g} to {MOST_MINUTES} minutes: write how many."))
             return
-        self.process = MeasurementProcess(asked, self.query_one(ResultPane).size.width, self.show_result)
+        self.search = LiveSearch(self._models.setup, self._knobs(), minutes)
         self.show_result()
-        self.run_worker(self._measure(self.process), group="measure")
+        self.run_worker(self._measure(self.search), group="measure")
 
-    async def _measure(self, process: MeasurementProcess) -> None:
+    async def _measure(self, search: LiveSearch) -> None:
         if not self._models.measured:
             self._models.unload()
         while not self._models.unloaded:
             await asyncio.sleep(POLL_S)
         self.show_result()
-        await process.run()
+        await asyncio.to_thread(search.run)
+
+    def _look(self) -> None:
+        """Show what is new: the search tells its thread's news by its attributes alone."""
+        search = self.search
+        news = search and (search.running, search.done, search.what, self._models.unloaded)
+        if self.is_current and news != self._shown:
+            self._shown = news
+            self.show_result()
 
     def action_stop(self) -> None:
-        """Stop the measurement and keep its results; if none is running, or it does not end, go back to the chat."""
-        if self.process is None or not self.running or self.process.stops > 1:
+        """Stop the search and keep its results; if none is running, or it does not end, go back to the chat."""
+        if self.search is None or not self.running or self.search.stops > 1:
             self.dismiss(None)
-        elif self._models.unloaded:
-            self.process.stop()
-            self.show_result()
-        else:  # it has not begun
-            self.process = None
+            return
+        if not self._models.unloaded:  # it has not begun
             self.workers.cancel_group(self, "measure")
-            self.show_result()
+        self.search.stop()
+        self.show_result()
 
     def show_result(self) -> None:
         """Show what was measured so far."""
-        process = self.process
-        if process is not None:
-            self.view = process.view
+        if not self.is_current:
+            return
+        search, result = self.search, self.query_one("#result", Label)
         self.query_one("#state", Label).update(self._state())
-        notices = () if process is None or process.failed else process.notices
-        self.query_one(ResultPane).show(self.view.lines, notices)
+        lines = (
+            search.lines(self.query_one(VerticalScroll).scrollable_content_region.width or 80)
+            if search is not None
+            else []
+        )
+        result.update("\n".join(lines))
         self.refresh_bindings()
         self.query_one(ActionLine).refresh()
 
     def _state(self) -> Content:
-        """The progress of the measurement, and the actions on its results."""
-        process = self.process
-        if self.running and not self._models.unloaded:
+        """The progress of the search, and the actions on its results."""
+        search = self.search
+        if search is None:
+            return Content(with_keys(self.app, BEGINS))
+        if search.running and not self._models.unloaded:
             return Content("Freeing the models of the chat.")
-        if process is not None and process.running:
-            progress = process.progress
-            if progress is None:
-                stopping = with_keys(self.app, " Stopping: {measure.stop} ends it at once.") if process.stops else ""
+        if search.running:
+            stopping = with_keys(self.app, " Stopping: {measure.stop} ends it at once.") if search.stops else ""
+            if not search.what:
                 return Content(f"Loading the models for the measurement.{stopping}")
-            stopping = with_keys(self.app, "  stopping, {measure.stop} ends it at once") if process.stops else ""
             return Content.assemble(
-                gauge(progress.done, _BAR),
-                f" {progress.done:4.0%}",
+                gauge(search.done, _BAR),
+                f" {search.done:4.0%}",
                 (f"{stopping}  ", "bold"),
-                (printable(progress.what), MUTED),
+                (printable(search.what), MUTED),
             )
-        if process is not None and process.failed:
-            words = process.notices[-1] if process.notices else f"The measurement ended with code {process.code}."
-            return Content.styled(printable(words), "$error")
-        if process is None:
-            first = "" if self.winner else BEGINS
-        elif process.stops:
-            found = bool(self.view.lines)
-            first = "Stopped: what was measured is kept." if found else "Stopped before anything was measured."
-        else:
+        if search.problem:
+            return Content.styled(printable(search.problem), "$error")
+        if not search.stops:
             first = "Done."
+        elif search.summary is not None:
+            first = "Stopped: what was measured is kept."
+        else:
+            first = "Stopped before anything was measured."
         return Content(with_keys(self.app, f"{first} {self._advice()}".strip()))
 
     # Results

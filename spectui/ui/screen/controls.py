@@ -18,7 +18,7 @@ from spectui.ui.screen.window import Window
 from spectui.ui.widgets.choice_row import next_choice
 
 if TYPE_CHECKING:
-    from spectui.measure.live import View
+    from spectui.measure.live import LiveSearch
 
 
 class Controls:
@@ -36,7 +36,7 @@ class Controls:
         self._profiles = profiles
         self.catalogue = catalogue or ModelCatalogue()
         self._plan = plan
-        self._measured: View | None = None  # what was found the last time
+        self._measured: LiveSearch | None = None  # the last one
         self._profile_knobs: Knobs | None = None  # as the shown profile has set them
         self._picked: Setup | None = None  # with the devices that a person has picked, until it is loaded
 
@@ -227,7 +227,7 @@ class Controls:
             page = MeasureScreen(models, lambda: self._session.knobs, self.use_knobs, self._profiles, self._measured)
 
             def back(_: None) -> None:
-                self._measured = page.view
+                self._measured = page.search
                 if self._session.state == "measuring":
                     self.show_loading(self._models.load_again())
 

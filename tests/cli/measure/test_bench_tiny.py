@@ -79,7 +79,7 @@ def test_ctrl_c_keeps_and_prints_what_is_done(pair, tmp_path):
     )
     try:
         deadline = monotonic() + 120
-        while not file.exists() or file.read_text().count("\n") < 4:
+        while not file.exists() or file.read_text().count("\n") < 5:
             assert process.poll() is None and monotonic() < deadline
             sleep(0.01)
         process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""The page that measures: a real command on tiny models beside the window, whose engine has freed its own."""
+"""The page that measures: a real search on tiny models beside the window, whose engine has freed its own."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from pathlib import Path
 
 import psutil
 import pytest
+from textual.containers import VerticalScroll
 from textual.pilot import Pilot
+from textual.widgets import Label
 
 from spectui.config import load
-from spectui.knobs import Knobs
-from spectui.measure.bench import results
-from spectui.measure.bench.summary import summarise
-from spectui.measure.live import View
-from spectui.measure.report.tables import text
+from spectui.knobs import Knobs, Setup
+from spectui.measure import prompts
+from spectui.measure.bench.summary import Summary, summarise
+from spectui.measure.live import LiveSearch
 from spectui.profiles.file import ProfileFile
 from spectui.ui.dialogs.questions import LineScreen
-from spectui.ui.measuring.result import ResultPane
 from spectui.ui.measuring.screen import PURPOSE, MeasureScreen
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import FakeEngine
@@ -29,23 +29,34 @@ from tests.ui.screen_text import one_line
 BENCH = summarise([a_run(TARGET, 10), a_run(FAST, 18), a_run(SLOW, 14)])
 
 
-@pytest.fixture
-def quick(tmp_path: Path) -> str:
-    """Options of a search that takes a second."""
-    (tmp_path / "prompts.txt").write_text("Hi")
-    return f"-f {tmp_path / 'prompts.txt'} -n 20 --minutes 0.05 --results {tmp_path / 'runs.jsonl'}"
+QUICK = "0.05"
+"""Minutes of a search that takes seconds."""
 
 
-async def opened(pilot: Pilot[None], options: str | None = None) -> MeasureScreen:
-    """The page, with these options in its box."""
+@pytest.fixture(autouse=True)
+def one_prompt(fresh_directories: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search of these tests has one short prompt."""
+    monkeypatch.setattr(prompts, "USUAL", ("toaster",))
+    monkeypatch.setattr(prompts, "PREDICT", 20)
+
+
+async def opened(pilot: Pilot[None], minutes: str | None = None) -> MeasureScreen:
+    """The page, with these minutes in its box."""
     await pilot.press("alt+r")
     await wait_until(pilot, lambda: isinstance(pilot.app.screen, MeasureScreen) and pilot.app.screen.focused)
     page = pilot.app.screen
     assert isinstance(page, MeasureScreen)
-    if options is not None:
+    if minutes is not None:
         await pilot.press("ctrl+u")
-        await paste(pilot, options)
+        await paste(pilot, minutes)
     return page
+
+
+def measured(summary: Summary) -> LiveSearch:
+    """A search that has ended with these runs."""
+    search = LiveSearch(Setup(), Knobs(), 1)
+    search.running, search.summary = False, summary
+    return search
 
 
 async def test_a_narrow_window_says_whole_what_it_is_for(window: Window) -> None:
@@ -54,33 +65,24 @@ async def test_a_narrow_window_says_whole_what_it_is_for(window: Window) -> None
         await wait_until(pilot, lambda: PURPOSE in one_line(app))
 
 
-async def laid_out(pilot: Pilot[None]) -> None:
-    """Wait until the result is as high as its lines: it grows at the layout after the words above it."""
-    pane = pilot.app.screen.query_one(ResultPane)
-    await wait_until(pilot, lambda: pane.styles.height is not None and pane.size.height == pane.styles.height.value)
-
-
 async def test_a_search_fills_its_table_and_its_winner_is_used_and_saved(
-    window: Window, engine: FakeEngine, tmp_path: Path, quick: str
+    window: Window, engine: FakeEngine, tmp_path: Path
 ) -> None:
     setup, profiles = tiny_setup(tmp_path), ProfileFile(tmp_path / "config.toml")
-    seen: list[tuple[str, ...]] = []
+    seen: set[str] = set()
     async with window(setup, size=(160, 42), profiles=profiles) as (app, pilot):
-        page = await opened(pilot, quick)
+        page = await opened(pilot, QUICK)
         await pilot.press("enter")
         await wait_until(pilot, lambda: engine.unloads)
 
         def done() -> bool:
-            seen.append(page.view.lines)
+            seen.add(str(page.query_one("#result", Label).render()))
             return "Done. To use:" in one_line(app)
 
         await wait_until(pilot, done)
-        await laid_out(pilot)
-        assert len(set(seen)) > 2, "the table grows"
-        view = page.view
-        assert "target alone" in one_line(app) and any(line.startswith("The best of ") for line in view.lines)
-        assert results.read(tmp_path / "runs.jsonl")
-        winner = view.winner
+        assert len(seen) > 2, "the table grows"
+        assert "target alone" in one_line(app) and "The best of " in one_line(app)
+        winner = page.winner
         assert winner is not None and winner.knobs
         await pilot.press("alt+u")
         assert {key: getattr(engine.knobs, key) for key in winner.knobs} == winner.knobs
@@ -103,33 +105,31 @@ async def test_a_search_fills_its_table_and_its_winner_is_used_and_saved(
         assert engine.unloads == 1
 
 
-async def test_escape_stops_and_keeps_what_was_measured(
-    window: Window, engine: FakeEngine, tmp_path: Path, quick: str
-) -> None:
+async def test_escape_stops_and_keeps_what_was_measured(window: Window, engine: FakeEngine, tmp_path: Path) -> None:
     async with window(tiny_setup(tmp_path)) as (app, pilot):
-        page = await opened(pilot, quick.replace("--minutes 0.05", "--minutes 100"))
+        page = await opened(pilot, "100")
         await pilot.press("enter")
         await wait_until(pilot, lambda: all(part in one_line(app) for part in ("target alone", "t/s")))
         await pilot.press("escape")
         await wait_until(pilot, lambda: "Stopped: what was measured is kept." in one_line(app))
         assert not page.running
-        assert "target alone" in one_line(app) and results.read(tmp_path / "runs.jsonl")
+        assert "target alone" in one_line(app)
         assert len(engine.loads) == 1, "the page is open still"
         await pilot.press("escape")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
 
 
 async def test_a_measurement_that_does_not_answer_is_ended_by_a_second_escape(
-    window: Window, engine: FakeEngine, tmp_path: Path, quick: str
+    window: Window, engine: FakeEngine, tmp_path: Path
 ) -> None:
     async with window(tiny_setup(tmp_path)) as (app, pilot):
-        page = await opened(pilot, quick.replace("--minutes 0.05", "--minutes 100"))
+        page = await opened(pilot, "100")
         await pilot.press("enter")
-        await wait_until(pilot, lambda: page.view.lines)
+        await wait_until(pilot, lambda: page.search is not None and page.search.summary)
         (child,) = psutil.Process().children()
         child.suspend()
         await pilot.press("escape")
-        await wait_until(pilot, lambda: "stopping, Esc ends it at once" in one_line(app))
+        await wait_until(pilot, lambda: "Stopping: Esc ends it at once" in one_line(app))
         assert page.running
         await pilot.press("escape")
         await wait_until(pilot, lambda: not page.running)
@@ -137,13 +137,11 @@ async def test_a_measurement_that_does_not_answer_is_ended_by_a_second_escape(
         await wait_until(pilot, lambda: len(engine.loads) == 2)
 
 
-async def test_a_measurement_ends_with_the_window(
-    window: Window, engine: FakeEngine, tmp_path: Path, quick: str
-) -> None:
+async def test_a_measurement_ends_with_the_window(window: Window, engine: FakeEngine, tmp_path: Path) -> None:
     async with window(tiny_setup(tmp_path)) as (_, pilot):
-        page = await opened(pilot, quick.replace("--minutes 0.05", "--minutes 100"))
+        page = await opened(pilot, "100")
         await pilot.press("enter")
-        await wait_until(pilot, lambda: page.view.lines)
+        await wait_until(pilot, lambda: page.search is not None and page.search.summary)
         (child,) = psutil.Process().children()
     assert not child.is_running()
 
@@ -153,26 +151,21 @@ async def test_it_waits_until_the_models_are_freed_and_can_be_taken_back(
 ) -> None:
     monkeypatch.setattr(engine, "unload", lambda: None)  # it takes a while
     async with window(size=(120, 30)) as (app, pilot):
-        page = await opened(pilot, "")
-        page.view = View(("what was measured before",))
+        page = await opened(pilot, "5")
         await pilot.press("enter")
         await wait_until(pilot, lambda: "Freeing the models of the chat." in one_line(app))
-        assert page.running and "measured before" not in one_line(app)
+        assert page.running
         await pilot.press("escape")
-        await wait_until(pilot, lambda: "Enter begins" in one_line(app))
+        await wait_until(pilot, lambda: "Stopped before anything was measured." in one_line(app))
         assert not page.running and app.screen is page
 
 
 async def test_what_cannot_be_measured_is_a_sentence(window: Window, tmp_path: Path) -> None:
     async with window(tiny_setup(tmp_path), size=(120, 30), notifications=True) as (app, pilot):
-        page = await opened(pilot, "--prompts 'x")
+        page = await opened(pilot, "0")
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "The options cannot be read" in one_line(app))
-        assert not page.running
-        await pilot.press("ctrl+u")
-        await paste(pilot, "--prompts nonesuch")
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: "There is no prompt 'nonesuch'" in one_line(app) and not page.running)
+        await wait_until(pilot, lambda: "A search takes 0.05 to 600 minutes" in one_line(app))
+        assert not page.running and page.search is None
 
 
 async def test_nothing_is_freed_or_loaded_where_nothing_is_measured(window: Window, engine: FakeEngine) -> None:
@@ -208,23 +201,21 @@ async def test_a_prompt_waits_until_the_models_are_there_again(window: Window, e
 async def test_a_report_fits_the_window(window: Window, width: int) -> None:
     async with window(size=(width, 30)) as (app, pilot):
         page = await opened(pilot)
-        pane = page.query_one(ResultPane)
-        page.view = View(tuple(text(BENCH, pane.size.width)))
-        page.show_result()
+        page.search = measured(BENCH)
         await wait_until(pilot, lambda: "model 8/0/0.4 *" in one_line(app))
-        await laid_out(pilot)
-        assert "n_accept" in one_line(app)
+        result = page.query_one("#result", Label)
+        assert max(map(len, str(result.render()).splitlines())) <= page.query_one(VerticalScroll).size.width
 
 
 async def test_the_window_reads_and_writes_no_file_while_another_process_measures(
-    window: Window, engine: FakeEngine, tmp_path: Path, quick: str
+    window: Window, engine: FakeEngine, tmp_path: Path
 ) -> None:
     test_disk.note_what_is_opened()
     config = tmp_path / "config.toml"
     config.write_text("# mine\n")
     profiles, before = ProfileFile(config), config.stat().st_size
     async with window(tiny_setup(tmp_path), profiles=profiles) as (app, pilot):
-        page = await opened(pilot, quick)  # what the page imports is read once
+        page = await opened(pilot, QUICK)  # what the page imports is read once
         test_disk.listeners.append(noted := list[str]())
         await pilot.press("enter")
         await wait_until(pilot, lambda: "To use:" in one_line(app))
