@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from spectui.errors import UsageError
-from spectui.profiles import llama_server, llama_swap, preset_ini
-from spectui.profiles.commands import services
-from spectui.profiles.commands.started import RUN_IT, has_windows_paths
-from spectui.profiles.commands.windows import Batch, PowerShell
+from spectui.profiles import llama_server, llama_swap, preset_ini, services
 from spectui.profiles.exported import Exported
-from spectui.profiles.imported import ImportedFile
+from spectui.profiles.imported import RUN_IT, ImportedFile
+from spectui.profiles.llama_server import has_windows_paths
+from spectui.profiles.script import Shell
+from spectui.profiles.windows import Batch, PowerShell
 
 
 class Format(NamedTuple):
@@ -26,10 +25,10 @@ class Format(NamedTuple):
 
 FORMATS = {
     "llama-swap": Format(llama_swap.read, llama_swap.write),
-    "llama-server": Format(llama_server.read, llama_server.write),
+    "llama-server": Format(lambda text, file: Shell(file).profile(text), llama_server.write),
     "preset": Format(preset_ini.read, preset_ini.write),
-    "batch": Format(partial(llama_server.read, language=Batch)),
-    "powershell": Format(partial(llama_server.read, language=PowerShell)),
+    "batch": Format(lambda text, file: Batch(file).profile(text)),
+    "powershell": Format(lambda text, file: PowerShell(file).profile(text)),
     "systemd": Format(services.read_systemd),
     "compose": Format(services.read_compose),
 }

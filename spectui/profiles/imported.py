@@ -9,6 +9,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple
 
@@ -25,15 +26,12 @@ from spectui.profiles.command_line import (
     read,
     unused_values,
 )
-from spectui.profiles.commands.containers import outside
-from spectui.profiles.commands.started import EDGE, RUN_IT, ScriptError, Started, joined, shown
 from spectui.text import unescaped
 
 ENVIRONMENT = "Set these variables where you start spectui"
 OTHER_YEARS = "This llama.cpp does not read these variables, which are those of another version"
 NO_FLAG = "These words belong to no flag"
 NO_VALUE = "These flags lack their value"
-NOT_KNOWN = "Only a run can tell these, so they are left out"
 NO_DRAFTER = "spectui has no drafter like these of llama-server"
 OF_THE_HUB = "A profile names files, so fetch these with spectui chat"
 ONE_LENGTH = "spectui has one length for drafts of the model and of the lookup"
@@ -76,8 +74,57 @@ _OF_THE_MACHINE = re.compile(
 _PRINTED = tuple("\u2013\u2014\u2212\u201c\u201d\u201e\u2018\u2019")
 """Dashes and quotes as programs that write letters make them of plain ones."""
 
+EDGE = "\0"
+_MARKED = re.compile(f"{EDGE}([^{EDGE}]*){EDGE}([^{EDGE}]*){EDGE}")
+"""What only a run can tell, in a word: as it is written, and the sentence that says so. No text that is read has this sign."""
+
+RUN_IT = "start it and use --running, or paste the command"
+"""What to do where a text does not tell what a run would."""
+
 _TRUE = ("on", "enabled", "true", "1")
 _FALSE = ("off", "disabled", "false", "0")
+
+
+class ScriptError(UsageError):
+    """A text that is no whole script, or that only a run could tell."""
+
+    exit_code = 1
+
+
+@dataclass
+class Started:
+    """A command that starts one of llama.cpp's programs.
+
+    `arguments`: the program's. `starters`: names of the programs that start it. `variables`: its environment. `directory`:
+    where its relative paths start, "" for where it is imported. `volumes`: in a container, (path outside, path inside).
+    `windows`: it is a command of Windows.
+    """
+
+    arguments: list[str]
+    starters: list[str] = field(default_factory=list)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    directory: str = ""
+    volumes: Sequence[tuple[str, str]] | None = None
+    windows: bool = False
+
+
+def unknown(written: str, why: str) -> str:
+    """Stands in a word for what only a run can tell, as it is written; `why` is the beginning of a sentence about it."""
+    return f"{EDGE}{written.replace(EDGE, '')}{EDGE}{why}{EDGE}"
+
+
+def shown(word: str) -> str:
+    """A word as it is written."""
+    return _MARKED.sub(r"\1", word).replace(EDGE, "")
+
+
+def joined(directory: str, path: str) -> str:
+    """A path that starts at a directory, which may be one of Windows."""
+    if EDGE in directory + path:  # .. would take away what is unknown
+        return path if config.is_absolute(path) else f"{directory}/{path}"
+    if PureWindowsPath(directory).is_absolute():
+        return str(PureWindowsPath(directory, path))
+    return os.path.normpath(os.path.join(directory.replace("\\", "/"), path)) if directory else path
 
 
 class LeftOut(NamedTuple):
@@ -121,11 +168,11 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
     lengths: dict[str, str] = {}
     for flag, *values in line.unused:
         if flag == "--spec-type":
-            types += ",".join(values).split(",")
+            types += _told(",".join(values)).split(",")
         elif flag == "--spec-default":
             types.append("ngram-mod")
         elif flag in _LOOKUP_LENGTHS and values:
-            lengths[flag] = values[0]
+            lengths[flag] = _told(values[0])
         elif flag not in ("-a", "--alias"):
             left_out.append(LeftOut(CHANGES_TEXT if changes_text(flag) else NOT_USED, _shown(flag, values)))
     left_out += [LeftOut(UNKNOWN, _shown(flag, values)) for flag, *values in line.unknown]
@@ -134,11 +181,6 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
     for flag, value in _pairs(line.arguments, left_out):
         read_escapes = SHAPES[flag].name == "stop" and escapes[-1:] != ["--no-escape"]
         _take(settings, flag, unescaped(value) if read_escapes else value, started, left_out)
-    loose = {shown(word) for word in line.arguments if word.startswith(EDGE)}
-    words = [what for reason, what in left_out if reason == NOT_KNOWN and what in loose]
-    hub = any(SHAPES[word].name == "hub_target" for word in line.arguments if word in SHAPES)
-    if words and not (settings.get("model") or hub or line.refused):
-        raise ScriptError(f"{words[0]} may name the model, and only a run can tell it: {RUN_IT}.")
     if rest := next((what for reason, what in left_out if reason == NO_FLAG and what.endswith(".gguf")), ""):
         raise ScriptError(f"{rest} belongs to no flag: put quotes around paths with blanks.")
     _take_types(settings, types, left_out)
@@ -229,10 +271,10 @@ def _pairs(arguments: Sequence[str], left_out: list[LeftOut]) -> Iterable[tuple[
         flag = rest.pop()
         shape = SHAPES.get(flag)
         if shape is None:
-            left_out.append(LeftOut(NOT_KNOWN if EDGE in flag else NO_FLAG, shown(flag)))
+            left_out.append(LeftOut(NO_FLAG, shown(_told(flag))))
         elif shape.switch:
             continue
-        elif shape.bare and (not rest or rest[-1].startswith("-") or re.fullmatch(f"{EDGE}.*[@*].*{EDGE}", rest[-1])):
+        elif shape.bare and (not rest or rest[-1].startswith("-")):
             yield flag, config.SETTINGS[shape.name].spec.bare
         elif rest and rest[-1] not in SHAPES:
             yield flag, rest.pop()
@@ -245,21 +287,24 @@ def _take(settings: dict[str, Any], flag: str, value: str, started: Started, lef
     key = SHAPES[flag].name
     if key in ("model", "draft") and not value:
         raise ScriptError(f"{flag} is empty: write the file's path there.")
-    if EDGE in value or (key in ("model", "draft") and re.search(r"\{\{.*\}\}", value)):
-        if key in ("model", "draft"):
-            raise ScriptError(f"{flag} is {shown(value)}, which only a run can tell: {RUN_IT}.")
-        left_out.append(LeftOut(NOT_KNOWN, f"{flag} {shown(value)}"))
-        return
+    if key in ("model", "draft") and re.search(r"\{\{.*\}\}", value):
+        raise ScriptError(f"{flag} is {value}, which only a run can tell: {RUN_IT}.")
+    _told(value)
     if key in ("hub_target", "hub_draft"):
         left_out.append(LeftOut(OF_THE_HUB, f"{flag} {value}"))
         return
     if flag == "--draft" and value.isdecimal():  # older versions of llama.cpp took the length of a draft here
         key = "draft_max"
-    if config.SETTINGS[key].spec.metavar == "FILE" and not config.is_absolute(
-        value := _on_this_machine(flag, value, started)
-    ):
-        value = joined("" if started.volumes is not None else _directory(flag, value, started), value)
+    if config.SETTINGS[key].spec.metavar == "FILE":
+        value = _told(_on_this_machine(flag, value, started))
     _put(settings, key, value, flag, left_out)
+
+
+def _told(text: str) -> str:
+    """The text itself. Raises ScriptError if only a run can tell a part of it."""
+    if mark := _MARKED.search(text):
+        raise ScriptError(f"{mark[2]}: {RUN_IT}.")
+    return text
 
 
 def _on_this_machine(flag: str, value: str, started: Started) -> str:
@@ -267,20 +312,13 @@ def _on_this_machine(flag: str, value: str, started: Started) -> str:
     if started.windows and not PureWindowsPath(value).is_absolute():
         value = value.replace("\\", "/")
     if started.volumes is None:
-        return os.path.expanduser(value)
-    inside = posixpath.normpath(value if value.startswith("/") else joined(_directory(flag, value, started), value))
-    path = outside(inside, started.volumes)
-    if path is None:
-        raise UsageError(f"its {flag} {value} is a path in a container, and no volume of it holds that.")
-    if EDGE in path:
-        raise ScriptError(f"{flag} is {shown(path)}, which only a run can tell: {RUN_IT}.")
-    return os.path.expanduser(path)
-
-
-def _directory(flag: str, value: str, started: Started) -> str:
-    if started.directory is None:
-        raise ScriptError(f"{flag} {value} starts at a directory that only a run can tell: {RUN_IT}.")
-    return started.directory
+        value = os.path.expanduser(value)
+        return value if config.is_absolute(value) else joined(started.directory, value)
+    inside = posixpath.normpath(posixpath.join(started.directory, value))
+    for outside, mounted in sorted(started.volumes, key=lambda volume: -len(volume[1])):
+        if inside == mounted or inside.startswith(mounted.rstrip("/") + "/"):
+            return os.path.expanduser(outside.rstrip("/") + inside[len(mounted.rstrip("/")) :])
+    raise UsageError(f"its {flag} {value} is a path in a container, and no volume of it holds that.")
 
 
 def _take_marked(settings: dict[str, Any], comments: str, left_out: list[LeftOut]) -> None:

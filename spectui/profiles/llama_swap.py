@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from spectui.errors import UsageError
-from spectui.profiles.commands.script import command
-from spectui.profiles.commands.started import shown, words_of
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, imported
+from spectui.profiles.llama_server import command, words_of
 
 LONGEST_COMMAND = 100_000
 """Characters of a command when its macros are written out. Macros of macros could grow without end."""
@@ -113,7 +112,7 @@ def _profile(name: str, model: Any, shared: Any) -> ImportedProfile:
         raise UsageError("there is no command in it.")
     started = command(words)
     if started is None:
-        raise UsageError(f"it starts {shown(words[0])!r}, which is no program of llama.cpp.")
+        raise UsageError(f"it starts {words[0]!r}, which is no program of llama.cpp.")
     variables = dict(
         _expanded(str(line), macros).split("=", 1)
         for line in (model.get("env") if isinstance(model.get("env"), list) else [])

@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 from spectui.errors import UsageError
 from spectui.profiles.command_line import unused_values
-from spectui.profiles.commands.started import ScriptError, Started
 from spectui.profiles.exported import FLAGS, Exported, toml
 from spectui.profiles.imported import (
     SHAPES,
     ImportedFile,
     ImportedProfile,
     LeftOut,
+    ScriptError,
+    Started,
     flag_of_variable,
     flag_words,
     imported,

@@ -11,21 +11,19 @@ from pathlib import Path
 import pytest
 
 from spectui.errors import SpectuiError, UsageError
-from spectui.profiles import llama_server
-from spectui.profiles.commands.services import OF_COMPOSE, OF_SYSTEMD
 from spectui.profiles.formats import FORMATS, detect
-from spectui.profiles.imported import ENVIRONMENT, NOT_KNOWN, NOT_USED, STARTED_BY
+from spectui.profiles.imported import ENVIRONMENT, NOT_USED, RUN_IT, STARTED_BY, ImportedFile
+from spectui.profiles.services import OF_COMPOSE, OF_SYSTEMD
 
 RUN = "llama-server -m /m/a.gguf"
 WINDOWS = r"llama-server.exe -m C:\m\a.gguf"
 FIVE = {"model": "/m/a.gguf", "ctx_size": 5}
 
 
-def left_out(form: str, text: str, file: Path | None = None, number: int = 0) -> dict[str, list[str]]:
-    """What was left out of a profile of a text, by reason."""
-    source = FORMATS[form].read(text, file)
+def left_out(source: ImportedFile) -> dict[str, list[str]]:
+    """What was left out of the first profile of a text and of the text itself, by reason."""
     reasons: dict[str, list[str]] = {}
-    for reason, what in (*source.profiles[number].left_out, *source.left_out):
+    for reason, what in (*source.profiles[0].left_out, *source.left_out):
         reasons.setdefault(reason, []).append(what)
     return reasons
 
@@ -36,16 +34,18 @@ def left_out(form: str, text: str, file: Path | None = None, number: int = 0) ->
         f"C=5 # five\n{RUN} \\\n  -c $C \\\n  -a \"it's\"\n",
         'A="-m /m/a.gguf"; B="$A -c 5"\nllama-server $B "${NONE-}" ${NONE:-}',
         f'A=(-ngl 9  # layers, don\'t\n  "-a" "x y")\nA+=(-c 5)\n{RUN} "${{A[@]}}"',
-        f'A=()\n{RUN} "${{A[@]}}" -c ${{C:-5}} ${{A[@]+"${{A[@]}}"}}',
-        f': "${{C:=5}}"\nexport LLAMA_ARG_TOP_K=7\n{RUN} -c "$C"',
+        f'A=(-c 5)\nA+=(-a "x y")\n{RUN} ${{A[*]}}',
+        f"export LLAMA_ARG_TOP_K=7\n{RUN} -c ${{C:-5}}",
         'M="/m/it\'s \\"q\\" \\$b.gguf"\nllama-server -m "$M" -a a\\ b',
         f"cat <<'END'\n{RUN} -c 6\nEND\nexec {RUN} -c 5 > /dev/null 2>&1",
         f'if [ ! -d /m ]; then echo "no (models)"; fi\n[ -n "$X" ] || echo none\n{RUN} -c 5 | cat',
-        f"start() {{\n  local C=5\n  {RUN} -c $C\n}}\nstart",
-        f"set -- -c 5\nwhile true; do {RUN} \"$@\"; break; done",
+        f'C=5\nstart() {{\n  {RUN} -c $C\n}}\nstart "$@"',
+        f'C=5\nwhile true; do {RUN} -c "$C"; break; done',
+        f'{RUN} -c 5 "$@" $@',
+        f'{RUN} -c "${{1:-5}}"',
         'BIN=llama-server; M=/m/a.gguf\nif x; then BIN=llama-server; fi\nexec nice -n 5 env A=1 "${BIN}" -m $M -c 5',
-        f"bash -c 'cd /tmp && exec {RUN} -c 5'",
-        'cd "$(cd "$(dirname "$0")/." && pwd)/sub"\n../llama-server -m a.gguf -c 5',
+        'cd "$(cd "$(dirname "$0")/." && pwd)/sub" || exit 1\n../llama-server -m a.gguf -c 5',
+        'D="$(cd "$(dirname "${BASH_SOURCE[0]}")" >/dev/null && pwd)"\nM=$D/sub/../a.gguf\nllama-server -m "$M"',
     ],
 )  # fmt: skip
 def test_what_a_plain_script_starts_is_what_bash_starts(
@@ -61,11 +61,10 @@ def test_what_a_plain_script_starts_is_what_bash_starts(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
     subprocess.run(["bash", str(tmp_path / "start.sh")], check=True, timeout=60, capture_output=True)
-    (profile,) = llama_server.read(text, tmp_path / "start.sh").profiles
+    (profile,) = FORMATS["llama-server"].read(text, tmp_path / "start.sh").profiles
     monkeypatch.chdir((tmp_path / "where").read_text())
-    (given,) = llama_server.read(
-        shlex.join(["llama-server", *(tmp_path / "given").read_text().split("\0")[:-1]])
-    ).profiles
+    words = shlex.join(["llama-server", *(tmp_path / "given").read_text().split("\0")[:-1]])
+    (given,) = FORMATS["llama-server"].read(words, None).profiles
     assert {**profile.settings} | {"top_k": 0} == {**given.settings} | {"top_k": 0}
 
 
@@ -76,13 +75,9 @@ def test_what_a_plain_script_starts_is_what_bash_starts(
         ("batch", 'set DIR=C:\\m\nset "M=%DIR%\\a.gguf"\nstart "my server" /B "C:\\l l\\llama-server.exe" -m "%M%" -c 5'),
         ("batch", f"if not exist C:\\m (\n  echo no\n  exit /b 1\n)\ncall {WINDOWS} -c 5 > log.txt 2>&1"),
         ("batch", "set LLAMA_ARG_CTX_SIZE=5\ncd /d C:\\m\nllama-server.exe -m a.gguf & pause"),
-        ("batch", f'cmd /k "{WINDOWS} -c 5"'),
         ("powershell", "$m = 'C:\\m\\a.gguf'\n$c=5\n& \"C:\\l l\\llama-server.exe\" `\n  -m $m -c $c # five"),
         ("powershell", "$a = @(\n  \"-m\", 'C:\\m\\a.gguf'  # it's\n)\n$a += '-c', '5'\n.\\llama-server.exe @a"),
-        ("powershell", "param([string]$Dir = \"C:\\m\", [int]$Ctx = 5,\n  [switch]$X)\nllama-server -m $Dir\\a.gguf -c $Ctx"),
-        ("powershell", "$m = Join-Path 'C:\\m' 'a.gguf'\nif ($x) { 1 }\n$env:LLAMA_ARG_CTX_SIZE = 5\nllama-server -m $m"),
-        ("powershell", "Start-Process -FilePath llama-server.exe -ArgumentList '-m', 'C:\\m\\a.gguf', '-c', '5' -NoNewWindow"),
-        ("powershell", "$p = Start-Process llama-server.exe -ArgumentList \"-m `\"C:\\m\\a.gguf`\" -c 5\" -PassThru"),
+        ("powershell", "$m = 'C:\\m'\nif ($x) {}\n$env:LLAMA_ARG_CTX_SIZE = 5\n$M = \"$m\\a.gguf\"\nllama-server -m $M"),
     ],
 )  # fmt: skip
 def test_plain_scripts_of_windows(form: str, text: str) -> None:
@@ -91,52 +86,71 @@ def test_plain_scripts_of_windows(form: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "unknown"),
+    ("form", "text", "sentence"),
     [
-        ("llama-server", f'C=5\nif x; then C=6; fi\n{RUN} -c $C "$@" -t $(nproc)', ["-c C (line 2)", "$@", "-t $(nproc)"]),
-        ("llama-server", f'A=(-ngl 9)\nnvidia-smi && A+=(-c 5)\n{RUN} "${{A[@]}}"', ["-c 5"]),
-        ("llama-server", f"C=5\nlet C=6\n{RUN} -c $C", ["-c C (line 2)"]),
-        ("llama-server", f"x && C=6\n{RUN} -c ${{C:-5}}", ["-c ${C:-5}"]),
-        ("llama-server", f"C=5\neval x\n{RUN} -c $C", ["-c C (line 2)"]),
-        ("llama-server", f"declare -i C=2+3\n{RUN} -c $C", ["-c C (line 1)"]),
-        ("batch", f"set C=5\nif errorlevel 2 goto run\nset C=6\n:run\n{WINDOWS} -c %C% %*", ["-c C (line 3)", "%*"]),
-        ("batch", f"set /p C=context?\n{WINDOWS} -c %C%", ["-c %C%"]),
-        ("powershell", f"$c = 5\nif ($x) {{ $c = 6 }}\n{WINDOWS} -c $c @args", ["-c c (line 2)", "@args"]),
-        ("powershell", f"$c = 5\n$c++\n{WINDOWS} -c $c -t (Get-Number)", ["-c $c (line 2)", "-t (Get-Number)"]),
+        ("llama-server", f"C=5\nif x; then C=6; fi\n{RUN} -c $C", "Line 2 sets C where only a run can tell"),
+        ("llama-server", f"f() {{ C=6; }}\nC=5\nf\n{RUN} -c $C", "Line 2 sets C where only a run can tell"),
+        ("llama-server", f"f() {{\n{RUN} -c $C\n}}\nC=5\nf", "Line 2 is in a block"),
+        ("llama-server", f"C=5\nf() {{\n{RUN} -c $C\n}}\nC=6\nf", "Line 3 is in a block, and other lines change what it uses"),
+        ("llama-server", f"A=(-ngl 9)\nnvidia-smi && A+=(-c 5)\n{RUN} \"${{A[@]}}\"", "Line 2 sets A"),
+        ("llama-server", f"C=5\nlet C=6\n{RUN} -c $C", "Line 2 sets C"),
+        ("llama-server", f"C=5\neval x\n{RUN} -c $C", "Line 2 sets C"),
+        ("llama-server", f"x && C=6\n{RUN} -c ${{C:-5}}", "Line 1 sets C"),
+        ("llama-server", f": ${{C:=5}}\n{RUN} -c ${{C:-6}}", "Line 1 sets C"),
+        ("llama-server", f"IFS= read -r C\n{RUN} -c ${{C:-6}}", "Line 1 sets C"),
+        ("llama-server", f"declare -i C=2+3\n{RUN} -c $C", "Line 1 sets C"),
+        ("llama-server", f"set -- -c 5\n{RUN} \"$@\"", "Line 1 sets @"),
+        ("llama-server", f"f() {{ {RUN} -c ${{1:-5}}; }}\nf 6", "Line 1 is in a block"),
+        ("llama-server", "for m in a b; do\nllama-server -m $m\ndone", "Line 1 sets m"),
+        ("llama-server", f"T=$(nproc)\n{RUN} -t $T", "Line 1 has $(nproc), which only a run can tell"),
+        ("llama-server", "llama-server $ARGS", "Line 1 has $ARGS, which only a run can tell"),
+        ("llama-server", "llama-server -m /m/*.gguf", "Line 1 has *, which only a run can tell"),
+        ("llama-server", "cd $X/..\nllama-server -m a.gguf", "Line 1 has $X, which only a run can tell"),
+        ("llama-server", "x && cd /m\nllama-server -m a.gguf", "Line 1 changes the directory where only a run can tell"),
+        ("llama-server", 'llama-server -m "$(dirname "$0")/a.gguf"', "Pasted text has no directory"),
+        ("llama-server", "", "There is no llama-server command in it"),
+        ("llama-server", f"echo\ntmux new '{RUN}'", "There is no llama-server command in it, and line 2 only names it"),
+        ("llama-server", "docker exec box llama-server -m /m/a.gguf", "There is no llama-server command in it, and line 1"),
+        ("batch", f"set C=5\nif errorlevel 2 goto run\nset C=6\n:run\n{WINDOWS} -c %C%", "Line 3 sets C where only a run can"),
+        ("batch", f"set /p C=context?\n{WINDOWS} -c %C%", "Line 1 sets C"),
+        ("batch", f"set C=5\ncall other.bat\n{WINDOWS} -c %C%", "Line 2 sets C"),
+        ("batch", "if x cd C:\\m\nllama-server -m a.gguf", "Line 1 changes the directory"),
+        ("batch", "llama-server -m %SPECTUI_NO%\\a.gguf", "Line 1 has %SPECTUI_NO%, which only a run can tell"),
+        ("powershell", f"$c = 5\nif ($x) {{ $c = 6 }}\n{WINDOWS} -c $c", "Line 2 sets $c where only a run can tell"),
+        ("powershell", f"$c = 5\n$c++\n{WINDOWS} -c $c", "Line 2 sets $c"),
+        ("powershell", f"{WINDOWS} @args", "Line 1 has @args, which only a run can tell"),
+        ("powershell", "$m = Join-Path 'C:\\m' 'a.gguf'\nllama-server -m $m", "Line 1 sets $m"),
+        ("powershell", "$a = @('-m')\n$a.Add('x')\nllama-server @a", "Line 2 sets $a"),
+        ("powershell", f"{WINDOWS} -ts 3,1", "Line 1 has ,, which only a run can tell"),
+        ("powershell", "Start-Process llama-server -ArgumentList '-m a'", "There is no llama-server command in it"),
+        ("systemd", "[Service]\nExecStart=vllm serve\n", "Line 2 starts 'vllm', which is no program of llama.cpp"),
+        ("systemd", f"[Service]\nExecStart=/bin/sh -c '{RUN}'\n", "Line 2 starts '/bin/sh', which is no program of llama.cpp"),
+        ("systemd", "[Service]\nUser=x\nExecStart=llama-server -m $M\n", "Line 3 has $M, which only a run can tell"),
     ],
 )  # fmt: skip
-def test_what_only_a_run_can_tell_is_listed_and_not_guessed(form: str, text: str, unknown: list[str]) -> None:
-    assert left_out(form, text)[NOT_KNOWN] == unknown
+def test_what_only_a_run_can_tell_is_a_sentence_and_no_guess(form: str, text: str, sentence: str) -> None:
+    with pytest.raises(SpectuiError) as error:
+        FORMATS[form].read(text, None)
+    assert str(error.value).startswith(sentence) and str(error.value).endswith(f": {RUN_IT}.")
 
 
 @pytest.mark.parametrize(
     ("form", "text", "sentence"),
     [
-        ("llama-server", "", "There is no llama-server command in it: start it and use --running"),
-        ("llama-server", f"echo\ntmux new '{RUN}'", "There is no llama-server command in it, and line 2 only names it: start"),
         ("llama-server", f"{RUN}\n{RUN} -c 5\n", "There are 2 commands of llama.cpp (lines 1, 2): leave one in the file."),
-        ("llama-server", "M=a\nx && M=b\nllama-server -m $M", "-m is M (line 2), which only a run can tell: start it"),
-        ("llama-server", "cd $X\nllama-server -m a.gguf", "-m a.gguf starts at a directory that only a run can tell: start it"),
-        ("llama-server", "x && cd /m\nllama-server -m a.gguf", "-m a.gguf starts at a directory that only a run can tell"),
-        ("llama-server", "llama-server -m /m/*.gguf", "-m is /m/*.gguf, which only a run can tell"),
-        ("llama-server", "llama-server $ARGS", "$ARGS may name the model, and only a run can tell it: start it and use"),
         ("llama-server", "\nllama-server -m 'x", "A line is cut off, or quotes or brackets are not closed (line 2): give the"),
         ("llama-server", f"if true; then {RUN}", "A line is cut off"),
         ("llama-server", "A=xx\n" + "A=$A$A$A$A\n" * 30 + RUN, "Its variables grow without end."),
-        ("llama-server", "docker exec box llama-server -m /m/a.gguf", "it is started by docker exec, whose paths are those of"),
         ("llama-server", "docker run llama.cpp -m /m/a.gguf", "its -m /m/a.gguf is a path in a container, and no volume"),
         ("batch", f'{WINDOWS} -sys "x', "A line is cut off"),
-        ("batch", "llama-server -m %USERPROFILE%\\a.gguf", "-m is %USERPROFILE%\\a.gguf, which only a run can tell: start it"),
         ("powershell", "$a = @('-m', 'x'\nllama-server @a", "A line is cut off"),
-        ("powershell", "$a = New-Object X\n$a.Add('-m')\nllama-server @a", "$a (line 2) may name the model, and only a run"),
-        ("systemd", "[Service]\nExecStart=vllm serve\n", "its ExecStart= starts 'vllm', which is no program of llama.cpp."),
-        ("systemd", "[Service]\nExecStart=llama-server -m $M\n", "-m is $M, which only a run can tell: start it and use"),
-        ("systemd", "[Unit]\nA=b\n", "There is no [Service] in it"),
+        ("systemd", "[Unit]\nA=b\n", "There is no [Service] with one ExecStart= in it"),
         ("compose", "services: {}\n", "There are no services in it"),
-        ("compose", "services: {a: {image: redis}}", "No service in it can be imported; of a: it starts the image 'redis'"),
+        ("compose", "services: {a: {image: redis}}", "No service in it can be imported; of a: it starts 'redis'"),
+        ("compose", "services: {a: {extends: b, image: llama.cpp}}", "No service in it can be imported; of a: it has"),
     ],
 )  # fmt: skip
-def test_a_script_that_is_not_plain_gets_one_sentence(form: str, text: str, sentence: str) -> None:
+def test_what_is_no_script_gets_one_sentence(form: str, text: str, sentence: str) -> None:
     with pytest.raises(SpectuiError) as error:
         FORMATS[form].read(text, None)
     assert str(error.value).startswith(sentence) and "\n" not in str(error.value)
@@ -144,15 +158,16 @@ def test_a_script_that_is_not_plain_gets_one_sentence(form: str, text: str, sent
 
 @pytest.mark.parametrize("name", ["Makefile", "Dockerfile", "x.plist", "serve.py", "README.md"])
 def test_a_file_of_another_kind_gets_one_sentence(name: str) -> None:
-    with pytest.raises(
-        UsageError, match="reads no file of this kind: start it and use --running, or paste the command"
-    ):
+    with pytest.raises(UsageError, match=f"reads no file of this kind: {RUN_IT}"):
         detect(RUN, name)
 
 
-def test_other_commands_words_are_not_printed() -> None:
-    text = f"curl -H 'Authorization: Bearer geheim'\nAPI=geheim\nexport LLAMA_KEY=geheim CUDA_VISIBLE_DEVICES=0\nsudo {RUN}"
-    assert left_out("llama-server", text) == {STARTED_BY: ["sudo"], ENVIRONMENT: ["CUDA_VISIBLE_DEVICES=0"]}
+def test_other_commands_words_are_not_printed_and_what_has_no_use_stays_as_it_is_written() -> None:
+    text = "curl -H 'Authorization: Bearer geheim'\nAPI=geheim\nexport LLAMA_KEY=geheim CUDA_VISIBLE_DEVICES=0\n"
+    text += f"sudo {RUN} --port $X"
+    assert left_out(FORMATS["llama-server"].read(text, None)) == {
+        STARTED_BY: ["sudo"], ENVIRONMENT: ["CUDA_VISIBLE_DEVICES=0"], NOT_USED: ["--port $X"],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -165,12 +180,13 @@ def test_other_commands_words_are_not_printed() -> None:
     ],
 )
 def test_a_containers_paths_become_the_machines(line: str) -> None:
-    assert llama_server.read(line).profiles[0].settings == {"model": "/srv/a.gguf", "ctx_size": 5}
+    (profile,) = FORMATS["llama-server"].read(line, None).profiles
+    assert profile.settings == {"model": "/srv/a.gguf", "ctx_size": 5}
 
 
 def test_a_file_of_variables_alone_is_a_profile() -> None:
-    assert detect("", ".env") == "llama-server"
-    assert llama_server.read("LLAMA_ARG_MODEL=/m/a.gguf\nLLAMA_ARG_CTX_SIZE=5\n").profiles[0].settings == FIVE
+    text = "LLAMA_ARG_MODEL=/m/a.gguf\nLLAMA_ARG_CTX_SIZE=5\n"
+    assert FORMATS[detect("", ".env")].read(text, None).profiles[0].settings == FIVE
 
 
 UNIT = """\
@@ -180,12 +196,16 @@ After=network-online.target
 User=llama
 WorkingDirectory=/opt/llama.cpp
 Environment="CUDA_VISIBLE_DEVICES=0" LLAMA_ARG_CTX_SIZE=8192
-Environment='MODELS=/srv/my models'
+Environment='MODELS=/srv/my models' "MORE=-ngl 99"
+EnvironmentFile=-/nowhere
+EnvironmentFile=FILE
+ExecStart=old
+ExecStart=
 ExecStart=/opt/llama.cpp/build/bin/llama-server \\
-    --model "${MODELS}/a.gguf" \\
+    --model "${MODELS}/a.gguf" -t ${N} \\
     # --port 8081 \\
-    --n-gpu-layers 99 $EXTRA --alias %i \\
-    --port 8080
+    $MORE --alias %i \\
+    --port ${PORT}
 [Install]
 WantedBy=multi-user.target
 """
@@ -193,18 +213,14 @@ WantedBy=multi-user.target
 
 def test_a_unit_of_systemd(tmp_path: Path) -> None:
     assert detect(UNIT, "-") == detect("", "a.service") == "systemd"
-    (profile,) = FORMATS["systemd"].read(UNIT, Path("/etc/llama@coder.service")).profiles
-    assert profile.settings == {"model": "/srv/my models/a.gguf", "ctx_size": 8192, "gpu_layers": 99}
+    (tmp_path / "env").write_text("N='3'\nexport M=9\n")
+    source = FORMATS["systemd"].read(UNIT.replace("FILE", str(tmp_path / "env")), Path("/etc/llama@coder.service"))
+    (profile,) = source.profiles
+    assert profile.settings == {"model": "/srv/my models/a.gguf", "ctx_size": 8192, "gpu_layers": 99, "threads": 3}
     assert profile.name == "coder"
-    assert left_out("systemd", UNIT) == {
-        ENVIRONMENT: ["CUDA_VISIBLE_DEVICES=0"], NOT_KNOWN: ["$EXTRA"], NOT_USED: ["--port 8080"], OF_SYSTEMD: ["User"],
+    assert left_out(source) == {
+        ENVIRONMENT: ["CUDA_VISIBLE_DEVICES=0"], NOT_USED: ["--port ${PORT}"], OF_SYSTEMD: ["User"],
     }  # fmt: skip
-    (tmp_path / "env").write_text("MODEL='/m/a b.gguf'\nexport N=9\n")
-    unit = f"[Service]\nEnvironmentFile=-{tmp_path}/none\nEnvironmentFile={tmp_path}/env\nWorkingDirectory=/m\n"
-    unit += 'ExecStart=old\nExecStart=\nEnvironment="MORE=-ngl 9"\n'
-    for line in ("llama-server -m ${MODEL} $MORE", "/bin/sh -c 'exec llama-server -m \"$MODEL\" -ngl $N'"):
-        found = FORMATS["systemd"].read(f"{unit}ExecStart={line}\n", None).profiles[0]
-        assert found.settings == {"model": "/m/a b.gguf", "gpu_layers": 9}
 
 
 COMPOSE = """\
@@ -215,9 +231,8 @@ services:
     volumes: ["./models:/models:ro", {type: bind, source: /srv/drafts, target: /drafts}]
     environment: [CUDA_VISIBLE_DEVICES=0, LLAMA_ARG_N_GPU_LAYERS=99]
     command: >
-      -m /models/${SPECTUI_MODEL:-a b}.gguf
+      -m /models/${SPECTUI_MODEL:-a}.gguf
       --ctx-size ${SPECTUI_CTX} -md /drafts/b.gguf --spec-type draft-simple
-      -t ${SPECTUI_THREADS}
   chat:
     build: .
     volumes: ["~/m:/m"]
@@ -226,6 +241,10 @@ services:
   lost:
     image: llama.cpp
     command: -m /elsewhere/c.gguf
+  open:
+    image: llama.cpp
+    command:
+      -t ${SPECTUI_THREADS} -m /m/c.gguf
   webui:
     image: ghcr.io/open-webui/open-webui:main
 """
@@ -239,9 +258,9 @@ def test_services_of_compose(tmp_path: Path) -> None:
                   "drafter": "model"},
         "chat": {"model": os.path.expanduser("~/m/b.gguf"), "temperature": 0.5},
     }  # fmt: skip
-    reasons = left_out("compose", COMPOSE, tmp_path / "compose.yml")
-    assert (reasons[OF_COMPOSE], reasons[NOT_KNOWN]) == (["restart"], ["-t ${SPECTUI_THREADS}"])
+    assert left_out(source)[OF_COMPOSE] == ["restart"]
     assert source.refused == {
         "lost": "its -m /elsewhere/c.gguf is a path in a container, and no volume of it holds that.",
-        "webui": "it starts the image 'ghcr.io/open-webui/open-webui:main', which is not llama.cpp's.",
+        "open": f"Line 21 has ${{SPECTUI_THREADS}}, which only a run can tell: {RUN_IT}.",
+        "webui": "it starts 'ghcr.io/open-webui/open-webui:main', which is no program of llama.cpp.",
     }

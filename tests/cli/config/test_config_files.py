@@ -200,7 +200,7 @@ def test_a_flag_without_its_value_is_named(directory: Path, rest: str) -> None:
         ),
         (
             'llama-server -m "$1" -c 5',
-            "-m is $1, which only a run can tell: start it and use --running, or paste the command.",
+            "Line 1 has $1, which only a run can tell: start it and use --running, or paste the command.",
         ),
     ],
 )
