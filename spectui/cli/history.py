@@ -39,7 +39,7 @@ def show_list(words: tuple[str, ...]) -> None:
     for file in () if words else set_aside_files(database_file()):
         size = f"{file.stat().st_size / 1e6:.1f} MB"
         click.echo(
-            f"spectui: {file} ({size}) is damaged and was set aside; history delete --all deletes it too.", err=True
+            f"spectui: {file} ({size}) is damaged and was set aside: delete it yourself if it is not needed.", err=True
         )
 
 
@@ -105,16 +105,16 @@ def delete(names: tuple[str, ...], everything: bool, yes: bool) -> None:
     """
     from spectui.chat.sentences import nothing_found
     from spectui.store import library
-    from spectui.store.database import database_file, delete_set_aside, set_aside_files
+    from spectui.store.database import database_file, set_aside_files
     from spectui.store.prompts import PromptHistory, prompts_file
 
     if bool(names) == everything:
         raise UsageError("Name the conversations to delete (spectui history lists them), or give --all.")
     file = database_file()
-    history, aside = PromptHistory(prompts_file()), set_aside_files(file)
+    history = PromptHistory(prompts_file())
     if everything:
         names = tuple(each.id for each in library.summaries(file))
-        if names or aside or history.load():
+        if names or history.load():
             confirm(f"This deletes {len(names)} conversations and all prompts, and nothing brings them back", yes)
         else:
             click.echo(f"spectui: {nothing_found('')}", err=True)
@@ -122,7 +122,5 @@ def delete(names: tuple[str, ...], everything: bool, yes: bool) -> None:
         history.forget(library.delete(file, name))
     if everything:
         history.clear()
-        for each in aside:
-            delete_set_aside(each)
-    elif aside:
-        click.echo(f"spectui: {aside[0].name} was set aside and may still hold them; --all deletes it too.", err=True)
+    for damaged in set_aside_files(file):
+        click.echo(f"spectui: {damaged} was set aside and may still hold them: delete it yourself.", err=True)

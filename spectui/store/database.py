@@ -1,7 +1,7 @@
 """The SQLite file of the conversations: opens it, migrates it, and words its errors.
 
-It has a write-ahead log (WAL), or on a network file system, which has no memory that processes share, a rollback journal: two
-spectui can use it at once, and a killed one loses nothing that was committed. Only its owner may read it.
+It has a write-ahead log (WAL): two spectui of a machine can use it at once, and a killed one loses nothing that was committed.
+Only its owner may read it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from spectui import paths
 from spectui.errors import SpectuiError
-from spectui.store.schema import MIGRATIONS, has_tables
+from spectui.store.schema import MIGRATIONS, VERSION, has_tables
 
 BUSY_S = 2.0
 """Seconds that a transaction waits for one of another process."""
@@ -25,16 +25,11 @@ BUSY_S = 2.0
 OLDEST_SQLITE = (3, 37, 0)
 """The first version that has STRICT tables."""
 
-NETWORKS = frozenset((
-    "9p", "acfs", "afpfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs",
-    "nfs", "nfs3", "nfs4", "ocfs2", "smb", "smb2", "smb3", "smbfs", "sshfs", "vboxsf", "vmhgfs", "webdav",
-))  # fmt: skip
-"""File systems that several machines share."""
-
 BESIDE = ("-wal", "-shm", "-journal")
 """What SQLite appends to a file's name for those that it keeps beside it."""
 
 NEWER = "The conversations were written by a newer spectui: update this one to read them."
+OLDER = "The conversations were written by an older spectui than this one can read: move their file away."
 _INCOMPLETE = "The conversations' file lacks tables that spectui made: move it away."
 
 
@@ -69,16 +64,6 @@ def was_left_open(file: Path) -> bool:
     """Whether a process that had the file open ended without closing it, or still has it open."""
     logs = (file.with_name(f"{file.name}{suffix}") for suffix in ("-wal", "-journal"))
     return any(log.exists() and log.stat().st_size > 0 for log in logs)
-
-
-def on_network(file: Path) -> bool:
-    """Whether other machines may use the file too."""
-    import psutil
-
-    directory = file.parent.resolve()
-    kinds = {Path(each.mountpoint): each.fstype for each in psutil.disk_partitions(all=True)}
-    kind = next((kinds[each] for each in (directory, *directory.parents) if each in kinds), "")
-    return kind.lower().removeprefix("fuse.") in NETWORKS
 
 
 def identity(file: Path) -> tuple[int, int] | None:
@@ -126,10 +111,9 @@ def connect(file: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(file, timeout=BUSY_S, isolation_level=None)
     try:
         # Busy while another process creates the file: then that one sets the mode, which is permanent.
-        shared = on_network(file)
         with suppress(sqlite3.OperationalError):
-            connection.execute(f"PRAGMA journal_mode = {'DELETE' if shared else 'WAL'}")
-        connection.execute(f"PRAGMA synchronous = {'FULL' if shared else 'NORMAL'}")
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
         harden(connection)
         reject_foreign_schema(connection)
@@ -207,32 +191,20 @@ def set_aside_files(file: Path) -> list[Path]:
         return []
 
 
-def delete_set_aside(file: Path) -> None:
-    """Overwrite and delete such a file, and those beside it. Raises OSError."""
-    for suffix in (*BESIDE, ""):
-        each = file.with_name(file.name + suffix)
-        if each.exists():
-            with each.open("r+b") as data:
-                for _ in range(0, each.stat().st_size, 1 << 20):
-                    data.write(bytes(1 << 20))
-            each.unlink()
-
-
 def _migrate(connection: sqlite3.Connection) -> None:
-    if _version(connection) == len(MIGRATIONS):
+    if _is_current(connection):
         return
     with transaction(connection):
-        version = _version(connection)  # another process may have migrated it meanwhile
-        if version > len(MIGRATIONS):
-            raise StoreError(NEWER)
+        if _is_current(connection):  # another process has migrated it meanwhile
+            return
         try:
-            for statement in (statement for statements in MIGRATIONS[version:] for statement in statements):
+            for statement in MIGRATIONS[_version(connection)]:
                 connection.execute(statement)
         except sqlite3.OperationalError as error:
             if str(error).startswith(("no such table", "no such column", "no such index")):
                 raise DamagedError(_INCOMPLETE) from error
             raise
-        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _check_tables(connection: sqlite3.Connection) -> None:
@@ -255,6 +227,14 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
+def _is_current(connection: sqlite3.Connection) -> bool:
+    """Whether the tables are of this version. Raises StoreError for those that this spectui cannot migrate."""
+    version = _version(connection)
+    if version != VERSION and version not in MIGRATIONS:
+        raise StoreError(NEWER if version > VERSION else OLDER)
+    return version == VERSION
+
+
 @contextmanager
 def reading(file: Path) -> Iterator[sqlite3.Connection]:
     """A read-only connection of its own, in one transaction: all statements see the same commit, and no writer waits.
@@ -262,7 +242,9 @@ def reading(file: Path) -> Iterator[sqlite3.Connection]:
     A file of an earlier spectui is migrated first. Raises StoreError.
     """
     with as_store_errors(file), _existing(file):
-        if not _is_current(file):
+        with closing(_connect_read_only(file)) as connection:
+            current = _is_current(connection)
+        if not current:
             connect(file).close()
         with closing(_connect_read_only(file)) as connection:
             connection.execute("BEGIN")
@@ -276,15 +258,6 @@ def writing(file: Path) -> Iterator[sqlite3.Connection]:
     """A connection of its own to change an existing file, in no transaction yet. Raises StoreError."""
     with as_store_errors(file), _existing(file), closing(connect(file)) as connection:
         yield connection
-
-
-def _is_current(file: Path) -> bool:
-    """Whether the tables are of this version. Raises StoreError for those of a later one."""
-    with closing(_connect_read_only(file)) as connection:
-        version = _version(connection)
-    if version > len(MIGRATIONS):
-        raise StoreError(NEWER)
-    return version == len(MIGRATIONS)
 
 
 def _connect_read_only(file: Path) -> sqlite3.Connection:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from spectui.store import library
-from spectui.store.database import connect, delete_set_aside, identity, set_aside, set_aside_files
+from spectui.store.database import connect, identity, set_aside
 from spectui.store.journal import Journal
 from spectui.store.schema import TABLES
-from tests.store.journal_helpers import SETUP, exchange, finished, last, some_rounds, until, written
+from tests.store.journal_helpers import SETUP, exchange, finished, last, some_rounds, until
 
 DELETE = """
 import sys
@@ -99,16 +99,3 @@ def test_deleting_costs_other_conversations_nothing(file: Path) -> None:
     assert library.delete(file, chosen.id) == ["two"]
     assert counts(file) == {"conversation": 2, "message": 4, "reply": 2, "chunk": 2}
     assert [each.title for each in library.summaries(file)] == ["three", "one"]
-
-
-def test_files_that_were_set_aside_are_listed_and_deleted_with_the_rest(file: Path) -> None:
-    written(file)
-    aside = set_aside(file, identity(file))
-    assert aside is not None and set_aside_files(file) == [aside]
-    log = aside.with_name(f"{aside.name}-wal")
-    log.write_bytes(b"text" * 1000)
-    linked = file.with_name("linked")
-    linked.hardlink_to(log)
-    delete_set_aside(aside)
-    assert set_aside_files(file) == [] and not log.exists()
-    assert not linked.read_bytes().strip(b"\0"), "it was overwritten"

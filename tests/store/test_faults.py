@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.store import database, library, writer
-from spectui.store.database import MIGRATIONS, StoreError, connect, transaction
+from spectui.store.database import StoreError, connect, transaction
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory
+from spectui.store.schema import VERSION
 from tests.helpers.unprivileged import unprivileged
 from tests.store.journal_helpers import SETUP, assert_set_aside, exchange, last, some_rounds, text_of, until, written
 
@@ -249,16 +250,17 @@ def test_a_file_that_is_removed_during_the_chat_is_made_again(file: Path) -> Non
     assert conversation is not None and [each.text for each in conversation.messages[::2]] == ["one", "two"]
 
 
-def test_a_database_of_a_newer_version_is_left_alone(file: Path) -> None:
+@pytest.mark.parametrize(("version", "words"), [(1, "an older spectui than"), (VERSION + 1, "a newer spectui: update")])
+def test_a_database_of_another_version_is_left_alone(file: Path, version: int, words: str) -> None:
     written(file)
     connection = sqlite3.connect(file)
-    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
     journal = Journal(file)
     exchange(journal, "one", some_rounds())
     journal.close()
-    assert "written by a newer spectui: update" in journal.notices[0]
-    with pytest.raises(StoreError, match="newer spectui"):
+    assert f"written by {words}" in journal.notices[0]
+    with pytest.raises(StoreError, match=words):
         library.last(file)
     assert list(file.parent.glob("*damaged*")) == []
 

@@ -9,10 +9,8 @@ import threading
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 
 from spectui.store import library
@@ -115,21 +113,3 @@ def test_a_file_that_is_not_there_is_a_sentence_and_stays_so(tmp_path: Path) -> 
         with pytest.raises(StoreError, match="There are no conversations yet"):
             act(file, "1")
     assert not file.parent.exists()
-
-
-@pytest.mark.parametrize(
-    ("kind", "mode"), [("ext4", "wal"), ("nfs4", "delete"), ("fuse.sshfs", "delete"), ("CIFS", "delete")]
-)
-def test_a_network_has_no_write_ahead_log(
-    tmp_path: Path, kind: str, mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mounted = [
-        SimpleNamespace(mountpoint="/", fstype="overlay"),
-        SimpleNamespace(mountpoint=str(tmp_path), fstype=kind),
-    ]
-    monkeypatch.setattr(psutil, "disk_partitions", lambda all: mounted)
-    file = tmp_path / "data" / "conversations.db"
-    written(file)
-    with closing(connect(file)) as connection:
-        assert connection.execute("PRAGMA journal_mode").fetchone() == (mode,)
-    assert library.last(file) is not None
