@@ -130,7 +130,7 @@ def messages(session: ChatSession, words: str) -> str:
     if not session.messages:
         return Remark(sentences.NOTHING_SAID)
     lines = []
-    for number, message in enumerate(listed_messages(session, session.stored.branches()), 1):
+    for number, message in enumerate(listed_messages(session), 1):
         line = " ".join(printable(message.text).split())
         lines.append(f"{number} {message.label}: {line if len(line) <= _SHOWN else f'{line[: _SHOWN - 1]}…'}")
     return "\n".join(lines)
@@ -139,15 +139,15 @@ def messages(session: ChatSession, words: str) -> str:
 def back(session: ChatSession, words: str) -> str:
     """Go on from a message of the list."""
     talk = session.conversation
-    match numbered(list(listed_messages(session, session.stored.branches())), words, "message", "messages"):
+    match numbered(list(listed_messages(session)), words, "message", "messages"):
         case ListedMessage("edit", index):
             talk.go_back(index)
             return Remark("The next prompt takes its place.")
         case ListedMessage("back", length):
             talk.go_back(length)
             return Remark(f"Going on from message {words}.")
-        case ListedMessage("branch", message) if not talk.turn_to(message):
-            return _resume(session, session.stored.read_branch(message))
+        case ListedMessage("branch", message):
+            talk.turn_to(message)
     return _last(session)
 
 

@@ -15,7 +15,7 @@ from spectui.engine.events import Failed, Finished, Message, RoundDone
 from spectui.knobs import Setup
 from spectui.speculation.records import Round, StopReason
 from spectui.store.journal import Journal
-from spectui.store.records import FAILED, StoredConversation, StoredMessage
+from spectui.store.records import FAILED, StoredConversation
 from spectui.store.rounds.packed import PackedRounds
 from spectui.thinking import Piece, divided, parsed, thought_and_answer
 
@@ -191,20 +191,24 @@ class MessageReader(Protocol):
 class OpenedConversation(NamedTuple):
     """A conversation that was read from the disk, ready for `ChatSession.resume`. `figures` are of all its replies.
 
-    The last of its `messages` may be a prompt without an answer, or a reply without text.
+    The last of its `messages` may be a prompt without an answer, or a reply without text. `others` are those of the other
+    branches.
     """
 
     conversation: StoredConversation
     messages: tuple[ChatMessage, ...]
+    others: tuple[ChatMessage, ...]
     figures: RoundCounts
 
     @classmethod
     def of(cls, conversation: StoredConversation, reader: MessageReader | None = None) -> OpenedConversation:
-        """Count the figures of all replies, and give each message to the reader. That unpacks every round, once: the window
-        calls it in a worker thread.
+        """Count the figures of all replies, and give each message of the path to the reader. That unpacks every round, once:
+        the window calls it in a worker thread.
         """
-        messages, figures = [], RoundCounts.of_conversation()
-        total = sum(len(each.text) for each in conversation.messages)
+        stored = (*conversation.messages, *conversation.others)
+        messages: dict[int, ChatMessage] = {}
+        figures, shown = RoundCounts.of_conversation(), len(conversation.messages)
+        total = sum(len(each.text) for each in stored)
         done, next_step = 0, total / 20
 
         def counted(message: ChatMessage) -> Iterator[Round]:
@@ -219,20 +223,21 @@ class OpenedConversation(NamedTuple):
                     reader.progress(done / total)
                     next_step = done + total / 20
 
-        for index, each in enumerate(conversation.messages):
-            message = ChatMessage(each.role, each.text, each.id, created=each.created)
+        for index, each in enumerate(stored):
+            message = ChatMessage(each.role, each.text, each.id, messages.get(each.parent or 0), each.created)
             if (reply := each.reply) is not None:
                 message.rounds = reply.rounds
                 message.setup, message.mixed, message.thinking = reply.setup, reply.mixed, reply.thinking
                 message.stop, message.first_token_s = reply.stop, reply.first_token_s
                 message.prompt_tokens, message.prompt_s = reply.prompt_tokens, reply.prompt_s
-                message.dropped = reply.dropped if _begins_turn(conversation.messages, reply.dropped) else 0
+                message.dropped = reply.dropped if reply.dropped and _begins_turn(message.line, reply.dropped) else 0
             rounds = counted(message)
-            if reader is not None:
+            if reader is not None and index < shown:
                 reader.show(index, message, rounds)
             deque(rounds, maxlen=0)
-            messages.append(message)
-        return cls(conversation, tuple(messages), figures)
+            messages[each.id] = message
+        read = tuple(messages.values())
+        return cls(conversation, read[:shown], read[shown:], figures)
 
     def said(self) -> tuple[ChatMessage, ...]:
         """The messages without an empty reply, which an earlier version wrote."""
@@ -240,6 +245,6 @@ class OpenedConversation(NamedTuple):
         return self.messages[:-1] if empty else self.messages
 
 
-def _begins_turn(messages: Sequence[StoredMessage], at: int) -> bool:
+def _begins_turn(messages: Sequence[ChatMessage], at: int) -> bool:
     """Whether a turn begins at this index: in a damaged file messages may be missing."""
     return at < len(messages) and messages[at].role == "user"

@@ -45,7 +45,7 @@ class ChatSession:
         self.engine = engine
         self.journal = journal or Journal(None)
         self.conversation = Conversation(setup.system)
-        self.stored = StoredConversations(self.journal, self.conversation)
+        self.stored = StoredConversations(self.journal)
         self.activity = Activity("loading" if setup.model else "no model")
         self.user_knobs = UserKnobs(engine)
         self.models = LoadedModels(engine, setup, self.activity, crash)
@@ -251,7 +251,7 @@ class ChatSession:
         """Continue a stored conversation. A last prompt without an answer can be asked again."""
         self._leave(opened.figures)
         self.journal.resume(opened.conversation)
-        self.conversation.begin(opened.said(), opened.conversation.system)
+        self.conversation.begin(opened.said(), opened.conversation.system, opened.others)
 
     def _leave(self, figures: RoundCounts | None = None) -> None:
         """Leave the conversation for one with these figures."""

@@ -1,4 +1,4 @@
-"""Reads conversations, renames and deletes them, and branches from an earlier message.
+"""Reads conversations, renames and deletes them.
 
 Each function reads the disk and waits up to `database.BUSY_S` seconds for another process: call it from a worker thread, never
 from the UI thread. It opens a connection of its own, so any thread may call it at any time. What it reads is of one commit. All
@@ -50,20 +50,6 @@ def open_conversation(file: Path, name: str) -> StoredConversation:
         return _conversation(connection, _identity(connection, name))
 
 
-def ends(file: Path, name: str) -> list[StoredMessage]:
-    """The last message of each branch of a conversation, the latest first, without its reply's rounds."""
-    with reading(file) as connection:
-        rows = connection.execute(
-            # Earlier versions wrote replies without text.
-            "SELECT id, parent, role, substr(text, 1, 500), created FROM message WHERE conversation = ?1 AND text != ''"
-            " AND NOT EXISTS"
-            " (SELECT 1 FROM message AS next WHERE next.conversation = ?1 AND next.parent = message.id AND next.text != '')"
-            " ORDER BY created DESC, id",
-            (_identity(connection, name),),
-        ).fetchall()
-    return [_message(row) for row in rows]
-
-
 def rename(file: Path, name: str, title: str) -> None:
     """Give a conversation another title."""
     with writing(file) as connection, transaction(connection):
@@ -79,18 +65,6 @@ def delete(file: Path, name: str) -> list[str]:
             connection.execute("DELETE FROM conversation WHERE id = ?", (identity,))  # and all that refers to it
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return said
-
-
-def branch(file: Path, name: str, message: int) -> StoredConversation:
-    """Make the path that ends at an earlier message the conversation's current one, and return it. Nothing is deleted."""
-    with writing(file) as connection, transaction(connection):
-        identity = _identity(connection, name)
-        if not connection.execute(
-            "SELECT 1 FROM message WHERE id = ? AND conversation = ?", (message, identity)
-        ).fetchone():
-            raise StoreError(f"The conversation {identity} has no such message.")
-        connection.execute("UPDATE conversation SET head = ? WHERE id = ?", (message, identity))
-    return open_conversation(file, identity)
 
 
 def _identity(connection: sqlite3.Connection, name: str) -> str:
@@ -125,24 +99,31 @@ def _folded(text: str) -> str:
 
 
 def _conversation(connection: sqlite3.Connection, identity: str) -> StoredConversation:
-    row = connection.execute(
-        "SELECT id, title, created, updated, target, system, head FROM conversation WHERE id = ?", (identity,)
+    title, created, updated, target, system, head = connection.execute(
+        "SELECT title, created, updated, target, system, head FROM conversation WHERE id = ?", (identity,)
     ).fetchone()
-    # UNION, not UNION ALL: in a damaged file, parents may form a circle.
-    path = connection.execute(
-        "WITH RECURSIVE path (id) AS (SELECT ?1 UNION SELECT parent FROM message JOIN path USING (id))"
-        " SELECT message.id, parent, role, text, created FROM message JOIN path USING (id) WHERE conversation = ?2",
-        (row[6], identity),
+    rows = connection.execute(
+        "SELECT id, parent, role, text, created FROM message WHERE conversation = ? ORDER BY created, id", (identity,)
     ).fetchall()
-    by_id = {each[0]: each for each in path}
-    ordered: list[StoredMessage] = []
-    at: int | None = row[6]
-    while at in by_id:
-        each = by_id.pop(at)
-        at = each[1]
-        ordered.append(_message(each, _reply(connection, each[0])))
+    left = {row[0]: row for row in rows}
+    path = []
+    at = head
+    while at in left:  # taken out: in a damaged file, parents may form a circle
+        path.append(left.pop(at))
+        at = path[-1][1]
+    known = {row[0] for row in rows}
+    following: dict[object, list[Sequence[Any]]] = {}
+    for row in rows:
+        following.setdefault(row[1] if row[1] in known else None, []).append(row)
+    tree = following.get(None, [])
+    for row in tree:  # which grows meanwhile; a circle is not reached
+        tree += following.get(row[0], [])
+    messages, others = (
+        tuple(_message(row, _reply(connection, row[0])) for row in part)
+        for part in (reversed(path), (row for row in tree if row[0] in left))
+    )
     return StoredConversation(
-        identity, _line(row[1]), _time(row[2]), _time(row[3]), _text(row[5]), _line(row[4]), tuple(reversed(ordered))
+        identity, _line(title), _time(created), _time(updated), _text(system), _line(target), messages, others
     )
 
 
@@ -181,7 +162,7 @@ def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
     )
 
 
-def _message(row: Sequence[Any], reply: Reply | None = None) -> StoredMessage:
+def _message(row: Sequence[Any], reply: Reply | None) -> StoredMessage:
     """A message of its row: id, parent, role, text, created."""
     parent = row[1] if isinstance(row[1], int) else None
     role = "assistant" if row[2] == "assistant" else "user"

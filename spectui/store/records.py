@@ -49,7 +49,8 @@ class StoredMessage(NamedTuple):
 
 
 class StoredConversation(NamedTuple):
-    """A conversation along its current path: the one last written to. Times are seconds since the epoch."""
+    """A conversation: `messages` are those of its current path, the one last written to, and `others` those of its other
+    branches, each after its parent. Times are seconds since the epoch."""
 
     id: str
     title: str
@@ -58,6 +59,7 @@ class StoredConversation(NamedTuple):
     system: str
     target: str
     messages: tuple[StoredMessage, ...]
+    others: tuple[StoredMessage, ...] = ()
 
     @property
     def unfinished(self) -> bool:

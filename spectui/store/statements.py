@@ -70,8 +70,8 @@ class ConversationLog:
 
     def __init__(self, conversation: StoredConversation, lock: RLock, saved_in: int | None = None) -> None:
         """`saved_in`: the number of the file that has all of it; None: it is not known whether one has it."""
-        self.conversation = conversation._replace(messages=())
-        self.messages = {message.id: message for message in conversation.messages}
+        self.conversation = conversation._replace(messages=(), others=())
+        self.messages = {message.id: message for message in (*conversation.messages, *conversation.others)}
         self.head = conversation.messages[-1].id if conversation.messages else 0
         """The message that the current path ends with."""
         self.lock = lock

@@ -167,11 +167,8 @@ class Chats(RuleBasedStateMachine):
     @precondition(lambda self: not self.session.no_change and self.session.journal.conversation)
     @rule(data=st.data())
     def turn(self, data: st.DataObject) -> None:
-        branches = self.session.stored.branches()
-        if branches:
-            end = data.draw(st.sampled_from([each.id for each in branches]))
-            if not self.talk.turn_to(end):
-                self.session.resume(self.session.stored.read_branch(end))
+        if branches := self.talk.ends():
+            self.talk.turn_to(data.draw(st.sampled_from([each.id for each in branches])))
 
     @rule()
     def new_chat(self) -> None:
@@ -234,6 +231,8 @@ class Chats(RuleBasedStateMachine):
             self.said.setdefault(identity, {}).update(shown)
             stored = library.open_conversation(self.file, identity)
             assert [(each.id, each.text) for each in stored.messages] == list(shown.items())
+            others = {each.id: each.text for each in stored.others}
+            assert shown | others == self.said[identity]
         with closing(sqlite3.connect(self.file)) as connection:
             rows = dict(connection.execute("SELECT id, text FROM message"))
         assert all(rows[each] == text for texts in self.said.values() for each, text in texts.items())

@@ -18,6 +18,7 @@ from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory, prompts_file
 from tests.chat.test_session import PAIR, drained, loaded, reply
 from tests.fake_engine import FakeEngine
+from tests.store.journal_helpers import last
 
 pytestmark = pytest.mark.usefixtures("fresh_directories")
 
@@ -72,7 +73,7 @@ def test_prompts_are_saved_with_the_chats_and_deleted_with_them(engine: FakeEngi
 def test_without_a_file_nothing_is_saved_listed_or_deleted(engine: FakeEngine) -> None:
     PromptHistory(prompts_file()).add("of another chat")
     session = loaded(engine)
-    assert not session.stored.saved and session.stored.branches() == session.stored.prompts() == []
+    assert not session.stored.saved and session.stored.prompts() == []
     for ask in (session.stored.find, lambda: session.stored.delete("a"), lambda: session.stored.rename("a", "b")):
         with pytest.raises(UsageError, match=NOT_SAVED):
             ask()
@@ -94,15 +95,20 @@ def test_a_prompt_is_edited_a_reply_gone_back_to_and_a_branch_turned_to(engine: 
     session.send("three")
     reply(engine, "last")
     drained(session)
-    listed = list(listed_messages(session, session.stored.branches()))
+    listed = list(listed_messages(session))
     assert [(each.verb, each.label, each.text) for each in listed[:4]] == [
         ("edit", "you", "one"), ("back", "reply", "re"), ("edit", "you", "three"), ("back", "reply", "last")
     ]  # fmt: skip
     assert [each.number for each in listed[:4]] == [0, 2, 2, 4]
     branch = listed[4]
     assert branch.verb == "branch" and branch.label.startswith("branch of 20") and branch.text == "re"
-    session.resume(session.stored.read_branch(branch.number))
+    (found,) = session.stored.find()
+    session.resume(session.stored.read(found.id))
+    assert list(listed_messages(session)) == listed, "also after it was read from the disk"
+    session.conversation.turn_to(branch.number)
     assert [message.content for message in session.messages] == ["one", "re", "two", "re"]
+    session.journal.flush()
+    assert [message.text for message in last(tmp_path / "c.db").messages] == ["one", "re", "two", "re"]
     session.close()
 
 

@@ -83,6 +83,13 @@ def last(file: Path | None = None) -> StoredConversation:
     return conversation
 
 
+def ends(conversation: StoredConversation) -> list[str]:
+    """The texts of the last messages of all branches."""
+    messages = (*conversation.messages, *conversation.others)
+    followed = {message.parent for message in messages}
+    return [message.text for message in messages if message.id not in followed]
+
+
 def assert_set_aside(file: Path) -> None:
     """A chat that begins with this damaged file gives a notice, and is written to a new file."""
     journal = Journal(file)

@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ import pytest
 
 from spectui.store import library
 from spectui.store.database import StoreError, connect, reading, transaction
-from spectui.store.records import Reply, StoredConversation, StoredMessage
+from spectui.store.journal import Journal
+from spectui.store.records import Reply, StoredConversation
 from tests.store.journal_helpers import last, text_of, written
 
 APPEND = """
@@ -78,14 +78,13 @@ def test_readers_do_not_wait_for_a_writer(file: Path) -> None:
         connection.execute("UPDATE message SET text = 'half of it'")
         assert_whole(last(file))
         assert len(library.summaries(file, "second")) == 1
-        assert len(library.ends(file, last(file).id)) == 1
 
 
 def test_many_threads_read_at_once(file: Path) -> None:
     was, found = last(file), list[Any]()
 
     def read() -> None:
-        found.append((library.summaries(file), library.open_conversation(file, was.id), library.ends(file, was.id)))
+        found.append((library.summaries(file), library.open_conversation(file, was.id)))
 
     threads = [threading.Thread(target=read) for _ in range(8)]
     for thread in threads:
@@ -95,21 +94,20 @@ def test_many_threads_read_at_once(file: Path) -> None:
     assert len(found) == 8 and all(each == found[0] for each in found) and found[0][1] == was
 
 
-def ids(messages: Sequence[StoredMessage]) -> list[int]:
-    return [message.id for message in messages]
-
-
 def test_deleting_returns_what_was_said_in_all_branches(file: Path) -> None:
     was = last(file)
-    library.branch(file, was.id, was.messages[1].id)
-    assert ids(last(file).messages) == ids(was.messages[:2])
+    journal = Journal(file)
+    journal.resume(was)
+    journal.save_head(was.messages[1].id)
+    assert journal.close() == ""
+    assert (last(file).messages, last(file).others) == (was.messages[:2], was.messages[2:])
     assert sorted(library.delete(file, was.id)) == ["first\nof all", "second"]
     assert library.summaries(file) == []
 
 
 def test_a_file_that_is_not_there_is_a_sentence_and_stays_so(tmp_path: Path) -> None:
     file = tmp_path / "nothing" / "conversations.db"
-    for act in (library.open_conversation, library.ends, library.delete):
+    for act in (library.open_conversation, library.delete):
         with pytest.raises(StoreError, match="There are no conversations yet"):
             act(file, "1")
     assert not file.parent.exists()

@@ -28,8 +28,9 @@ class Conversation:
         self._listeners: list[Callable[[int], None]] = []
         self.begin((), system)
 
-    def begin(self, messages: Iterable[ChatMessage], system: str) -> None:
-        """Begin another conversation, with these messages from the first to the last and this system prompt."""
+    def begin(self, messages: Iterable[ChatMessage], system: str, others: Iterable[ChatMessage] = ()) -> None:
+        """Begin another conversation, with these messages from the first to the last and this system prompt. `others`: those of
+        its other branches, which have their parents."""
         self.system = system
         self.path: list[ChatMessage] = []
         """The messages from the first one to the cursor. The last may be a prompt without an answer, or a reply that is being
@@ -41,6 +42,7 @@ class Conversation:
         self._all: list[ChatMessage] = []  # in the order in which they were made
         self._left: list[ChatMessage | None] = []  # where the cursor stood before it was moved
         self.add(messages, None)
+        self._all = sorted([*self._all, *others], key=lambda message: message.created)
 
     def listen(self, changed: Callable[[int], None]) -> None:
         """Call `changed` with a number after each change: so many of the messages that are `shown` are as before."""
@@ -62,10 +64,6 @@ class Conversation:
     def unanswered(self) -> ChatMessage | None:
         """The last prompt, if it got no reply: it can be asked again."""
         return self.head if self.head is not None and self.head.role == "user" else None
-
-    def find(self, identity: int) -> ChatMessage | None:
-        """The message of this id; None if this chat has neither made nor opened it."""
-        return next((each for each in self._all if each.id == identity), None)
 
     def ends(self) -> list[ChatMessage]:
         """The last messages of the other branches, the latest first."""
@@ -122,13 +120,10 @@ class Conversation:
         self._left.append(self.head)
         self._move(self.path[length - 1] if length else None)
 
-    def turn_to(self, identity: int) -> bool:
-        """Turn to the branch that ends with the message of this id. False if the branch is on disk alone."""
-        end = self.find(identity)
-        if end is not None:
-            self._left.append(self.head)
-            self._move(end)
-        return end is not None
+    def turn_to(self, identity: int) -> None:
+        """Turn to the branch that ends with the message of this id."""
+        self._left.append(self.head)
+        self._move(next(each for each in self._all if each.id == identity))
 
     @property
     def no_undo(self) -> str:

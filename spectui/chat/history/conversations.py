@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spectui.chat.history.conversation import Conversation
 from spectui.chat.messages import MessageReader, OpenedConversation
 from spectui.chat.sentences import NOT_SAVED
 from spectui.errors import UsageError
@@ -12,7 +11,7 @@ from spectui.store import library
 from spectui.store.database import DamagedError, StoreError, database_file, identity
 from spectui.store.journal import TITLE, Journal
 from spectui.store.prompts import PromptHistory, prompts_file
-from spectui.store.records import StoredConversation, StoredMessage, Summary
+from spectui.store.records import StoredConversation, Summary
 from spectui.store.recovery.rescue import begin_anew
 
 
@@ -48,10 +47,9 @@ class StoredConversations:
     They wait for the disk and may decode a long conversation: the window calls them in a worker thread.
     """
 
-    def __init__(self, journal: Journal, conversation: Conversation) -> None:
-        """`journal` writes the open `conversation`."""
+    def __init__(self, journal: Journal) -> None:
+        """`journal` writes the open conversation."""
         self._journal = journal
-        self._conversation = conversation
         self.listed: list[Summary] = []
         """The conversations that were listed last, which a person may name by their numbers."""
         self.deleted: list[str] = []
@@ -97,20 +95,6 @@ class StoredConversations:
         PromptHistory(prompts_file()).forget(prompts)
         self.deleted += prompts
         return prompts
-
-    def branches(self) -> list[StoredMessage]:
-        """The last message of each branch of the open conversation, except the one that is shown."""
-        journal = self._journal
-        if journal.file is None or not journal.conversation:
-            ends = self._conversation.ends()
-            return [StoredMessage(each.id, None, each.role, each.content, each.created) for each in ends]
-        journal.flush()
-        shown = {each.id for each in self._conversation.path}
-        return [each for each in library.ends(journal.file, journal.conversation) if each.id not in shown]
-
-    def read_branch(self, message: int, reader: MessageReader | None = None) -> OpenedConversation:
-        """The open conversation along the branch that ends with this message."""
-        return OpenedConversation.of(library.branch(self._file, self._journal.conversation, message), reader)
 
     def take_unsent(self) -> str:
         """What was being written when spectui ended; "" at the second call."""

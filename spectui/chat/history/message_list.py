@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal, NamedTuple
 
 from spectui.chat.session import ChatSession
-from spectui.store.records import StoredMessage
 
 
 class ListedMessage(NamedTuple):
@@ -23,7 +22,7 @@ class ListedMessage(NamedTuple):
     text: str
 
 
-def listed_messages(session: ChatSession, branches: Sequence[StoredMessage] = ()) -> Iterator[ListedMessage]:
+def listed_messages(session: ChatSession) -> Iterator[ListedMessage]:
     """The messages in order, those that are no part of the prompt marked; then the branches."""
     for index, message in enumerate(session.messages):
         left_out = ", dropped" if index < session.oldest.dropped else ""
@@ -31,6 +30,6 @@ def listed_messages(session: ChatSession, branches: Sequence[StoredMessage] = ()
             yield ListedMessage("edit", index, f"you{left_out}", message.content)
         else:
             yield ListedMessage("back", index + 1, f"reply{left_out}", message.content)
-    for branch in branches:
+    for branch in session.conversation.ends():
         when = datetime.fromtimestamp(branch.created).strftime("%Y-%m-%d %H:%M")
-        yield ListedMessage("branch", branch.id, f"branch of {when}", branch.text)
+        yield ListedMessage("branch", branch.id, f"branch of {when}", branch.content)

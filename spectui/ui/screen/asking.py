@@ -11,7 +11,6 @@ from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT, WENT_BACK
 from spectui.config import nearest
 from spectui.engine.events import Event, Failed, Finished, RoundDone
 from spectui.errors import SpectuiError
-from spectui.store.records import StoredMessage
 from spectui.text import printable
 from spectui.ui.dashboard.panel import MEASURED
 from spectui.ui.screen.welcome import NUMBERS, Welcome
@@ -199,22 +198,13 @@ def leave_edit(window: Window) -> None:
 
 def list_messages(window: Window, at: int | None = None) -> None:
     """List the messages and the other branches, with message `at` highlighted."""
-    if not window.refuses(window.session.no_change):
-        window.run(_list_messages(window, at), "messages")
-
-
-async def _list_messages(window: Window, at: int | None) -> None:
+    if window.refuses(window.session.no_change):
+        return
     # Dialogs are imported when a key opens them, so that the window starts sooner.
     from spectui.ui.dialogs.messages import MessagesScreen
 
-    session, branches = window.session, list[StoredMessage]()
-    try:
-        branches = await asyncio.to_thread(session.stored.branches)
-    except SpectuiError as error:
-        window.complain(error)
-    if session.no_change or not window.is_current:
-        return  # a person has gone on meanwhile
-    listed = list(listed_messages(session, branches))
+    session = window.session
+    listed = list(listed_messages(session))
     if not listed:
         window.say(NOTHING_SAID)
         return
@@ -227,9 +217,8 @@ async def _list_messages(window: Window, at: int | None) -> None:
             case ListedMessage("back", length):
                 session.conversation.go_back(length)
                 window.say(WENT_BACK, "information")
-            case ListedMessage("branch", end) if not session.conversation.turn_to(end):
-                window.conversations.open(lambda reader: session.stored.read_branch(end, reader))
-                return
+            case ListedMessage("branch", end):
+                session.conversation.turn_to(end)
         window.conversations.show_unanswered()
         window.transcript.scroll_to_end()
         window.show_all()

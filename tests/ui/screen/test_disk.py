@@ -15,7 +15,6 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from spectui.chat.history.conversation import Conversation
 from spectui.chat.history.conversations import StoredConversations
 from spectui.store import library
 from spectui.store.journal import Journal
@@ -69,22 +68,6 @@ async def begin_reading(app: SpectuiApp, pilot: Pilot[None], read: Held) -> None
     await wait_until(pilot, read.reading.is_set)
 
 
-async def test_keys_are_answered_while_branches_are_read(
-    window: Window, engine: FakeEngine, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ends = Held(library.ends)
-    monkeypatch.setattr(library, "ends", ends)
-    async with window(journal=Journal(file)) as (app, pilot):
-        await ask(pilot, "one")
-        await answer(pilot, engine)
-        await pilot.press("alt+l")
-        await wait_until(pilot, ends.reading.is_set)
-        await pilot.press("x")
-        assert app.screen.query_one(PromptInput).text == "x" and not isinstance(app.screen, MessagesScreen)
-        ends.go_on.set()
-        await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
-
-
 async def test_keys_are_answered_while_a_conversation_is_read_and_a_prompt_waits_for_it(
     window: Window, engine: FakeEngine, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +93,7 @@ async def test_a_new_chat_is_begun_in_place_of_a_conversation_that_is_being_read
     exchange(journal, "first question", some_rounds())
     journal.close()
     held = Journal(file)
-    read = Held(StoredConversations(held, Conversation()).read)
+    read = Held(StoredConversations(held).read)
     monkeypatch.setattr(StoredConversations, "read", lambda stored, identity, reader: read(identity, reader))
     async with window(journal=Journal(file)) as (app, pilot):
         await begin_reading(app, pilot, read)

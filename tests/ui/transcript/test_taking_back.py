@@ -14,7 +14,7 @@ from spectui.store.journal import Journal
 from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from tests.fake_engine import FakeEngine
-from tests.store.journal_helpers import last
+from tests.store.journal_helpers import ends, last
 from tests.ui.pilot_helpers import BOTH_ENGINES, Window, notified, wait_until
 from tests.ui.screen.test_editing import exchange, turn
 from tests.ui.screen_text import said
@@ -53,7 +53,7 @@ async def test_a_regenerated_reply_that_ends_without_text_leaves_the_one_before(
         assert [each.content for each in engine.generates[-1]] == ["one", "the old answer", "two"]
     if saved:
         assert texts(file) == ["one", "the old answer", "two", "and on"]
-        assert len(library.ends(file, last(file).id)) == 1, "no branch without text"
+        assert not last(file).others, "no branch without text"
 
 
 @BOTH
@@ -85,7 +85,7 @@ async def test_an_edited_prompt_without_a_reply_is_in_the_box_again_and_what_it_
         await exchange(pilot, engine, "three", "fourth reply")
     if saved:
         assert texts(file) == ["one", "first reply", "two", "second reply", "three", "fourth reply"]
-        assert {each.text for each in library.ends(file, last(file).id)} == {"third reply", "fourth reply"}
+        assert ends(last(file)) == ["fourth reply", "third reply"]
 
 
 @BOTH
@@ -129,7 +129,7 @@ async def test_a_regenerated_reply_is_undone_and_each_is_kept(
             await wait_until(pilot, lambda words=words: words in said(app))
             engine.finish(StopReason.CANCELLED)
             await wait_until(pilot, lambda: app.screen.session.state == "ready")
-        assert len(app.screen.session.stored.branches()) == 2
+        assert len(app.screen.session.conversation.ends()) == 2
         for words in ("second try", "first try"):
             await pilot.press("alt+z")
             await wait_until(pilot, lambda words=words: words in said(app) and said(app).count("try") == 1)
@@ -151,4 +151,4 @@ async def test_a_new_chat_and_an_opened_one_end_an_attempt(window: Window, engin
         assert said(app).count("of another chat") == 1 and "old answer" not in said(app)
         titles = [each.title for each in app.screen.session.stored.find()]
         assert titles == ["two", "one"]
-    assert len(library.ends(file, library.summaries(file)[1].id)) == 1
+    assert not library.open_conversation(file, library.summaries(file)[1].id).others
