@@ -18,11 +18,7 @@ from spectui.gguf_files.metadata import Metadata
 from spectui.knobs import Knobs, Setup, spec_of
 from spectui.llama.context import Context
 from spectui.llama.heads import rows
-from spectui.llama.heads.assistant import Assistant
-from spectui.llama.heads.context import Heads
-from spectui.llama.heads.dflash import DFlash
-from spectui.llama.heads.eagle import Eagle
-from spectui.llama.heads.fit import misfit
+from spectui.llama.heads.context import Assistant, DFlash, Eagle, Heads, misfit
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 from spectui.llama.tokens.vocabulary import check_vocabularies

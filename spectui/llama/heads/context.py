@@ -1,4 +1,4 @@
-"""A target's own heads (multi-token prediction): what they need of the target, and the context in which they draft.
+"""The contexts in which heads draft for a target: its own heads (multi-token prediction), and those in files of their own.
 
 A head reads a token together with the target's hidden row of the position before it, and foresees the token behind it. So the
 target keeps its hidden rows until its heads have read them; a drafted token has the head's own hidden row instead. `Heads` is
@@ -16,11 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from spectui.gguf_files.check import name_of_heads, vocabulary_of
+from spectui.gguf_files.heads import BLOCK, DFLASH, MASK, USUAL_BLOCK, borrows, layers_read
 from spectui.llama.context import Context, EvaluationError
 from spectui.llama.heads.rows import Rows, extension
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
 from spectui.llama.model import Model
+from spectui.pin import LAST_ROWS, LAYER_ROWS
 from spectui.speculation.evaluator import Interrupted, common_prefix
 
 
@@ -46,7 +49,7 @@ class Heads(Context):
         super().__init__(model, interrupt, rows=rows, heads_of=target, **settings)
         self.asynchronous = False  # a drafted token needs the row of the one before
         self._states = np.zeros((self._size, model.width), np.float32)
-        self._batch.embd = self._states.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+        self._batch.embd = _pointer(self._states)
         extension.llama_set_embeddings_nextn(self.handle, True, True)
         number = llama.llama_model_n_layer_nextn(model.handle)
         self.max_drafted = number if number > 1 else None
@@ -132,6 +135,13 @@ class Heads(Context):
         self._fill_states(len(self.tokens) - 1, len(tokens))
         super()._decode(tokens, rows, at)
 
+    def _batch_of(self, rows: Rows, positions: Any) -> Any:
+        """A llama_batch that reads these rows, at these positions, in place of tokens."""
+        batch = self._batch
+        return llama.llama_batch(
+            pos=positions, embd=_pointer(rows), n_seq_id=batch.n_seq_id, seq_id=batch.seq_id, logits=batch.logits
+        )
+
     def _fill_states(self, start: int, n: int) -> None:
         """The rows of n positions from `start` on, with which the tokens behind them are read."""
         for index in range(n):
@@ -144,3 +154,182 @@ class Heads(Context):
         if position < len(self._target.tokens):
             return self._hidden.row(position)
         return self._own[drafted] if 0 <= drafted < len(self._own) else 0.0
+
+
+class Eagle(Heads):
+    """A head in a file of its own that reads the rows of several of its target's layers (EAGLE-3).
+
+    Its encoder makes one row of those of a token, and its one layer reads that together with the token behind it. The way of a
+    round is that of draft-eagle3 in llama.cpp's common/speculative.cpp.
+    """
+
+    source = "eagle3"
+
+    def __init__(self, model: Model, target: Context, interrupt: Interrupt, **settings: Any) -> None:
+        """As `Heads`. `target`: keeps the rows of the layers that the head reads."""
+        super().__init__(model, target, interrupt, rows=target.rows, **settings)
+        self._features = np.zeros((self._size, self._hidden.width), np.float32)
+        self._encoded = self._batch_of(self._features, self._batch.pos)
+
+    def _decode(self, tokens: Sequence[int], rows: int, at: int | None = None) -> None:
+        if not self.tokens and self._target.tokens and len(tokens) > 1:
+            # No row lies before the first token, so the head was trained without it.
+            self.tokens.append(tokens[0])
+            tokens = tokens[1:]
+        # Its graph gives the first rows where the last ones are asked for, so all are.
+        asked = min(len(tokens), self.rows) if rows else 0
+        if len(tokens) > asked:
+            super()._decode(tokens[: len(tokens) - asked], 0)
+        if asked:
+            super()._decode(tokens[-asked:], asked)
+
+    def _logits(self, rows: int) -> Rows:
+        return super()._logits(self._batch.n_tokens)[-rows:] if rows else super()._logits(0)
+
+    def _fill_states(self, start: int, n: int) -> None:
+        if start >= len(self._target.tokens) and 0 <= start + 1 - self._read < len(self._own):  # behind a drafted token
+            super()._fill_states(start, n)
+            return
+        for index in range(n):
+            self._features[index] = self._hidden.row(start + index)
+        self._encoded.n_tokens = n
+        self._fields.pos[:n] = range(start + 1, start + 1 + n)
+        self._compute(llama.llama_encode, self._encoded)
+        found = extension.llama_get_embeddings_nextn(self.handle)
+        self._states[:n] = np.ctypeslib.as_array(found, (n, self.model.width))
+
+
+class DFlash(Heads):
+    """A head in a file of its own that foresees a block of tokens in one pass (DFlash).
+
+    Its cells are made of the rows of several of its target's layers, for each token that the target has read. A pass over the
+    text's last token and masks behind it foresees a token at each mask. So the first token of a draft costs that pass, and the
+    others nothing. The way of a round is that of draft-dflash in llama.cpp's common/speculative.cpp. `tokens`: those in its
+    cells, the text's last one, and drafted ones.
+    """
+
+    source = "dflash"
+
+    def __init__(
+        self, model: Model, target: Context, interrupt: Interrupt, *, n_ctx: int, batch: int = 2048, ubatch: int = 512,
+        **settings: Any,
+    ) -> None:  # fmt: skip
+        """As `Heads`. `target`: keeps the rows of the layers that the head reads."""
+        block = min(int(model.metadata(BLOCK) or USUAL_BLOCK), target.rows)
+        super().__init__(  # llama.cpp ends the process where it would have to divide a block
+            model, target, interrupt, rows=block, n_ctx=n_ctx + block, batch=max(batch, block), ubatch=max(ubatch, block),
+            **settings,
+        )  # fmt: skip
+        self.n_ctx = n_ctx  # the block lies behind
+        self.max_drafted = block - 1
+        self._masks = [int(model.metadata(MASK) or 0)] * (block - 1)
+        self._block = np.empty((0, self.n_vocab), np.float32)
+        self._batch.embd = None  # tokens alone are a block, rows alone become cells
+        self._states = np.zeros((self._size, self._hidden.width), np.float32)
+        self._positions = np.zeros(4 * self._size, np.int32)  # four for each row, where its target has four
+        self._reading = self._batch_of(self._states, self._positions.ctypes.data_as(ctypes.POINTER(llama.llama_pos)))
+        llama.llama_set_causal_attn(self.handle, model.metadata(f"{DFLASH}.attention.causal") == "true")
+
+    def evaluate(self, tokens: Sequence[int], rows: int) -> Rows:
+        """As `Heads.evaluate`."""
+        start, found = len(self.tokens), np.empty((0, self.n_vocab), np.float32)
+        known = len(tokens) - min(rows, 1)
+        if start > self._read:
+            known = 0
+        elif self._target.tokens or start:  # else costs are being measured
+            known = min(known, max(0, len(self._target.tokens) - start))
+        if known:
+            Context.evaluate(self, tokens[:known], 0)
+            self._read = len(self.tokens)
+            self._hidden.drop_before(self._read - 2)
+        for token in tokens[known:]:
+            found = self._follow(token)
+        return found
+
+    def _follow(self, token: int) -> Rows:
+        """The logits behind the text's last token, or behind a drafted one."""
+        if len(self.tokens) == self._read:
+            self._block = Context.evaluate(self, [token, *self._masks], len(self._masks) + 1)
+            Context.truncate(self, self._read)
+        self.tokens.append(token)
+        mask = min(len(self.tokens) - self._read, len(self._masks))
+        return self._block[mask : mask + 1]
+
+    def _decode(self, tokens: Sequence[int], rows: int, at: int | None = None) -> None:
+        if rows:
+            Context._decode(self, tokens, rows, at)
+            return
+        n, start = len(tokens), len(self.tokens)
+        self._fill_states(start, n)
+        self._positions[: 4 * n] = np.tile(np.arange(start, start + n), 4)
+        self._fields.logits[:n] = 0
+        self._reading.n_tokens = n
+        self._compute(llama.llama_decode, self._reading)
+        self.tokens.extend(tokens)
+
+
+class Assistant(Heads):
+    """Gemma 4's assistant: a small model that foresees the target's tokens with the target's own cells.
+
+    It has no cells. It attends to those of the target's last two layers, so it never has anything to read: only the target's
+    last token but one round, and then those that it drafts, each at the same position, behind the target's. Its embedding is
+    the target's; its output matrix is its own. `tokens` are those that it could draft behind, and drafted ones.
+    """
+
+    def __init__(self, model: Model, target: Context, interrupt: Interrupt, **settings: Any) -> None:
+        """As `Heads`. The target's cells have to be those that the assistant's keys name: llama.cpp would end the process."""
+        super().__init__(model, target, interrupt, **settings)
+        target.clear()  # llama.cpp has emptied its cells' table
+        self.max_drafted = None
+
+    def clear(self) -> None:
+        self.truncate(0)
+
+    def _truncate(self, length: int, broken: bool = False) -> None:
+        del self.tokens[length:]  # the cells are the target's
+
+    def _read_along(self) -> None:
+        """Only the target's last row is read, and rejected tokens of one pass are behind it."""
+        self._hidden.drop_before(len(self._target.tokens) - self._target.rows)
+
+    def _read_tokens(self, tokens: Sequence[int], rows: int) -> Rows:
+        self.tokens.extend(tokens[:-1] if rows else tokens)
+        found = Context.evaluate(self, tokens[-1:], 1) if rows else np.empty((0, self.n_vocab), np.float32)
+        self._read = len(self.tokens)
+        self._own = [self._row()] if rows else []
+        return found
+
+    def _decode(self, tokens: Sequence[int], rows: int, at: int | None = None) -> None:
+        super()._decode(tokens, rows, len(self._target.tokens))
+
+
+def misfit(path: str, target: Model) -> str:
+    """Why the head in this file cannot draft for this target, as a sentence; "" if it may.
+
+    llama.cpp asserts what is asked here, when the target's context is told to keep rows, or when the head computes.
+    """
+    architecture, layers = target.metadata("general.architecture") or "", target.layers - 1
+    head = f"The head ({name_of_heads(path)}) in {path!r}"
+    if architecture not in LAYER_ROWS.split():
+        return (
+            f"{head} cannot draft: this llama.cpp does not give it the rows of a {architecture}'s layers; use a small model "
+            "of the target's family as the draft."
+        )
+    file = vocabulary_of(path)
+    if file is None:
+        return f"{head} cannot be read: check the file."
+    own = file.number("embedding_length")
+    wide = file.number("target_hidden_size") or own
+    read, last = layers_read(file), layers if architecture in LAST_ROWS.split() else layers - 1
+    why = ""
+    if wide != target.width:
+        why = f"it reads rows of {wide} numbers instead of {target.width}"
+    elif any(not 0 <= layer <= last for layer in read):
+        why = f"it reads the layers {', '.join(map(str, read))}, and those of this one are 0 to {last}"
+    elif borrows(file) and (own, file.n_tokens) != (target.width, target.n_vocab):
+        why = f"it uses the target's embeddings, as {own} numbers of {file.n_tokens} tokens"
+    return f"{head} is that of another model ({why}): choose the file that was made for this target." if why else ""
+
+
+def _pointer(rows: Rows) -> Any:
+    return rows.ctypes.data_as(ctypes.POINTER(ctypes.c_float))

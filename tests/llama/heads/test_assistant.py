@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from spectui.llama.context import Context
-from spectui.llama.heads.assistant import Assistant
+from spectui.llama.heads.context import Assistant
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 from tests.llama.heads.assistant import write_assistant, write_target

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spectui.llama.context import Context
-from spectui.llama.heads.dflash import DFlash
+from spectui.llama.heads.context import DFlash
 from tests.llama.heads.dflash import BLOCK, LAYERS, foreseen, letters, write_dflash, write_target
 from tests.llama.heads.test_heads import Pair, close_to
 

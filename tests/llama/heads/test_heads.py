@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from spectui.llama.context import Context
-from spectui.llama.heads.context import Heads
-from spectui.llama.heads.eagle import Eagle
+from spectui.llama.heads.context import Eagle, Heads
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 from tests.llama.heads import eagle
