@@ -39,7 +39,7 @@ def usable_heads(file: Metadata) -> int:
     """
     architecture, named = file.architecture, file.number("nextn_predict_layers")
     if architecture in READ_LAYERS:
-        return int(architecture == EAGLE3 or kind_of_block(file) == READ_LAYERS[DFLASH])
+        return int(architecture == EAGLE3 or not _chooses(file))
     if architecture in TARGETS:  # all of its layers are one
         return int(named == file.number("block_count") > 0)
     known = architecture in SEVERAL_HEADS.split() or (named == 1 and architecture in ONE_HEAD.split())
@@ -51,11 +51,10 @@ def kind_of_heads(file: Metadata) -> str:
     return file.architecture if file.architecture in READ_LAYERS else "mtp"
 
 
-def kind_of_block(file: Metadata) -> str:
-    """What people call a head that foresees a block of tokens in one pass."""
-    if "markov_w1.weight" in file.tensors.apart or file.number("hyper_connection.count"):
-        return "DSpark"
-    return "DFlash 2" if "selector_hidden.weight" in file.tensors.apart else READ_LAYERS[DFLASH]
+def _chooses(file: Metadata) -> bool:
+    """Whether a head that foresees a block chooses among its tokens by a part of its own (DSpark, DFlash 2)."""
+    parts = {"markov_w1.weight", "selector_hidden.weight"}
+    return not parts.isdisjoint(file.tensors.apart) or file.number("hyper_connection.count") > 0
 
 
 def layers_read(file: Metadata) -> tuple[int, ...]:
@@ -101,15 +100,8 @@ def _cells(file: Metadata, layer: int) -> tuple[Value | None, ...] | None:
     return bool(sliding[layer]), number, *lengths
 
 
-def unfit(file: Metadata) -> str:
-    """What in the file of a head that reads layers would end the process; "" if nothing would."""
-    read, tokens = len(layers_read(file)), file.tensors.apart.get("token_embd.weight")
-    if file.architecture == EAGLE3 and (layers := file.number("block_count")) != 1:
-        return f"claims to have {layers} layers, where such a head has one"
-    if file.architecture == EAGLE3 and read != 3:
-        return f"reads {read} layers of its target, where such a head reads three"
-    if not read:
-        return "reads no layer of its target"
-    if tokens is not None and tokens.shape[1:] != (file.n_tokens,):
-        return f"does not have an embedding of each of its {file.n_tokens} tokens"
-    return ""
+def is_consistent(file: Metadata) -> bool:
+    """Whether llama.cpp can compute with the file of a head that reads layers; it would end the process over another."""
+    read, embeddings = len(layers_read(file)), file.tensors.apart.get("token_embd.weight")
+    layers = (read, file.number("block_count")) == (3, 1) if file.architecture == EAGLE3 else read > 0
+    return layers and (embeddings is None or embeddings.shape[1:] == (file.n_tokens,))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -35,8 +35,14 @@ Value = int | float | bool | bytes
 Read = Callable[[int], bytes]
 
 
+CUT_SHORT = "is damaged or cut short: download it again"
+
+
 class Damaged(ValueError):
-    """The keys are not those of a GGUF file, or end too early."""
+    """The file is no whole GGUF file. The text completes the sentence "The model ..." and says what to do."""
+
+    def __init__(self, what: str = CUT_SHORT) -> None:
+        super().__init__(what)
 
 
 def reader(file: BinaryIO, most: int) -> Read:
@@ -47,10 +53,10 @@ def reader(file: BinaryIO, most: int) -> Read:
         nonlocal left
         left -= count
         if left < 0:
-            raise Damaged(f"more than {most} bytes")
+            raise Damaged
         content = file.read(count)
         if len(content) < count:
-            raise Damaged("cut short")
+            raise Damaged
         return content
 
     return read
@@ -74,13 +80,13 @@ def entries(read: Read, keys: int) -> Iterator[tuple[str, Value | Strings | Numb
             elif inner in _FORMATS:
                 yield name, Numbers(_FORMATS[inner], read(struct.calcsize(_FORMATS[inner]) * count))
             else:
-                raise Damaged(f"an array of type {inner}")
+                raise Damaged
         elif kind == _STRING:
             yield name, _string(read)
         elif kind in _FORMATS:
             yield name, _number(read, _FORMATS[int(kind)])
         else:
-            raise Damaged(f"type {kind}")
+            raise Damaged
 
 
 class Strings:
@@ -195,7 +201,7 @@ class Metadata(NamedTuple):
     """A file's keys and tensors, as far as they matter before llama.cpp loads it.
 
     `start` and `end`: the bytes of the file that hold the texts of its `n_tokens` tokens. `digests` and `padding`: as in
-    `VocabularyDigest`. `twice`: the first token that occurs twice, b"" if none does. `by_layer`: the keys of no
+    `VocabularyDigest`. `twice`: whether a token occurs twice. `by_layer`: the keys of no
     more numbers than a model can have layers.
     """
 
@@ -206,7 +212,7 @@ class Metadata(NamedTuple):
     end: int = 0
     digests: str = ""
     padding: int = 0
-    twice: bytes = b""
+    twice: bool = False
     by_layer: Mapping[str, tuple[float, ...]] = MappingProxyType({})
 
     @property
@@ -237,7 +243,7 @@ def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int
     values: dict[str, Value] = {}
     by_layer: dict[str, tuple[float, ...]] = {}
     n_tokens = start = end = padding = 0
-    digests, twice = "", list[bytes]()
+    digests, twice = "", False
     for name, value in entries(read, keys):
         if isinstance(value, Numbers):
             padding = padding_of(value) if name == "tokenizer.ggml.token_type" else padding
@@ -247,10 +253,10 @@ def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int
             values[name] = value[:_KEPT] if isinstance(value, bytes) else value
         elif name == "tokenizer.ggml.tokens":
             n_tokens, start = value.count, file.tell()
-            digests = digests_of(_noting_duplicates(value, twice), value.count)
+            digests, twice = digests_of(value, value.count)
             end = file.tell()
     found = _read_tensors(file, read, tensors, size, values)
-    return Metadata(values, found, n_tokens, start, end, digests, padding, next(iter(twice), b""), by_layer)
+    return Metadata(values, found, n_tokens, start, end, digests, padding, twice, by_layer)
 
 
 def whole_number(value: Value | None) -> int | None:
@@ -271,24 +277,19 @@ def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Map
         name = _string(read, LONGEST_TENSOR_NAME)
         dimensions = int(_number(read, "I"))
         if dimensions > MOST_DIMENSIONS:
-            raise Damaged(f"a tensor of {dimensions} dimensions")
+            raise Damaged
         shape = tuple(int(_number(read, "Q")) for _ in range(dimensions))
         numbers = math.prod(shape)
         kind = int(_number(read, "I"))  # llama.cpp checks itself whether it knows this type
         offset = int(_number(read, "Q"))
         if offset > size or numbers > 8 * size:  # no type has less than a bit a number
-            raise Damaged(f"a tensor of {numbers} numbers at {offset}")
+            raise Damaged
         entries.append(Tensor(name, kind, shape, _bytes_of(numbers, kind)))
         end = max(end, offset + entries[-1].size)
-    base = aligned(file.tell(), values) if count else file.tell()
-    return Tensors(tuple(entries), base + end, base % _ALIGNMENT == 0 or not count)
-
-
-def aligned(at: int, values: Mapping[str, Value]) -> int:
-    """The first byte from `at` on where numbers of tensors may begin."""
     wanted = values.get("general.alignment")
     alignment = wanted if isinstance(wanted, int) and wanted > 0 else _ALIGNMENT
-    return -(-at // alignment) * alignment
+    base = -(-file.tell() // alignment) * alignment if count else file.tell()
+    return Tensors(tuple(entries), base + end, base % _ALIGNMENT == 0 or not count)
 
 
 def _bytes_of(numbers: int, kind: int) -> int:
@@ -302,21 +303,10 @@ def _bytes_of(numbers: int, kind: int) -> int:
     return int(numbers // per_block * size)
 
 
-def _noting_duplicates(tokens: Iterable[bytes], twice: list[bytes]) -> Iterator[bytes]:
-    """The tokens; those that occur twice are added to the list."""
-    seen: set[bytes] = set()
-    for text in tokens:
-        if text in seen:
-            twice.append(text)
-        elif text:  # llama.cpp gives names to empty ones
-            seen.add(text)
-        yield text
-
-
 def _string(read: Read, most: int = _LONGEST_TEXT) -> bytes:
     length = int(_number(read, "Q"))
     if length > most:
-        raise Damaged(f"a text of {length} bytes")
+        raise Damaged
     return read(length)
 
 

@@ -136,16 +136,21 @@ def read_vocabulary(
     return VocabularyDigest(kind, count, bos if begins else -1, eos if ends else -1, padding, digests)
 
 
-def digests_of(tokens: Iterable[bytes], count: int) -> str:
-    """`VocabularyDigest.digests` of `count` tokens."""
+def digests_of(tokens: Iterable[bytes], count: int) -> tuple[str, bool]:
+    """(`VocabularyDigest.digests` of `count` tokens, whether one of them occurs twice)."""
     digest = hashlib.blake2b(digest_size=_HEX // 2)
     noted: list[str] = []
+    seen: set[bytes] = set()
+    twice = False
     for number, token in enumerate(tokens):
         if number >= count - PADDING:
             noted.append(digest.hexdigest())
         if number >= FIRST_COMPARED:
             digest.update(len(token).to_bytes(4, "little") + token)
-    return "".join((*noted, digest.hexdigest()))
+        twice = twice or token in seen
+        if token:  # llama.cpp gives names to empty ones
+            seen.add(token)
+    return "".join((*noted, digest.hexdigest())), twice
 
 
 def padding_of(types: metadata.Numbers) -> int:

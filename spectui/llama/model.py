@@ -12,7 +12,8 @@ from typing import Any
 from spectui.errors import SpectuiError, unless_limited
 from spectui.gguf_files.check import ModelFileError, check_file, heads_in, metadata_of, tied_bytes
 from spectui.gguf_files.heads import READ_LAYERS
-from spectui.gguf_files.metadata import Metadata
+from spectui.gguf_files.judgement import EMBEDDING, NO_CHAT
+from spectui.gguf_files.metadata import CUT_SHORT, Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.llama.cpu import plugin
 from spectui.llama.devices import listing, memory_use
@@ -137,9 +138,7 @@ class Model:
         encodes = self.has_encoder or causal == "false" or not llama.llama_model_has_decoder(self._model)
         if encodes and not self.reads_layers:
             self.close()
-            raise ModelFileError(
-                f"The {role} model {self.path!r} writes no text (it is an embedding or encoder model): choose a chat model."
-            )
+            raise ModelFileError(f"The {role} model {self.path!r} {NO_CHAT.format(EMBEDDING)}.")
 
     @property
     def handle(self) -> object:
@@ -313,7 +312,7 @@ def _without_texts(file: Metadata) -> Any:
 def _sentence(path: str, role: str, error: str) -> str:
     """llama.cpp's error line as a sentence that says what to do."""
     if any(sign in error for sign in ("not within the file bounds", "failed to read", "corrupt", "exceeds")):
-        return f"The {role} model {path!r} is damaged or cut short: download it again."
+        return f"The {role} model {path!r} {CUT_SHORT}."
     if any(sign in error for sign in ("check_tensor_dims", "wrong number of tensors", "has offset")):
         return f"The {role} model {path!r} does not hold what its header says ({error}): choose another file of this model."
     if "unknown model architecture" in error:

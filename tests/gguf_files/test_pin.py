@@ -11,7 +11,7 @@ from spectui import pin
 from spectui.gguf_files.check import tied_bytes
 from spectui.gguf_files.judgement import judge, read_file
 from tests.generators.pin import in_source, installed
-from tests.gguf_files.test_judgement import WORDS, file_of, problem, split
+from tests.gguf_files.test_judgement import file_of, split
 from tests.helpers.peers import NOT_THERE, SOURCE
 
 
@@ -26,17 +26,6 @@ def test_they_are_those_of_the_pinned_version() -> None:
 def test_they_are_those_of_the_source() -> None:
     found = in_source(SOURCE)
     assert found == {name: getattr(pin, name) for name in found}
-
-
-@pytest.mark.parametrize(
-    ("experts", "used", "fits"), [(512, 8, True), (1024, 16, True), (1025, 16, False), (8, 9, False)]
-)
-def test_experts_are_refused_where_llama_cpp_would_end_the_process(
-    tmp_path: Path, experts: int, used: int, fits: bool
-) -> None:
-    keys = {"general.architecture": "kimi", "kimi.expert_count": experts, "kimi.expert_used_count": used, **WORDS}
-    said = problem(file_of(tmp_path / "model.gguf", keys, ["blk.0.a"]))
-    assert said == ("" if fits else f"claims to use {used} of {experts} experts: choose another file of this model")
 
 
 def test_the_embedding_of_a_split_model_is_found_in_any_part(tmp_path: Path) -> None:
