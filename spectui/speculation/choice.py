@@ -33,14 +33,13 @@ from spectui.speculation.sampling import (
     penalties,
     whole_vocabulary,
 )
-from spectui.speculation.top_k import LARGE, Row, TopK, top_k
+from spectui.speculation.top_k import Row, TopK, top_k
 
 RECORDED = 5
 """Tokens that are recorded of each row: 60 bytes."""
 
 _LOOKED_AT = 40
-"""Least number of likeliest tokens to look at where the sum over a large vocabulary is estimated, or where any token can be
-chosen: then the noise of the others must be louder."""
+"""Least number of likeliest tokens to look at where any token can be chosen: then the noise of the others must be louder."""
 
 _MOST_KEPT = 400
 """Largest top-k for which a device keeps the likeliest tokens: devices are slow to sort many."""
@@ -108,7 +107,7 @@ def _blocks(rows: NDArray[np.float32] | TopK, knobs: Knobs) -> Iterator[TopK]:
     if isinstance(rows, TopK):
         yield rows
         return
-    k = max(RECORDED if rows.shape[1] < LARGE else _LOOKED_AT, _looked_at(knobs))
+    k = max(RECORDED, _looked_at(knobs))
     for start in range(0, len(rows), _TOGETHER):
         yield top_k(rows[start : start + _TOGETHER], k)
 

@@ -19,13 +19,6 @@ Row = NDArray[np.float32]
 _LINES = 32
 """A row is looked at as so many lines; a column holds the ids j, j + n, j + 2n ... for n columns."""
 
-_SAMPLED = slice(4, None, 8)
-"""Lines that stand for all of them in the sum over a large vocabulary."""
-
-LARGE = 1 << 16
-"""Vocabulary from which the sum is estimated. Measured on 464 rows of Qwen2.5-Coder 0.5B with k = 40: probabilities were off by
-.005 at most and .001 root mean square, for a tenth of the time."""
-
 
 class TopK(NamedTuple):
     """The k likeliest tokens of each row, sorted by logit, then id.
@@ -103,9 +96,7 @@ def _look(row: Row, k: int) -> _Look:
     ids = line * columns + held[column]
     if whole < len(row):
         ids = np.where(line < _LINES, ids, reach - _LINES * len(held) + whole)
-    if len(row) < LARGE:
-        return ids, found[reach], partial(_log_total, row, top)
-    return ids, found[reach], partial(_estimated_log_total, lines, maxima, held, found, top)
+    return ids, found[reach], partial(_log_total, row, top)
 
 
 def _look_at_all(row: Row, k: int) -> _Look:
@@ -126,21 +117,3 @@ def _log_total(row: Row, top: np.float32) -> float:
     """log of the sum of exp(logit), where `top` is the largest logit."""
     shares = row - top
     return float(top) + log(np.exp(shares, out=shares).sum())
-
-
-def _estimated_log_total(lines: Row, maxima: Row, held: NDArray[np.intp], found: Row, top: np.float32) -> float:
-    """The same of a large vocabulary, [lines, columns].
-
-    Exactly: the columns that were looked into, `held`, whose logits are `found`, and the largest of each other column
-    (`maxima`). Of their others, every eighth line stands for all. All logits exactly would take .25 ms more a row, which is 1 %
-    of a pass over one token of a small model.
-    """
-    sample = lines[_SAMPLED]
-    maxima[held] = -np.inf
-    smaller = sample < maxima
-    shares = np.exp(sample - top)
-    shares *= smaller
-    each = float(shares.sum()) / max(1, int(np.count_nonzero(smaller)))
-    others = (len(maxima) - len(held)) * (_LINES - 1)
-    total = float(np.exp(found - top).sum()) + float(np.exp(maxima - top).sum()) + others * each
-    return float(top) + log(total)

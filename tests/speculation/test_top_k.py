@@ -101,15 +101,11 @@ def test_a_penalty_on_all_of_the_likeliest_tokens_leaves_others_to_choose(temper
         assert chosen == next(choose_rows(row[None], knobs, history)).token == choose(row, knobs, 64, history)
 
 
-@pytest.mark.parametrize("spread", [1.5, 2.5, 4.0])
-def test_in_a_large_vocabulary_the_probability_is_estimated_within_a_hundredth(spread):
-    rows = random_rows(5, 8, 150_037) * np.float32(spread / 2.5)
+def test_in_a_large_vocabulary_the_probabilities_are_exact():
+    rows = random_rows(5, 4, 150_037)
     rows[::2, 140_000] = 12.0
     found = top_k(rows, 40)
-    total = np.exp(rows.astype(np.float64)).sum(axis=1)
-    assert np.exp(log_totals(found)) == pytest.approx(total, rel=0.05)
-    p = np.exp(found.logits - log_totals(found)[:, None])
-    assert p == pytest.approx(np.exp(found.logits) / total[:, None], abs=0.01)
+    assert np.exp(log_totals(found)) == pytest.approx(np.exp(rows.astype(np.float64)).sum(axis=1), rel=1e-5)
     assert found.ids.tolist() == [np.argsort(-row, kind="stable")[:40].tolist() for row in rows]
 
 
