@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spectui.speculation.policies.draft import RoundTimes
+from spectui.speculation.policies.draft import Draft, RoundTimes
 
 
 def break_even(times: RoundTimes, length: int | None = None) -> float | None:
@@ -14,7 +14,8 @@ def break_even(times: RoundTimes, length: int | None = None) -> float | None:
 
 def needed(times: RoundTimes, rate: float) -> float | None:
     """The expected acceptance above which the model is asked for a first token at this going rate; None if it is at none."""
-    return _least(lambda chance: times.outlook(chance, rate) > 1.0 - rate * times.passes[0])
+    nothing = Draft(times, rate)
+    return _least(lambda chance: nothing.with_model(chance) > nothing.values[0])
 
 
 def _least(pays: Callable[[float], bool]) -> float | None:

@@ -7,17 +7,72 @@ round's in plain passes, and `rate` the tokens per plain pass that were reached 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from math import exp, inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from spectui.speculation.policies.acceptance import Acceptance
 from spectui.speculation.records import Candidate
 
 if TYPE_CHECKING:
     from spectui.speculation.policies.cost_model import CostModel
 
+_LEARN, _FADE = 0.1, 0.99
+"""Step of a calibration for each token that was judged; the share of it that is kept in each round, so that what failed is
+tried again after a while."""
+
+_MOST, _LIKELY = 0.999, 0.8
+"""No confidence counts as more; repetitions are learned from where they are this likely: most others are words in common, which
+say nothing of a copied page."""
+
+_LATELY, _OPENING = 0.2, 0.6
+"""EWMA weight of a token in the target's confidence, and that of the first tokens of a reply."""
+
 _LOOKAHEAD = 5
 """Tokens after the best length that the expected-value rule considers."""
+
+
+class Acceptance:
+    """How likely the target agrees with a drafted token, if it agreed with all before it.
+
+    The odds of a confidence, times one factor for each kind of token, which makes as many fail as are expected to. Kinds are
+    the two sources, and the model's tokens that are not drafted yet. Of those the target's own confidence counts: where it
+    is confident, its draft mostly agrees, and that is known without drafting.
+    """
+
+    def __init__(self) -> None:
+        self._logs = {"model": 0.0, "suffix": 0.0, "undrafted": 0.0}
+        self._confidence = _OPENING
+
+    def expected(self, candidate: Candidate) -> float:
+        """Of a drafted token. 0..1"""
+        return self._calibrated("model" if candidate.modelled else "suffix", candidate.p)
+
+    def undrafted(self, confidence: float | None = None) -> float:
+        """Of a token that the model has yet to draft. 0..1 `confidence`: the target's; by default its recent one."""
+        return self._calibrated("undrafted", self._confidence if confidence is None else confidence)
+
+    def _calibrated(self, kind: str, p: float) -> float:
+        odds = exp(self._logs[kind]) * min(p, _MOST)
+        return odds / (1.0 - min(p, _MOST) + odds)
+
+    def observe(self, drafted: Iterable[Candidate], emitted: Iterable[int], confidences: Iterable[float]) -> None:
+        """Learn from a round: what was drafted beside what was emitted, up to the first difference.
+
+        A token that was drafted and not sent is judged too, where the target came as far. `confidences`: the target's, of its
+        likeliest token at each position.
+        """
+        self._logs = {kind: _FADE * factor for kind, factor in self._logs.items()}
+        for candidate, token in zip(drafted, emitted, strict=False):
+            accepted = candidate.id == token
+            if candidate.modelled or candidate.p >= _LIKELY:
+                kind = "model" if candidate.modelled else "suffix"
+                self._logs[kind] += _LEARN * (accepted - self.expected(candidate))
+            if candidate.modelled:
+                self._logs["undrafted"] += _LEARN * (accepted - self.undrafted())
+            if not accepted:
+                break
+        for confidence in confidences:
+            self._confidence += _LATELY * (min(confidence, 1.0) - self._confidence)
 
 
 class RoundTimes(NamedTuple):
@@ -31,9 +86,8 @@ class RoundTimes(NamedTuple):
     @classmethod
     def of(cls, costs: CostModel, context: int, longest: int) -> RoundTimes:
         """After so many tokens, with drafts of 0 to `longest` tokens."""
-        plain, most = costs.verify(1, context), longest
-        if costs.max_drafted is not None:
-            most = min(costs.max_drafted, longest)
+        plain = costs.verify(1, context)
+        most = longest if costs.max_drafted is None else min(costs.max_drafted, longest)
         passes = tuple(costs.verify(length + 1, context) / plain for length in range(longest + 1))
         return cls(passes, tuple(costs.drafting(length) / plain for length in range(most + 1)))
 
@@ -48,36 +102,13 @@ class RoundTimes(NamedTuple):
         """The speed-up of the best length but 0."""
         return max((self.speed_up(acceptance, length) for length in range(1, len(self.drafting))), default=0.0)
 
-    def outlook(
-        self, acceptance: float, rate: float, survival: float = 1.0, tokens: float = 1.0, sent: float | None = None,
-        drafted: int = 0, paid: int = 0,
-    ) -> float:  # fmt: skip
-        """The greatest value of drafting on with the model, after a draft of `drafted` tokens (`paid` of them the model's)
-        that survives with chance `survival`, yields `tokens`, and is worth `sent`. By default: after no draft.
-
-        Each further token is accepted with this acceptance, and the model's confidence is taken to tell the first one that is
-        not: drafting ends there, and what was drafted before it is sent.
-        """
-        best, value, reached = float("-inf"), 0.0, 1.0
-        if sent is None:
-            sent = tokens - rate * self.passes[drafted]
-        for more in range(1, min(len(self.passes) - drafted, len(self.drafting) - paid)):
-            value -= reached * rate * (self.drafting[paid + more] - self.drafting[paid + more - 1])
-            value += reached * (1.0 - acceptance) * sent
-            reached *= acceptance
-            tokens += survival
-            sent = max(sent, tokens - rate * self.passes[drafted + more])
-            best = max(best, value + reached * sent)
-        return best
-
 
 class Draft:
     """A round's draft while it grows."""
 
-    def __init__(self, times: RoundTimes, acceptance: Acceptance, rate: float, bearable: float, plain_s: float) -> None:
+    def __init__(self, times: RoundTimes, rate: float, bearable: float = inf, plain_s: float = 1.0) -> None:
         """`bearable`: plain passes that it may lose if all of it fails. `plain_s`: seconds of one."""
-        self.times, self.acceptance, self.rate = times, acceptance, rate
-        self.bearable, self.plain_s = bearable, plain_s
+        self.times, self.rate, self.bearable, self.plain_s = times, rate, bearable, plain_s
         self.limit = len(times.passes) - 1
         self.tokens: list[Candidate] = []
         self.paid = 0
@@ -87,10 +118,10 @@ class Draft:
         self.values = [1.0 - rate * times.passes[0]]
         """V of sending so many of its tokens. What drafting took does not count: it is spent."""
 
-    def add(self, candidate: Candidate) -> None:
+    def add(self, candidate: Candidate, acceptance: float) -> None:
         self.tokens.append(candidate)
         self.paid += candidate.paid
-        self.survival *= self.acceptance.expected(candidate)
+        self.survival *= acceptance
         self.expected += self.survival
         self.values.append(self.expected - self.rate * self.times.passes[len(self.tokens)])
 
@@ -108,42 +139,47 @@ class Draft:
         lengths = range(max(1, least), len(self.tokens) + 1)
         return max([0, *(n for n in lengths if not bearable or self.bears(n, self.paid))], key=self.values.__getitem__)
 
-    def with_copy(self, copied: Sequence[Candidate]) -> tuple[int, float]:
-        """How many of these repeated tokens to add for the greatest value, and that value."""
+    def with_copy(self, acceptances: Iterable[float]) -> tuple[int, float]:
+        """How many of the repeated tokens that are accepted so to add for the greatest value, and that value."""
         best, value, survival, expected = 0, max(self.values), self.survival, self.expected
-        for length, candidate in enumerate(copied, 1):
-            survival *= self.acceptance.expected(candidate)
+        for length, acceptance in enumerate(acceptances, 1):
+            survival *= acceptance
             expected += survival
-            longer = expected - self.rate * self.times.passes[len(self.tokens) + length]
-            if longer > value:
+            if (longer := expected - self.rate * self.times.passes[len(self.tokens) + length]) > value:
                 best, value = length, longer
         return best, value
 
-    def with_model(self) -> float:
-        """The greatest value of drafting on with the model."""
-        return self.times.outlook(
-            self.acceptance.undrafted(),
-            self.rate,
-            self.survival,
-            self.expected,
-            max(self.values),
-            len(self.tokens),
-            self.paid,
-        )
+    def with_model(self, acceptance: float) -> float:
+        """The greatest value of drafting on with the model.
 
-    def expected_value(self) -> tuple[int, float, bool]:
-        """The expected-value rule of llama.cpp's discussion #10466, as its author last stated it: the best length, its value
-        in tokens per second, and whether one more token may be better.
-
-        All or nothing: a draft of k tokens is worth the chance that all are accepted times the target's speed at k + 1 tokens.
+        Each further token is accepted with this chance, and the model's confidence is taken to tell the first one that is not:
+        drafting ends there, and what was drafted before it is sent.
         """
-        speeds = [n / passes / self.plain_s for n, passes in enumerate(self.times.passes, 1)]
-        best, value, chance = 0, speeds[0], 1.0
-        for length, candidate in enumerate(self.tokens, 1):
-            chance *= candidate.p
-            if chance * speeds[length] > value:
-                best, value = length, chance * speeds[length]
-        length, drafting = len(self.tokens), self.times.drafting
-        price = drafting[-1] - drafting[-2]  # the author's: the ratio of the two models' speeds
-        longer = range(length + 1, min(self.limit, best + _LOOKAHEAD) + 1)
-        return best, value, best == length or any(chance * (speeds[n] - price * (n - length)) > value for n in longer)
+        length, drafting = len(self.tokens), self.times.drafting[self.paid :]
+        best, value, reached, expected, sent = -inf, 0.0, 1.0, self.expected, max(self.values)
+        for more in range(1, min(self.limit - length + 1, len(drafting))):
+            value -= reached * self.rate * (drafting[more] - drafting[more - 1])
+            value += reached * (1.0 - acceptance) * sent
+            reached *= acceptance
+            expected += self.survival
+            sent = max(sent, expected - self.rate * self.times.passes[length + more])
+            best = max(best, value + reached * sent)
+        return best
+
+
+def expected_value(draft: Draft) -> tuple[int, float, bool]:
+    """The expected-value rule of llama.cpp's discussion #10466, as its author last stated it: the best length, its value in
+    tokens per second, and whether one more token may be better.
+
+    All or nothing: a draft of k tokens is worth the chance that all are accepted times the target's speed at k + 1 tokens.
+    """
+    speeds = [n / passes / draft.plain_s for n, passes in enumerate(draft.times.passes, 1)]
+    best, value, chance = 0, speeds[0], 1.0
+    for length, candidate in enumerate(draft.tokens, 1):
+        chance *= candidate.p
+        if chance * speeds[length] > value:
+            best, value = length, chance * speeds[length]
+    length, drafting = len(draft.tokens), draft.times.drafting
+    price = drafting[-1] - drafting[-2]  # the author's: the ratio of the two models' speeds
+    longer = range(length + 1, min(draft.limit, best + _LOOKAHEAD) + 1)
+    return best, value, best == length or any(chance * (speeds[n] - price * (n - length)) > value for n in longer)

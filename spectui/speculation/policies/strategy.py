@@ -13,20 +13,17 @@ from spectui.speculation.drafters.model import DraftModel, to_the_end
 from spectui.speculation.drafters.suffix import SuffixAutomaton, SuffixDrafter
 from spectui.speculation.drafters.text import DraftedText
 from spectui.speculation.evaluator import Cancelled, Ends
-from spectui.speculation.policies.acceptance import Acceptance
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.policies.draft import Draft, RoundTimes
+from spectui.speculation.policies.draft import Acceptance, Draft, RoundTimes, expected_value
 from spectui.speculation.records import Candidate, Reason, ReasonKind, Round
 
 MAY_LOSE, _REFILL = 10.0, 0.02
 """Plain passes that drafts may lose at first, and after any stretch without a gain; the share of a plain pass that each emitted
 token adds to that."""
 
-_ACCIDENT = 0.25
-"""Plain passes that a round may take more or less than planned: what is beyond is another program's."""
-
-_LATELY = 0.05
-"""EWMA weight of a round in the going rate and in Python's time."""
+_ACCIDENT, _LATELY = 0.25, 0.05
+"""Plain passes that a round may take more or less than planned: what is beyond is another program's; EWMA weight of a round in
+the going rate and in Python's time."""
 
 _FEW, _USUAL, _REPLY, _REPLY_WEIGHT = 32, 0.85, 256.0, 0.3
 """For whether the draft model reads a text: fewer tokens than these are always read; the target's confidence in a usual text;
@@ -130,10 +127,9 @@ class Strategy:
         if refusal := self._refusal(knobs, limit):
             return Drafted((), 0, refusal, guessed)
         costs, budget = self.costs if self.costs.known else CostModel({1: 1.0}), self.budget
-        times = RoundTimes.of(costs, len(text), limit)
-        draft = Draft(times, self.acceptance, budget.rate, budget.balance, costs.verify(1, len(text)))
-        ended, refused = self._grow(draft, text, knobs, model)
-        sent, reason = _decided(draft, knobs, ended, refused)
+        plain_s = costs.verify(1, len(text))
+        draft = Draft(RoundTimes.of(costs, len(text), limit), budget.rate, budget.balance, plain_s)
+        sent, reason = self._decided(draft, knobs, *self._grow(draft, text, knobs, model))
         if reason.kind in ("no match", "uncertain", "p-min") and absent is not None:
             reason = absent
         elif reason.kind == "no match" and model is not None:
@@ -159,28 +155,28 @@ class Strategy:
         Returns whether it ended because no source had any more, not because the model was not asked; and the confidence of the
         token that p-min kept out, if one was.
         """
-        history, auto = DraftedText(text), knobs.policy == "auto"
+        history, expected = DraftedText(text), self.acceptance.expected
         cursor = self.suffix.cursor(text) if knobs.drafter in ("auto", "suffix") else None
         stream: Iterator[Candidate] | None = None  # the model's tokens after `history`
-        look = cursor is not None
+        copied = cursor.candidates() if cursor is not None else iter(())
         while (left := draft.limit - len(draft.tokens)) > 0:
-            copied = list(islice(to_the_end(cursor.candidates(), self._is_end), left)) if cursor and look else []
-            worthy, value = draft.with_copy(copied) if auto or model is not None else (len(copied), 0.0)
-            if not worthy and model is None and not draft.tokens:
-                worthy = len(copied[:1])  # to learn from
-            asks = model is not None and _asks(draft, model, knobs, value if worthy else None)
+            repeated = list(islice(to_the_end(copied, self._is_end), left))
+            worthy, value = draft.with_copy(map(expected, repeated))
+            if model is None and (knobs.policy != "auto" or not (worthy or draft.tokens)):
+                worthy = len(repeated if knobs.policy != "auto" else repeated[:1])  # one token to learn from
+            asks = model is not None and self._asks(draft, model, knobs, value if worthy else None)
             if not asks and not worthy:
                 return model is None, None
             if model is not None and asks:
                 stream = stream or model.propose(history, knobs)
                 taken = list(islice(stream, 1))
             else:
-                stream, taken = None, copied[:worthy]
+                stream, taken = None, repeated[:worthy]
             match = cursor.match if cursor is not None else 0
             for candidate in taken:
                 if knobs.policy == "fixed" and candidate.p < knobs.p_min:
                     return True, candidate.p
-                draft.add(candidate)
+                draft.add(candidate, expected(candidate))
                 if self._is_end(candidate.id):
                     return True, None
                 history.append(candidate.id)
@@ -189,8 +185,46 @@ class Strategy:
             if not taken:
                 return True, None
             # Nothing has changed for a repetition that was not worth it, unless the model has gone on as it does.
-            look = cursor is not None and (worthy == len(copied) if stream is None else cursor.match > match)
+            changed = cursor is not None and (worthy == len(repeated) if stream is None else cursor.match > match)
+            copied = cursor.candidates() if cursor is not None and changed else iter(())
         return True, None
+
+    def _asks(self, draft: Draft, model: DraftModel, knobs: Knobs, copied: float | None) -> bool:
+        """Is the model to draft the next token? `copied`: the value that repetitions would reach; None if there are none."""
+        length, times, likely = len(draft.tokens), draft.times, self.acceptance.undrafted()
+        if copied is not None and draft.with_model(likely) <= copied:
+            return False
+        if (copied is None and model.ready) or knobs.policy == "fixed":
+            return True
+        if knobs.policy == "expected":
+            return expected_value(draft)[2]
+        if not times.drafting[-1]:
+            return length < 2  # the second token shows what a drafted token costs
+        if draft.paid + 1 >= len(times.drafting) or not draft.bears(length + 1, draft.paid + 1):
+            return False
+        return copied is not None or draft.with_model(likely) > max(draft.values)
+
+    def _decided(self, draft: Draft, knobs: Knobs, ended: bool, refused: float | None) -> tuple[int, Reason]:
+        """How many tokens of the draft are sent, and why. `ended`, `refused`: see `_grow`."""
+        length, limit, acceptance = len(draft.tokens), draft.limit, self.acceptance
+        if knobs.policy == "fixed":
+            if 0 < length < knobs.draft_min:
+                return 0, Reason("draft-min", limit=knobs.draft_min, drafted=length)
+            kind: ReasonKind = "draft" if length else "no match" if refused is None else "p-min"
+            return length, Reason(kind, length, limit, confidence=refused)
+        if knobs.policy == "expected":
+            best, value, _ = expected_value(draft)
+            length = min(best + 1, length)
+            return length, Reason("expected" if length else "no match", length, limit, value)
+        if sent := draft.best(knobs.draft_min):
+            return sent, Reason("draft", sent, limit, draft.gain(sent))
+        if not length and ended:
+            return 0, Reason("no match", limit=limit)
+        if draft.best(knobs.draft_min, bearable=False) or not (length or draft.bears(1, 1)):
+            return 0, Reason("budget")
+        if length:
+            return 0, Reason("uncertain", expected_acceptance=acceptance.expected(draft.tokens[0]))
+        return 0, Reason("unlikely", 0, limit, None, acceptance.undrafted(), draft.rate, *draft.times)
 
     def draft_ahead(self, tokens: Sequence[int], sent: Sequence[int], knobs: Knobs) -> None:
         """The target begins to compute what was sent after these tokens: let the draft model draft ahead, if it can."""
@@ -245,46 +279,6 @@ class Strategy:
         planned, extra = planned_s / plain_s, min(max(extra_s / plain_s, -_ACCIDENT), _ACCIDENT)
         # A person who fixes the length accepts its losses.
         self.budget.count(tokens, planned, planned + extra if round.knobs.policy == "auto" else tokens)
-
-
-def _asks(draft: Draft, model: DraftModel, knobs: Knobs, copied: float | None) -> bool:
-    """Is the model to draft the next token? `copied`: the value that repetitions would reach; None if there are none."""
-    if copied is not None and draft.with_model() <= copied:
-        return False
-    if (copied is None and model.ready) or knobs.policy == "fixed":
-        return True
-    if knobs.policy == "expected":
-        return draft.expected_value()[2]
-    if not draft.times.drafting[-1]:
-        return len(draft.tokens) < 2  # the second token shows what a drafted token costs
-    if draft.paid + 1 >= len(draft.times.drafting) or not draft.bears(len(draft.tokens) + 1, draft.paid + 1):
-        return False
-    return copied is not None or draft.with_model() > max(draft.values)
-
-
-def _decided(draft: Draft, knobs: Knobs, ended: bool, refused: float | None) -> tuple[int, Reason]:
-    """How many tokens of the draft are sent, and why. `ended`, `refused`: see `Strategy._grow`."""
-    length, limit = len(draft.tokens), draft.limit
-    if knobs.policy == "fixed":
-        if 0 < length < knobs.draft_min:
-            return 0, Reason("draft-min", limit=knobs.draft_min, drafted=length)
-        kind: ReasonKind = "draft" if length else "no match" if refused is None else "p-min"
-        return length, Reason(kind, length, limit, confidence=refused)
-    if knobs.policy == "expected":
-        best, value, _ = draft.expected_value()
-        length = min(best + 1, length)
-        return length, Reason("expected" if length else "no match", length, limit, value)
-    if not length:
-        if ended:
-            return 0, Reason("no match", limit=limit)
-        if not draft.bears(1, 1):
-            return 0, Reason("budget")
-        return 0, Reason("unlikely", 0, limit, None, draft.acceptance.undrafted(), draft.rate, *draft.times)
-    if sent := draft.best(knobs.draft_min):
-        return sent, Reason("draft", sent, limit, draft.gain(sent))
-    if draft.best(knobs.draft_min, bearable=False):
-        return 0, Reason("budget")
-    return 0, Reason("uncertain", expected_acceptance=draft.acceptance.expected(draft.tokens[0]))
 
 
 def _draft_full(model: DraftModel) -> Reason:

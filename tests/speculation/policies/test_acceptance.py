@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spectui.speculation.drafters.suffix import SuffixDrafter, match_prior
-from spectui.speculation.policies.acceptance import Acceptance
+from spectui.speculation.policies.draft import Acceptance
 from spectui.speculation.records import Candidate
 from tests.speculation.replaying import RECORDED, recorded
 

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.chat.figures.break_even import break_even, needed
-from spectui.speculation.policies.acceptance import Acceptance
 from spectui.speculation.policies.cost_model import CostModel
-from spectui.speculation.policies.draft import Draft, RoundTimes
+from spectui.speculation.policies.draft import Acceptance, Draft, RoundTimes
 from spectui.speculation.records import Candidate
 
 
@@ -24,10 +23,11 @@ def test_a_growing_draft_says_what_the_definition_says(seed: int, limit: int, le
     numbers = Random(seed)
     costs = CostModel({1: 1.0, 2: 1.3, 9: 1.6 + numbers.random()}, first=0.2, next=0.1)
     acceptance, times, rate = Acceptance(), RoundTimes.of(costs, 100, limit), 1.0 + numbers.random()
-    draft = Draft(times, acceptance, rate, 100.0, 1.0)
+    draft = Draft(times, rate)
     for _ in range(limit):
         by_suffix = numbers.random() < 0.3
-        draft.add(Candidate(1, numbers.random(), "suffix" if by_suffix else "model", match=3 if by_suffix else 0))
+        candidate = Candidate(1, numbers.random(), "suffix" if by_suffix else "model", match=3 if by_suffix else 0)
+        draft.add(candidate, acceptance.expected(candidate))
         survival = list(accumulate((acceptance.expected(each) for each in draft.tokens), mul, initial=1.0))
         tokens = list(accumulate(survival))
         models = sum(each.source == "model" for each in draft.tokens)
@@ -44,18 +44,17 @@ def test_a_growing_draft_says_what_the_definition_says(seed: int, limit: int, le
             yields += survival[-1]
             sent = max(sent, yields - rate * times.passes[len(draft.tokens) + more])
             reaches.append(value + reached * sent)
-        assert draft.with_model() == pytest.approx(max(reaches))
+        assert draft.with_model(acceptance.undrafted()) == pytest.approx(max(reaches))
 
 
 def test_the_repetitions_that_are_added_are_those_of_the_greatest_value():
     times = RoundTimes((1.0, 1.3, 1.6, 1.9, 2.2), (0.0,) * 5)
-    draft = Draft(times, Acceptance(), 1.0, 100.0, 1.0)
-    copied = [Candidate(1, p, "suffix") for p in (0.9, 0.8, 0.4, 0.9)]
+    draft, copied = Draft(times, 1.0), (0.9, 0.8, 0.4, 0.9)
     for length, value in enumerate((0.0, 0.9 - 0.3, 0.9 + 0.72 - 0.6)):
         assert draft.with_copy(copied[:length]) == (length, pytest.approx(value))
-    draft.add(copied[0])
+    draft.add(Candidate(1, 0.9, "suffix"), 0.9)
     assert draft.with_copy(copied[2:]) == (2, pytest.approx(0.9 + 0.36 + 0.324 - 0.9))
-    assert draft.with_copy([Candidate(1, 0.3, "suffix")]) == (0, pytest.approx(0.6))
+    assert draft.with_copy([0.3]) == (0, pytest.approx(0.6))
 
 
 @given(st.floats(0.0, 0.3), st.floats(0.0, 0.5), st.floats(1.0, 3.0), st.integers(1, 16))
@@ -65,7 +64,7 @@ def test_the_model_is_asked_exactly_from_the_acceptance_that_is_said_to_be_neede
     times = RoundTimes.of(CostModel({1: 1.0, 17: 1.0 + 16 * row}, first=drafting, next=drafting), 0, longest)
     least = needed(times, rate)
     for acceptance in (0.0, 0.3, 0.6, 0.9, 1.0):
-        asks = times.outlook(acceptance, rate) > 1 - rate
+        asks = Draft(times, rate).with_model(acceptance) > 1 - rate
         assert asks == (least is not None and acceptance >= least) or abs(acceptance - (least or 2)) < 0.001
 
 
