@@ -138,9 +138,6 @@ take are orders of magnitude.
 ACCEPTANCES = (0.5, 0.7, 0.9)
 """Of heads: how many of their tokens are right."""
 
-LENGTHS = [replace(KNOBS, policy="fixed", drafter="model", draft_max=n, p_min=0.0) for n in range(1, 9)]
-"""Drafts of 1 to 8 tokens."""
-
 HEADS = {
     "GPU, head of a 27B": replace(MACHINES["q8"]["GPU"], draft=0.06),
     "AMX, head of a 0.8B": replace(MACHINES["q8"]["AMX"], draft=0.36),
@@ -149,7 +146,7 @@ HEADS = {
 are, of Qwen3.5's shapes."""
 
 
-def foreseen(acceptance: float, length: int = 1024) -> Recording:
+def foreseen(acceptance: float, length: int) -> Recording:
     """A made-up reply in which nothing is repeated, and of whose tokens a head foresees so many, by chance.
 
     Its confidence is always that chance, and tells nothing of the single token.
@@ -181,12 +178,14 @@ class WithHeads(NamedTuple):
     """Tokens in a round that auto drafts, by the mean."""
     auto: float
     fixed: list[float]
-    """With drafts of 1 to 8 tokens."""
+    """With drafts of these lengths."""
 
 
-def with_heads(machine: str, acceptance: float) -> WithHeads:
-    made_up, costs = foreseen(acceptance), HEADS[machine]
-    fixed = [drafted_by(made_up, costs, knobs)[1] for knobs in LENGTHS]
+def with_heads(machine: str, acceptance: float, lengths: Iterable[int] = range(1, 9), tokens: int = 1024) -> WithHeads:
+    """A made-up reply of so many tokens."""
+    made_up, costs = foreseen(acceptance, tokens), HEADS[machine]
+    knobs = replace(KNOBS, policy="fixed", drafter="model", p_min=0.0)
+    fixed = [drafted_by(made_up, costs, replace(knobs, draft_max=length))[1] for length in lengths]
     return WithHeads(machine, acceptance, *drafted_by(made_up, costs, KNOBS), fixed)
 
 

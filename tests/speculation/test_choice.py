@@ -13,7 +13,7 @@ from spectui.speculation.noise import gumbel
 from spectui.speculation.sampling import confidence, distribution, penalised
 from spectui.speculation.top_k import top_k
 
-N = 20_000
+N = 5_000
 ROW = np.array([1.0, 0.2, -0.5, 2.0, 0.0, -1.0, 1.5, 0.7], np.float32)
 
 
@@ -35,7 +35,7 @@ def test_choose_samples_p(vary):
         biased[(p + noise).argmax()] += 1
     # 7 degrees of freedom: 24.3 is exceeded once in a thousand
     assert chi_square(counts, p * N) < 24.3
-    assert chi_square(biased, p * N) > 100
+    assert chi_square(biased, p * N) > 50
 
 
 def test_noise_at_neighbouring_positions_is_independent():

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
@@ -77,6 +77,7 @@ def test_states_and_transitions_stay_linear():
     assert sum(map(len, automaton._next)) <= 3 * 3000
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 30), st.sampled_from([0.0, 0.9]), st.integers(0, 20))
 def test_text_is_plain_decodings(seed, temperature, most):
     prompt = [3, 1, 4, 1, 5, 3, 1, 4]

@@ -101,7 +101,7 @@ def test_a_draft_takes_as_long_behind_a_long_text_as_behind_a_short_one(text: Ca
     assert max(taken) < 3000
 
 
-@each_text
+@pytest.mark.parametrize("text", [prose, TEXTS["one token, then others"]])
 def test_it_stops_soon_and_goes_on_later(text: Callable[[int], list[int]]):
     tokens = text(6000)
     drafter, asked = SuffixDrafter(), 0

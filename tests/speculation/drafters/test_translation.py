@@ -67,7 +67,7 @@ def reply(kind, words: ToyWords, knobs: Knobs, certainty: float = 30.0) -> tuple
 
 
 @kinds
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(
     sampler=samplers,
     drafts=st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0.0, 0.4])), min_size=1, max_size=9),

@@ -48,6 +48,9 @@ MACHINES = {
     for draft in (0.005, 0.02, 0.06)
     for chance in (calibrated, overconfident, worthless, changing)
 }
+TRIED = [name for number, name in enumerate(MACHINES) if number % 3 == number // 12 % 3]
+"""Each passes' cost with each acceptance's truth, and every third of them with each draft's cost."""
+
 BESIDE_THE_BEST = {"stepped 0.02 calibrated": 0.8, "stepped 0.06 calibrated": 0.88}
 """Of the best fixed length, where it is less than of others: behind a step only a long draft pays, which is tried seldom."""
 
@@ -79,7 +82,7 @@ def test_the_expected_time_of_a_fixed_length_is_that_of_a_run():
             assert fixed_expected(MACHINES[name], most) == pytest.approx(fixed(MACHINES[name], most), rel=0.02)
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", TRIED)
 def test_never_below_plain_and_near_the_best_fixed_length(name):
     machine = MACHINES[name]
     auto = machine.run(machine.strategy(), AUTO, TOKENS)
@@ -113,12 +116,12 @@ def test_after_a_bad_stretch_drafting_comes_back():
 
 @pytest.mark.parametrize("slow", [3.0, 20.0])
 def test_another_process_on_the_machine_does_not_end_the_drafting(slow):
-    """By the mean of six replies: it comes and goes every 300 tokens."""
+    """By the mean of two replies: it comes and goes every 300 tokens."""
     machine = Machine(amx, 0.01, calibrated, drift=lambda token: slow if (token // 300) % 2 else 1.0)
-    best = [fixed(machine, 4, seed) for seed in range(6)]
+    best = [fixed(machine, 4, seed) for seed in range(2)]
     plain = amx(1) * sum(machine.drift(token) for token in range(TOKENS))
     assert max(best) < 0.8 * plain, "there is something to lose"
-    shares = [machine.run(machine.strategy(), AUTO, TOKENS, seed) / best[seed] for seed in range(6)]
+    shares = [machine.run(machine.strategy(), AUTO, TOKENS, seed) / best[seed] for seed in range(2)]
     assert np.mean(shares) < 1.1
 
 
@@ -146,8 +149,8 @@ def test_a_restless_machine_does_not_end_the_drafting_of_a_short_reply():
         strategy = machine.strategy(tuple(range(1, 49)), drafts=True)
         return float(drifts[:128].sum() * amx(1) / machine.run(strategy, AUTO, 128, seed))
 
-    restless, calm = (np.array([pays(so, seed) for seed in range(60)]) for so in (True, False))
+    restless, calm = (np.array([pays(so, seed) for seed in range(20)]) for so in (True, False))
     assert restless.mean() > 0.97 * calm.mean() > 1.3
     assert (128 * amx(1) * (1 / calm - 1)).max() < 0.5, "seconds that a reply may lose"
     # Some lose their budget with their first drafts and are written plainly, but not because the machine was busy.
-    assert (restless < 1.1).sum() <= (calm < 1.1).sum() + 2 <= 12
+    assert (restless < 1.1).sum() <= (calm < 1.1).sum() + 1 <= 5

@@ -32,8 +32,7 @@ def fooled(machine: Machine) -> Strategy:
     return strategy
 
 
-@pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.parametrize("length", [32, 500, 2000])
+@pytest.mark.parametrize(("name", "length"), zip(MACHINES, (32, 500, 2000, 32), strict=True))
 def test_a_conversation_whose_drafts_all_fail_loses_ten_passes_and_a_fiftieth_of_its_time(name: str, length: int):
     """In real seconds of the machine's clock, at each round."""
     machine = MACHINES[name]

@@ -52,7 +52,9 @@ def test_no_recorded_reply_loses_more_than_it_may_and_together_they_gain(pair: s
     assert geometric_mean(pays) > GAINS[pair, machine]
 
 
-@pytest.mark.parametrize(("pair", "machine"), GAINS)
+@pytest.mark.parametrize(
+    ("pair", "machine"), [("q8", "AVX2"), ("q8", "AVX-512, Q4_0"), ("q8", "GPU"), ("smollm2", "AVX-512")]
+)
 def test_a_conversation_of_recorded_replies_is_never_under_98_hundredths_of_plain(pair: str, machine: str):
     """At the end of each reply from 500 tokens on, in two orders of them."""
     costs, recordings = MACHINES[pair][machine], list(recorded(RECORDED / pair).values())
@@ -84,7 +86,7 @@ def test_a_pair_that_was_measured_on_a_busy_machine_loses_little(machine: str, t
 @pytest.mark.parametrize(("acceptance", "share"), [(0.5, 0.95), (0.7, 0.97), (0.9, 0.89)])
 def test_a_head_drafts_about_as_well_as_with_the_best_fixed_length(machine: str, acceptance: float, share: float):
     """Or as plain decoding. A head whose confidence tells nothing of a token drafts on too long where nearly all are right."""
-    found = replaying.with_heads(machine, acceptance)
+    found = replaying.with_heads(machine, acceptance, lengths=(1, 2, 4, 7), tokens=512)
     assert found.auto > share * max(1.0, *found.fixed)
     assert found.drafted < 0.2 or max(found.fixed) > 1.0
 
