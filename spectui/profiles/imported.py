@@ -118,6 +118,11 @@ def shown(word: str) -> str:
     return _MARKED.sub(r"\1", word).replace(EDGE, "")
 
 
+def split(value: str) -> list[str]:
+    """The words of a value without quotes. What is unknown is a part of one word, whatever is in it."""
+    return [word[0] for word in re.finditer(rf"(?:{_MARKED.pattern}|[^\s{EDGE}])+", value)]
+
+
 def joined(directory: str, path: str) -> str:
     """A path that starts at a directory, which may be one of Windows."""
     if EDGE in directory + path:  # .. would take away what is unknown

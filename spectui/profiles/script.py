@@ -14,7 +14,18 @@ from pathlib import Path
 from typing import ClassVar
 
 from spectui.errors import UsageError
-from spectui.profiles.imported import EDGE, RUN_IT, ImportedFile, ScriptError, Started, imported, joined, unknown
+from spectui.profiles.imported import (
+    EDGE,
+    RUN_IT,
+    ImportedFile,
+    ScriptError,
+    Started,
+    imported,
+    joined,
+    shown,
+    split,
+    unknown,
+)
 from spectui.profiles.llama_server import command
 
 LONGEST = 100_000
@@ -161,9 +172,9 @@ class Script:
                 return [self.INNER.sub(lambda part: part[1] or self.value(part[0]), text[1:-1])]
             case "value":
                 value = self.value(text)
-                if self.WINDOWS or not splits or EDGE in value:
+                if self.WINDOWS or not splits:
                     return [value]
-                return [self.untold(text)] if re.search(r"[*?\[]", value) else value.split()
+                return [self.untold(text)] if re.search(r"[*?\[]", shown(value)) else split(value)
             case "pattern":
                 return [self.untold(text)]
         return [text[1:].strip("\n") if kind == "escape" else text]
@@ -229,7 +240,7 @@ _PLACE = re.compile(r"\$\(cd (?:-- )?(\S.*?) ?(?:> ?/dev/null )?(?:2>&1 )?&& pwd
 _KEYWORDS = {
     **dict.fromkeys(("if", "case", "for", "while", "until", "select", "{"), 1),
     **dict.fromkeys(("fi", "esac", "done", "}"), -1),
-    **dict.fromkeys(("then", "do", "else", "elif", "!", "function"), 0),
+    **dict.fromkeys(("then", "do", "else", "elif", "!", "function", "time"), 0),
 }
 """Words before a command, and how many blocks they open."""
 
@@ -274,7 +285,7 @@ class Shell(Script):
         declares = raw[:1] and raw[0] in ("export", "local", "readonly", "declare", "typeset")
         rest = raw[1:] if declares else [word for word in raw if not self._assignment.fullmatch(word)]
         first = re.match(r"[-+]*(\w+)", rest[0]) if rest else None
-        if declares and any(word[0] == "-" and not re.fullmatch("-[agr]+", word) for word in rest):
+        if raw[:1] == ["local"] or (declares and any(re.match("-(?![agr]+$)", word) for word in rest)):
             self.doubt(re.findall(r"[A-Za-z_]\w*", " ".join(raw)))
         elif declares or (raw and not rest):
             for word in rest or raw:
@@ -317,6 +328,8 @@ class Shell(Script):
             return self.values.get(listed[1] or "@", self.untold(written)) if values is None else " ".join(values)
         variable = self._variable.fullmatch(written[2:-1] if written.startswith("${") else written[1:])
         name, sign, other = variable.groups() if variable else ("", "", "")
+        if name == "PWD":
+            return joined(os.getcwd(), self.directory)
         known = self.values.get(name, os.environ.get(name))
         if known is None and name.isdigit() and self.depth:  # a function's own argument
             return self.untold(written)

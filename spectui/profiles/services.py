@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from spectui.errors import SpectuiError, UsageError
-from spectui.profiles.imported import EDGE, RUN_IT, ImportedFile, ImportedProfile, LeftOut, Started, imported, unknown
+from spectui.profiles.imported import (
+    EDGE,
+    RUN_IT,
+    ImportedFile,
+    ImportedProfile,
+    LeftOut,
+    Started,
+    imported,
+    split,
+    unknown,
+)
 from spectui.profiles.llama_server import command, run_by, volumes_of, words_of
 from spectui.profiles.llama_swap import parsed
 from spectui.text_file import read_text
@@ -52,7 +62,7 @@ def read_systemd(text: str, file: Path | None = None) -> ImportedFile:
     words: list[str] = []
     for word in words_of(keys["ExecStart"][0].lstrip("-:+!|@")):
         value = expand(_expanded(word, {"HOME": os.path.expanduser("~"), **environment}, line))
-        words += value.split() if re.fullmatch(r"\$\w+", word) and EDGE not in value else [value]
+        words += split(value) if re.fullmatch(r"\$\w+", word) else [value]
     directory = expand(keys.get("WorkingDirectory", ["/"])[-1].lstrip("-"))
     started = command(words, environment, os.path.expanduser(directory))
     if started is None:

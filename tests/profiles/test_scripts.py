@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -9,6 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from spectui.errors import SpectuiError, UsageError
 from spectui.profiles.formats import FORMATS, detect
@@ -26,6 +30,39 @@ def left_out(source: ImportedFile) -> dict[str, list[str]]:
     for reason, what in (*source.profiles[0].left_out, *source.left_out):
         reasons.setdefault(reason, []).append(what)
     return reasons
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where scripts run whose llama-server writes down its arguments and its directory, when it is started first."""
+    if shutil.which("bash") is None:
+        pytest.skip("there is no bash")
+    server = tmp_path / "llama-server"
+    server.write_text(
+        '#!/bin/bash\n[ -e "$GIVEN" ] || { printf "%s\\0" "$PWD" "$@" > "$GIVEN.new"; mv "$GIVEN.new" "$GIVEN"; }\n'
+    )
+    server.chmod(0o755)
+    (tmp_path / "sub").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("GIVEN", str(tmp_path / "given"))
+    monkeypatch.delenv("C", raising=False)
+    return tmp_path
+
+
+def assert_bash_gives_the_same(text: str, directory: Path) -> None:
+    """Read a script as bash runs it; one that is refused is not run."""
+    script = directory / "start.sh"
+    script.write_text(text)
+    with contextlib.chdir(directory):
+        (profile,) = FORMATS["llama-server"].read(text, script).profiles
+        (directory / "given").unlink(missing_ok=True)
+        subprocess.run(["bash", str(script)], timeout=60, capture_output=True, stdin=subprocess.DEVNULL)
+    if not (directory / "given").exists():
+        return  # bash stopped before it, such as at an error
+    where, *words = (directory / "given").read_text().split("\0")[:-1]
+    with contextlib.chdir(where):
+        (given,) = FORMATS["llama-server"].read(shlex.join(["llama-server", *words]), None).profiles
+    assert {**profile.settings} | {"top_k": 0} == {**given.settings} | {"top_k": 0}, text
 
 
 @pytest.mark.parametrize(
@@ -48,24 +85,27 @@ def left_out(source: ImportedFile) -> dict[str, list[str]]:
         'D="$(cd "$(dirname "${BASH_SOURCE[0]}")" >/dev/null && pwd)"\nM=$D/sub/../a.gguf\nllama-server -m "$M"',
     ],
 )  # fmt: skip
-def test_what_a_plain_script_starts_is_what_bash_starts(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if shutil.which("bash") is None:
-        pytest.skip("there is no bash")
-    server = tmp_path / "llama-server"
-    server.write_text(f'#!/bin/bash\nprintf "%s\\0" "$@" > {tmp_path}/given\nprintf %s "$PWD" > {tmp_path}/where\n')
-    server.chmod(0o755)
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "start.sh").write_text(text)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.chdir(tmp_path)
-    subprocess.run(["bash", str(tmp_path / "start.sh")], check=True, timeout=60, capture_output=True)
-    (profile,) = FORMATS["llama-server"].read(text, tmp_path / "start.sh").profiles
-    monkeypatch.chdir((tmp_path / "where").read_text())
-    words = shlex.join(["llama-server", *(tmp_path / "given").read_text().split("\0")[:-1]])
-    (given,) = FORMATS["llama-server"].read(words, None).profiles
-    assert {**profile.settings} | {"top_k": 0} == {**given.settings} | {"top_k": 0}
+def test_what_a_plain_script_starts_is_what_bash_starts(text: str, directory: Path) -> None:
+    assert_bash_gives_the_same(text, directory)
+    assert (directory / "given").exists()
+
+
+LINES = st.sampled_from(
+    ["C=5", "C=6", 'B="$C"', 'D="-c $C -ngl 3"', "C=${C:-3}", "C+=1", 'C="4" # x', "C=5 B=6", 'A+=(-c "$C")',
+     'A+=(-a "x y")', 'A=("${A[@]}" -b 7)', "A[0]=-c", "M=/m/a.gguf", 'M="/m/a b.gguf"', 'if [ -n "$C" ]; then', "else", "fi",
+     "for C in 7 8; do", "done", "f() {", "}", "f 9", "( C=4; cd sub )", "true && C=8", "C=3 | cat", "C=1 &", "read -r C <<< 4",
+     "let C=2", "unset C A", "set -- -c 4", "cd sub; pwd", "eval C=7", "C=$((C+1))", "((C++))", "case $C in", "5) C=7 ;;", "*) M=/m/z.gguf ;;", "esac",
+     "cat <<E", "E", ': "${C:=7}"', "printf -v C 8", "declare -i C=3+3", "IFS=, read C B <<< 3,4", "time C=3", "C=2 true",
+     'llama-server -m "$M" -c $C', 'exec llama-server -m "${M:-/x.gguf}" "${A[@]}"', "llama-server -m /m/a.gguf -c ${B:-3} $D",
+     'llama-server -m "$PWD/x.gguf" ${A[@]} "$@"', "llama-server -m a.gguf -c ${1:-5} || true"]
+)  # fmt: skip
+
+
+@hypothesis_settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=st.lists(LINES, max_size=8))
+def test_random_scripts_start_what_bash_starts_or_are_refused(lines: list[str], directory: Path) -> None:
+    with contextlib.suppress(UsageError):
+        assert_bash_gives_the_same("\n".join(lines), directory)
 
 
 @pytest.mark.parametrize(
