@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PureWindowsPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from spectui import config
 from spectui.errors import UsageError
@@ -73,6 +73,8 @@ _OF_THE_MACHINE = re.compile(
 
 _PRINTED = tuple("\u2013\u2014\u2212\u201c\u201d\u201e\u2018\u2019")
 """Dashes and quotes as programs that write letters make them of plain ones."""
+
+Entry = TypeVar("Entry")
 
 EDGE = "\0"
 _MARKED = re.compile(f"{EDGE}([^{EDGE}]*){EDGE}([^{EDGE}]*){EDGE}")
@@ -154,6 +156,26 @@ class ImportedFile(NamedTuple):
     left_out: tuple[LeftOut, ...] = ()
     refused: Mapping[str, str] = {}
     """Why a model cannot be imported, by its name."""
+
+
+def imported_each(
+    commands: Mapping[Any, Entry], read: Callable[[str, Entry], ImportedProfile], what: str
+) -> ImportedFile:
+    """The profile of each entry of a file that can be read; the others with the reason.
+
+    Raises UsageError if none can be; `what` is an entry's name in that sentence.
+    """
+    profiles: list[ImportedProfile] = []
+    refused: dict[str, UsageError] = {}
+    for name, entry in commands.items():
+        try:
+            profiles.append(read(str(name), entry))
+        except UsageError as error:
+            refused[str(name)] = error
+    if not profiles:
+        name, reason = min(refused.items(), key=lambda refusal: "it starts" in str(refusal[1]))
+        raise type(reason)(f"No {what} in it can be imported; of {name}: {reason}")
+    return ImportedFile(tuple(profiles), refused={name: str(reason) for name, reason in refused.items()})
 
 
 def imported(started: Started, *, name: str = "", comments: str = "") -> ImportedProfile:

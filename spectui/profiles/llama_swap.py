@@ -17,7 +17,7 @@ from typing import Any
 
 from spectui.errors import UsageError
 from spectui.profiles.exported import Exported
-from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, imported
+from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, imported, imported_each
 from spectui.profiles.llama_server import command, words_of
 
 LONGEST_COMMAND = 100_000
@@ -45,18 +45,9 @@ def read(text: str, file: Path | None = None) -> ImportedFile:
     models = table.get("models") if isinstance(table, dict) else None
     if not isinstance(models, dict) or not models:
         raise UsageError("There are no models in it: llama-swap's file has them under models:.")
-    profiles: list[ImportedProfile] = []
-    refused: dict[str, str] = {}
-    for name, model in models.items():
-        try:
-            profiles.append(_profile(str(name), model, table.get("macros")))
-        except UsageError as error:
-            refused[str(name)] = str(error)
-    if not profiles:
-        name, reason = next(iter(refused.items()))
-        raise UsageError(f"No model in it can be imported; of {name}: {reason}")
     others = [LeftOut(OF_LLAMA_SWAP, str(key)) for key in table if key not in ("models", "macros")]
-    return ImportedFile(tuple(profiles), tuple(others), refused)
+    found = imported_each(models, lambda name, model: _profile(name, model, table.get("macros")), "model")
+    return found._replace(left_out=tuple(others))
 
 
 def write(profiles: Sequence[tuple[str, Exported]]) -> str:

@@ -20,11 +20,11 @@ from spectui.profiles.imported import (
     ImportedFile,
     ImportedProfile,
     LeftOut,
-    ScriptError,
     Started,
     flag_of_variable,
     flag_words,
     imported,
+    imported_each,
 )
 from spectui.text import unescaped
 
@@ -53,17 +53,7 @@ def read(text: str, file: Path | None = None) -> ImportedFile:
         raise UsageError("It has no section but [*], which names no model: give the command that starts llama-server.")
     if not sections:
         raise UsageError("There is no section in it: a preset begins with a line such as [NAME].")
-    profiles: list[ImportedProfile] = []
-    refused: dict[str, str] = {}
-    for name, each in sections.items():
-        try:
-            profiles.append(_profile(name, each, shared.values))
-        except ScriptError as error:
-            refused[name] = str(error)
-    if not profiles:
-        name, reason = next(iter(refused.items()))
-        raise ScriptError(f"No section in it can be imported; of {name}: {reason}")
-    return ImportedFile(tuple(profiles), refused=refused)
+    return imported_each(sections, lambda name, section: _profile(name, section, shared.values), "section")
 
 
 def write(profiles: Sequence[tuple[str, Exported]]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spectui.errors import SpectuiError, UsageError
+from spectui.errors import UsageError
 from spectui.profiles.imported import (
     EDGE,
     RUN_IT,
@@ -18,6 +18,7 @@ from spectui.profiles.imported import (
     LeftOut,
     Started,
     imported,
+    imported_each,
     split,
     unknown,
 )
@@ -83,20 +84,13 @@ def read_compose(text: str, file: Path | None = None) -> ImportedFile:
         raise UsageError("There are no services in it: docker compose has them under services:.")
     directory = file.parent if file is not None else Path.cwd()
     variables = {**_variables_of(directory / ".env"), **os.environ}
-    profiles: list[ImportedProfile] = []
-    refused: dict[str, str] = {}
-    for name, service in services.items():
-        try:
-            started = _service(str(name), service, directory, variables, text)
-            profile = imported(started, name=str(name), comments=text)
-            own = [LeftOut(OF_COMPOSE, str(key)) for key in service if key not in _READ_OF_SERVICES]
-            profiles.append(profile._replace(left_out=(*profile.left_out, *own)))
-        except SpectuiError as error:
-            refused[str(name)] = str(error)
-    if not profiles:
-        name, reason = min(refused.items(), key=lambda refusal: "it starts" in refusal[1])
-        raise UsageError(f"No service in it can be imported; of {name}: {reason}")
-    return ImportedFile(tuple(profiles), refused=refused)
+
+    def profile(name: str, service: Any) -> ImportedProfile:
+        found = imported(_service(name, service, directory, variables, text), name=name, comments=text)
+        own = [LeftOut(OF_COMPOSE, str(key)) for key in service if key not in _READ_OF_SERVICES]
+        return found._replace(left_out=(*found.left_out, *own))
+
+    return imported_each(services, profile, "service")
 
 
 def _service(name: str, service: Any, directory: Path, variables: Mapping[str, str], text: str) -> Started:

@@ -94,8 +94,9 @@ LINES = st.sampled_from(
     ["C=5", "C=6", 'B="$C"', 'D="-c $C -ngl 3"', "C=${C:-3}", "C+=1", 'C="4" # x', "C=5 B=6", 'A+=(-c "$C")',
      'A+=(-a "x y")', 'A=("${A[@]}" -b 7)', "A[0]=-c", "M=/m/a.gguf", 'M="/m/a b.gguf"', 'if [ -n "$C" ]; then', "else", "fi",
      "for C in 7 8; do", "done", "f() {", "}", "f 9", "( C=4; cd sub )", "true && C=8", "C=3 | cat", "C=1 &", "read -r C <<< 4",
-     "let C=2", "unset C A", "set -- -c 4", "cd sub; pwd", "eval C=7", "C=$((C+1))", "((C++))", "case $C in", "5) C=7 ;;", "*) M=/m/z.gguf ;;", "esac",
-     "cat <<E", "E", ': "${C:=7}"', "printf -v C 8", "declare -i C=3+3", "IFS=, read C B <<< 3,4", "time C=3", "C=2 true",
+     "let C=2", "unset C A", "set -- -c 4", "cd sub; pwd", "eval C=7", "C=$((C+1))", "((C++))", "case $C in", "5) C=7 ;;",
+     "*) M=/m/z.gguf ;;", "esac",
+     "cat <<E", "E", ': "${C:=7}"', "printf -v C 8", "declare -i C=3+3", "time C=3", "C=2 true",
      'llama-server -m "$M" -c $C', 'exec llama-server -m "${M:-/x.gguf}" "${A[@]}"', "llama-server -m /m/a.gguf -c ${B:-3} $D",
      'llama-server -m "$PWD/x.gguf" ${A[@]} "$@"', "llama-server -m a.gguf -c ${1:-5} || true"]
 )  # fmt: skip
