@@ -70,6 +70,7 @@ class Script:
         self.directory = ""
         self.depth = self.brackets = self.line = 0
         self.sure = True
+        self.after = ""
         self.set_in_blocks: set[str] = set()
         self.started: list[tuple[int, list[str], bool, Started]] = []
 
@@ -117,7 +118,8 @@ class Script:
             elif token.lastgroup == "redirect":
                 redirect = token[0]
             elif token.lastgroup == "operator":
-                self.sure = before not in ("&&", "||", "|") and token[0] not in self.ASIDE
+                self.after = token[0]
+                self.sure = before not in ("&&", "||", "|") and self.after not in self.ASIDE
                 if words:
                     self.statement(words)
                 words, before = [], token[0]

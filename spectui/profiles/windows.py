@@ -31,7 +31,7 @@ class Batch(Script):
         raw = [raw[0].lstrip("@"), *raw[1:]]
         self._jumps |= raw[0].startswith(":") or ("goto" in map(str.lower, raw) and ":eof" not in map(str.lower, raw))
         self.sure &= not self._jumps
-        if raw[0].lower() in ("if", "for", "else"):
+        if raw[0].lower() in ("if", "for", "else", "do"):
             self.sure = False
             starts = [at for at, word in enumerate(raw) if word.lower() in self._commands or arguments_of([word])]
             raw = raw[starts[0] :] if starts else [""]
@@ -43,7 +43,7 @@ class Batch(Script):
             _, inside, quoted, bare, value = assignment.groups()
             name = (inside or bare).upper()
             self.exported[name] = name
-            if assignment[1]:
+            if assignment[1] or self.after in ("&", "&&"):  # cmd has replaced the variables of the line before it runs
                 self.doubt([name])
             else:
                 self.set(name, self.value(quoted if inside else value))
@@ -111,13 +111,16 @@ class PowerShell(Script):
         inner = written[2:-1] if re.fullmatch(_PS_LIST, written) else written
         items = [item[1] for item in _PS_ITEM.finditer(inner) if item[1]]
         values = self.all_words(items)
-        if _PS_ITEM.sub("", inner) or not (items or inner != written):
+        is_list = inner != written or len(values) != 1
+        if _PS_ITEM.sub("", inner) or not (items or is_list):
             self.doubt([name])
-        elif inner != written or len(values) != 1 or (adds and self.name(name) in self.lists):
+        elif is_list or (adds and self.name(name) in self.lists):
             self.set(name, values, bool(adds))
+        elif adds:  # numbers are summed
+            self.doubt([name])
         else:
             self.lists.pop(self.name(name) if self.is_plain() else "", None)
-            self.set(name, values[0], bool(adds))
+            self.set(name, values[0])
         if name.lower().startswith("env:"):
             self.exported[name[4:].upper()] = self.name(name)
 
