@@ -9,13 +9,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from spectui.cli import root
-from spectui.cli.machine.dear_passes import dear_passes
-from spectui.cli.machine.findings import Finding, advice, cpu_flags, findings
+from spectui.cli.machine.doctor import dear_passes
+from spectui.cli.machine.findings import FAST_KERNELS, Facts, Finding, advice, cpu_flags, findings
 from spectui.engine.costs.files import TargetCosts
 from spectui.llama.build import features_of
 from spectui.llama.devices.records import Device
@@ -27,8 +28,9 @@ from tests.helpers.smollm2 import alone, opened
 OLD, VULKAN = LIBRARIES.with_name("bin-avx2"), LIBRARIES.with_name("bin-vulkan")
 X86 = {
     "SSE3", "AVX", "AVX2", "F16C", "FMA", "BMI2", "AVX512", "AVX512_VBMI", "AVX512_VNNI", "AVX512_BF16", "AMX_INT8",
-    "LLAMAFILE", "OPENMP", "REPACK",
+    "LLAMAFILE", "OPENMP", "REPACK", FAST_KERNELS,
 }  # fmt: skip
+ARM = ("NEON", "ARM_FMA", "OPENMP", "REPACK", FAST_KERNELS)
 FLAGS = frozenset({"avx", "avx2", "f16c", "fma", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8"})
 
 
@@ -45,124 +47,90 @@ def own_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path / "state"))
 
 
-def rebuild(*backends: str) -> str:
-    return " ".join(("rebuild", *backends))
-
-
-def found(
-    features=X86,
-    backends=("CPU",),
-    flags=FLAGS,
-    gpus=(),
-    fast_kernels=True,
-    devices=(),
-    environment=(),
-    error="",
-    own=False,
-) -> list[Finding]:
-    return list(findings(features, backends, flags, gpus, fast_kernels, rebuild, devices, environment, error, own))
+def lost(features=X86, backends=("CPU",), flags=FLAGS, gpus=(), **others) -> list[Finding]:
+    facts = Facts(features, backends, flags, gpus, **others)
+    return list(findings(facts, lambda *backends: " ".join(("rebuild", *backends))))
 
 
 def without(*names: str) -> set[str]:
     return X86 - set(names)
 
 
-def test_a_build_that_uses_all():
-    assert found() == []
-    assert found(gpus=[RTX], backends=["CPU", "CUDA"], devices=[CUDA0]) == []
-    assert found(gpus=[RTX, P40], backends=["CPU", "CUDA"], devices=[CUDA0]) == [], "a card that a person hides"
-    assert found(gpus=[RTX], backends=["CPU", "VULKAN"], devices=[CUDA0._replace(name="Vulkan0", id=None)]) == []
-    assert found(features=X86, flags=()) == [], "where the CPU's flags are unknown"
-    assert found(features=without("AMX_INT8"), flags=["avx2", "fma"]) == [], "what the CPU lacks is not lost"
+@pytest.mark.parametrize(
+    "machine",
+    [
+        {},
+        {"gpus": [RTX], "backends": ["CPU", "CUDA"], "devices": [CUDA0]},
+        {"gpus": [RTX, P40], "backends": ["CPU", "CUDA"], "devices": [CUDA0]},  # a card that a person hides
+        {"gpus": [RTX], "backends": ["CPU", "VULKAN"], "devices": [CUDA0._replace(name="Vulkan0", id=None)]},
+        {"gpus": [RADEON], "backends": ["CPU", "VULKAN"], "devices": [CUDA0._replace(id=RADEON.pci)]},
+        {"gpus": [ARC], "backends": ["CPU", "VULKAN"], "devices": [CUDA0._replace(id=ARC.pci)]},
+        {"features": without("AMX_INT8"), "flags": ["avx2", "fma"]},  # what the CPU lacks is not lost
+        {"features": without("AMX_INT8"), "flags": ()},  # where the CPU's flags are unknown
+        {"features": without("AVX512_VNNI") | {"AVX_VNNI"}},  # one kind of VNNI is enough
+        {"gpus": [replace(ARC, pci="0000:00:02.0")]},  # a part of the processor
+        {"gpus": [replace(RADEON, memory_total=512 << 20)]},
+        {"gpus": [Gpu(0, "GPU", "0000:05:00.0")]},  # such as a server's for its console
+        {"features": [*ARM, "MATMUL_INT8", "DOTPROD"], "flags": ["fp", "asimd", "asimddp", "i8mm"]},
+    ],
+)
+def test_a_build_that_uses_all(machine: dict[str, Any]):
+    assert lost(**machine) == []
 
 
-def test_a_card_that_pips_default_build_does_not_use():
-    (only,) = found(gpus=[RTX, RTX, P40])
-    assert only.sentence.startswith(
-        "This llama.cpp is built without CUDA, and there is RTX 3090, P40: models run on the CPU"
-    )
-    assert only.command == "rebuild CUDA"
+NO_GPU = "it finds no GPU"
+CUDA = ["CPU", "CUDA"]
 
 
-@pytest.mark.parametrize("card", [RADEON, ARC])
-def test_cards_of_other_makers(card: Gpu):
-    (only,) = found(gpus=[card])
-    assert only.sentence.startswith(f"This llama.cpp is built without Vulkan, and there is {card.name}: models run on")
-    assert only.command == "rebuild VULKAN"
-    assert found(gpus=[card], backends=["CPU", "CUDA"], devices=[CUDA0])[0].what == only.what, "CUDA does not use it"
-    device = Device("Vulkan0", "a card", "gpu", 1, 1, card.pci)
-    assert found(gpus=[card], backends=["CPU", "VULKAN"], devices=[device]) == []
-
-
-def test_a_gpu_that_is_part_of_the_processor_is_no_loss():
-    assert found(gpus=[replace(ARC, pci="0000:00:02.0")]) == []
-    assert found(gpus=[replace(RADEON, memory_total=512 << 20)]) == []
-    assert found(gpus=[Gpu(0, "GPU", "0000:05:00.0")]) == [], "such as a server's for its console"
-
-
-@pytest.mark.parametrize("gpus", [[RTX], []])
-def test_a_backend_whose_driver_does_not_start(gpus: list[Gpu]):
-    """NVML knows the card, or does not."""
-    (only,) = found(gpus=gpus, backends=["CPU", "CUDA"], error="failed to initialize CUDA: driver too old")
-    there = ", and there is RTX 3090" if gpus else ""
-    assert only.what == (
-        f"This llama.cpp is built with CUDA{there}, but it finds no GPU (failed to initialize CUDA: driver too old)"
-    )
-    assert list(advice([only], known=True))[1] == "\nThis shows the cause of 1:\nnvidia-smi"
-    (only,) = found(gpus=gpus, backends=["CPU", "CUDA"])
-    assert "(its driver may not start)" in only.what
-
-
-def test_a_backend_whose_gpu_the_environment_hides():
-    (only,) = found(gpus=[RTX], backends=["CPU", "CUDA"], environment={"CUDA_VISIBLE_DEVICES": ""})
-    assert "CUDA_VISIBLE_DEVICES may hide it" in only.what
-    assert list(advice([only], known=True))[1] == "\nThis mends 1:\nunset CUDA_VISIBLE_DEVICES"
-    (only,) = found(gpus=[RTX], backends=["CPU", "CUDA"], environment={"GGML_VK_VISIBLE_DEVICES": "0"})
-    assert "VISIBLE_DEVICES" not in only.what, "of another backend"
+@pytest.mark.parametrize(
+    ("machine", "what", "command"),
+    [
+        ({"gpus": [RTX, RTX, P40]}, "without CUDA, and there is RTX 3090, P40", "rebuild CUDA"),
+        ({"gpus": [RADEON]}, "without Vulkan, and there is Radeon", "rebuild VULKAN"),
+        ({"gpus": [ARC], "backends": CUDA, "devices": [CUDA0]}, "without Vulkan, and there is Intel GPU", "rebuild VULKAN"),
+        ({"gpus": [RTX], "backends": CUDA, "error": "driver too old"},
+         f"with CUDA, and there is RTX 3090, but {NO_GPU} (driver too old)", "nvidia-smi"),
+        ({"backends": CUDA, "error": "driver too old"}, f"with CUDA, but {NO_GPU} (driver too old)", "nvidia-smi"),
+        ({"backends": CUDA}, f"with CUDA, but {NO_GPU} (its driver may not start)", "nvidia-smi"),
+        ({"backends": CUDA, "environment": {"CUDA_VISIBLE_DEVICES": ""}},
+         f"with CUDA, but {NO_GPU} (CUDA_VISIBLE_DEVICES may hide it)", "unset CUDA_VISIBLE_DEVICES"),
+        ({"backends": CUDA, "environment": {"GGML_VK_VISIBLE_DEVICES": "0"}},
+         f"with CUDA, but {NO_GPU} (its driver may not start)", "nvidia-smi"),
+        *(({"features": without(feature)}, f"without {name}", "rebuild") for feature, name in (
+            ("AVX2", "AVX2, which the CPU has"), ("AMX_INT8", "AMX, which"), ("AVX512", "AVX-512, which"),
+            ("AVX512_VNNI", "VNNI, which"), ("FMA", "FMA, which"), ("F16C", "F16C, which"), ("REPACK", "repacked weights"),
+            ("OPENMP", "OpenMP"))),
+        ({"features": [*ARM, "DOTPROD"], "flags": ["asimd", "asimddp", "i8mm"]},
+         "without the int8 matrix instructions, which", "rebuild"),
+        ({"features": [*ARM, "MATMUL_INT8"], "flags": ["asimd", "asimddp", "i8mm"]},
+         "without the dot product instructions, which", "rebuild"),
+    ],
+)  # fmt: skip
+def test_what_is_lost_and_what_mends_it_or_shows_its_cause(machine: dict[str, Any], what: str, command: str):
+    (only,) = lost(**machine)
+    assert only.what.startswith(f"This llama.cpp is built {what}")
+    assert only.command == command
+    does = "mends" if command.startswith(("rebuild", "unset")) else "shows the cause of"
+    assert list(advice([only], known=True))[1] == f"\nThis {does} 1:\n{command}"
 
 
 def test_where_the_cpus_features_are_unknown_nobody_is_told_that_all_is_well():
     (line,) = advice([], known=False)
     assert line.startswith("The CPU's features and the GPUs of AMD and Intel are not known here")
     assert next(advice([], known=True)).startswith("Nothing to do")
-    assert list(advice(found(gpus=[RTX]), known=False))[-1] == line
-
-
-@pytest.mark.parametrize(
-    ("feature", "name"),
-    [("AVX2", "AVX2"), ("AMX_INT8", "AMX"), ("AVX512", "AVX-512"), ("AVX512_VNNI", "VNNI"), ("FMA", "FMA"), ("F16C", "F16C"),
-     ("REPACK", "repacked weights"), ("OPENMP", "OpenMP")],
-)  # fmt: skip
-def test_what_the_build_lacks(feature: str, name: str):
-    (only,) = found(features=without(feature))
-    assert f"is built without {name}" in only.sentence
-    assert only.command == "rebuild"
-
-
-def test_another_feature_that_does_the_same():
-    """One of the two kinds of VNNI is enough."""
-    assert found(features=without("AVX512_VNNI") | {"AVX_VNNI"}) == []
-
-
-def test_on_arm():
-    flags = ["fp", "asimd", "asimddp", "i8mm"]
-    built = ["NEON", "ARM_FMA", "MATMUL_INT8", "DOTPROD", "OPENMP", "REPACK"]
-    assert found(features=built, flags=flags) == []
-    lost = [each.what for each in found(features=["NEON", "ARM_FMA", "OPENMP", "REPACK"], flags=flags)]
-    assert [("matrix" in each, "dot product" in each) for each in lost] == [(True, False), (False, True)]
+    assert list(advice(lost(gpus=[RTX]), known=False))[-1] == f"\n{line}"
 
 
 def test_with_spectuis_kernels_less_is_lost():
-    lost = found(features=without("AMX_INT8", "AVX512", "FMA"), fast_kernels=False, own=True)
-    assert [each.cost.endswith(", where spectui's kernels are not used") for each in lost] == [True, True, True, False]
-    assert not [each for each in found(features=["OPENMP"], fast_kernels=False) if "spectui" in each.cost]
+    found = lost(features=without(FAST_KERNELS, "AMX_INT8", "AVX512", "FMA"), own=True)
+    assert [each.cost.endswith(", where spectui's kernels are not used") for each in found] == [True, True, True, False]
+    assert not [finding for finding in lost(features=["OPENMP"]) if "spectui" in finding.cost]
 
 
 def test_the_dearest_is_first():
-    lost = found(features=["OPENMP"], gpus=[P40], fast_kernels=False)
+    found = lost(features=["OPENMP"], gpus=[P40])
     words = ["CUDA", "AVX2", "crash", "repacked", "AMX", "AVX-512", "VNNI", "FMA", "F16C", "BF16"]
-    assert len(lost) == len(words)
-    assert all(word in each.what for word, each in zip(words, lost, strict=True))
+    assert [word in finding.what for word, finding in zip(words, found, strict=True)] == [True] * len(words)
 
 
 def test_features_and_flags_are_read(tmp_path: Path):
@@ -198,7 +166,7 @@ def test_the_program_names_the_command_and_ends_with_1(monkeypatch: pytest.Monke
     )
     assert "\nFirst install NVIDIA's CUDA toolkit, or add it to the PATH: nvcc is not there.\n" in done.output
     monkeypatch.setattr("spectui.telemetry.gpus.Nvml.read", lambda nvml: ())
-    monkeypatch.setattr("spectui.cli.machine.findings._LACKING", ())
+    monkeypatch.setattr("spectui.cli.machine.findings._LACKS", ())
     monkeypatch.setattr("spectui.llama.selftest.run", lambda force: SelfTest(extra_buffers=True, ok=True))
     monkeypatch.setattr("spectui.llama.library.system_info", lambda: "CPU : REPACK = 1 | OPENMP = 1")
     done = CliRunner().invoke(root, ["doctor"])

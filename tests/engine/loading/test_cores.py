@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.machine.findings import threads_in_words
+from spectui.cli.machine.doctor import threads_in_words
 from spectui.engine.costs.files import TargetCosts, stored_targets
 from spectui.engine.loading import placement
 from spectui.llama.cpu.cores import of_highest_class, performance_cores
