@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from time import time
 from typing import Any, TypeVar
 
 from spectui import paths
@@ -46,6 +47,9 @@ _LEAST_SIZES = 4
 _MOST_DRIFT = 2.0
 """How much slower or faster than when it was measured one look may say that the machine is."""
 
+_NOISY_S = 3600.0
+"""Seconds after which noisy costs are measured again: the machine may be quiet by then."""
+
 Key = tuple[Any, ...]
 
 _Costs = TypeVar("_Costs", "TargetCosts", "DraftCosts")
@@ -68,7 +72,7 @@ class TargetCosts:
     behind: int | None = None
     """Tokens of context behind which all rows of the passes were compared too; None: not compared there."""
     noisy: bool = False
-    """Other processes used the machine during the measurement, so the table is not stored."""
+    """Other processes used the machine during the measurement: the rounds correct the table, and it is not stored for long."""
     drift: float | None = 1.0
     """Time of a pass now / its measured time; None if the context held a conversation."""
     model_file: str = ""
@@ -122,7 +126,7 @@ def cost_model(target: TargetCosts, draft: DraftCosts, one_device: bool, max_dra
     terms = min(drift * target.per_row, most), min(drift * target.per_pass, most)
     d = draft.drift or 1.0
     costs = CostModel(passes, *terms, d * draft.first, d * draft.next, one_device, max_drafted)
-    trusted = target.drift is not None and not target.noisy and len(passes) >= _LEAST_SIZES
+    trusted = target.drift is not None and not (target.noisy or draft.noisy) and len(passes) >= _LEAST_SIZES
     return costs if trusted else replace(costs, rounds=0)
 
 
@@ -138,7 +142,7 @@ def forget(target: Key, draft: Key) -> None:
 
 
 def read_target(file: Path) -> TargetCosts | None:
-    """The target's costs in the file; None if there are none, or it is damaged."""
+    """The target's costs in the file; None if there are none, or they are damaged, or noisy and old."""
 
     def costs(verify: dict[str, float], **others: Any) -> TargetCosts:
         return TargetCosts(verify={int(n): float(seconds) for n, seconds in verify.items()}, **others)
@@ -151,7 +155,7 @@ def stored_targets(measured_with: str) -> dict[str, TargetCosts]:
     with suppress(OSError):
         files = sorted(paths.state_directory().glob("target-costs-*.json"), key=lambda file: file.stat().st_mtime)
         found = [costs for file in files if (costs := read_target(file)) is not None]
-        believed = [costs for costs in found if costs.measured_with == measured_with]
+        believed = [costs for costs in found if costs.measured_with == measured_with and not costs.noisy]
         return {costs.model_file: costs for costs in believed if costs.model_file and Path(costs.model_file).exists()}
     return {}
 
@@ -164,7 +168,8 @@ def read_draft(file: Path) -> DraftCosts | None:
 def _read(file: Path, costs: Callable[..., _Costs]) -> _Costs | None:
     with suppress(OSError, ValueError, TypeError, AttributeError):  # it is missing or damaged
         found = costs(**json.loads(file.read_text(encoding="utf-8")))
-        return found if found.sound else None
+        old = found.noisy and time() - file.stat().st_mtime > _NOISY_S
+        return found if found.sound and not old else None
     return None
 
 

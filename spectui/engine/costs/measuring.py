@@ -63,8 +63,8 @@ def target_costs(
 
     The key begins with `placement.measured_with`. New costs are stored with it and with the path `model_file`.
     `strict`: compare the logits behind a long context too, and measure all the same where the context holds a conversation,
-    which is then evaluated anew. `disturbed`: whether other processes took its cores meanwhile; then the costs are measured
-    again the next time. Raises Interrupted.
+    which is then evaluated anew. `disturbed`: whether other processes took its cores meanwhile; then the costs are marked
+    as noisy. Raises Interrupted.
     """
     file = cost_files.path("target-costs", key)
     found = cost_files.read_target(file)
@@ -81,7 +81,7 @@ def target_costs(
             _compare_behind(target, found, cancelled)
     finally:
         target.truncate(0)  # also the cells of an interrupted pass
-    if not cancelled() and not found.noisy:
+    if not cancelled():
         cost_files.write(file, found)
     return found
 
@@ -100,7 +100,7 @@ def draft_costs(
         found.noisy |= disturbed()
     finally:
         draft.truncate(0)
-    if not cancelled() and not found.noisy:
+    if not cancelled():
         cost_files.write(file, found)
     return found
 

@@ -126,7 +126,7 @@ def _in_words(model: ModelInfo) -> str:
 
 
 def _load(session: Session, setup: Setup) -> Loaded:
-    session.begin_cold()  # costs that a busy machine did not keep are measured again where no text is in the contexts
+    session.begin_cold()  # costs are measured where no text is in the contexts
     return session.load(setup)
 
 

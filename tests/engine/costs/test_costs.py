@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain, cycle, repeat
 from pathlib import Path
+from time import time
 from typing import Any
 
 import numpy as np
@@ -131,11 +132,16 @@ class Clocked(Target):
 
 
 @pytest.mark.parametrize(("seconds", "noisy"), [((0.001,), False), ((0.001, 0.002), True)])
-def test_costs_measured_on_a_busy_machine_are_not_stored(
+def test_costs_measured_on_a_busy_machine_are_kept_for_an_hour(
     state: Path, monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], noisy: bool
 ):
     assert measured(Clocked(cycle(seconds), monkeypatch)).noisy == noisy
-    assert bool(list(state.glob("target-costs-*.json"))) != noisy
+    [file] = state.glob("target-costs-*.json")
+    for age, again in ((600, False), (4000, noisy)):
+        os.utime(file, (time() - age,) * 2)
+        target = Clocked(cycle([0.001]), monkeypatch)
+        assert measured(target).noisy == (noisy and not again)
+        assert (len(target.passes) > 4) == again, "more than a look at how fast the machine is"
 
 
 def test_a_slow_model_is_measured_at_fewer_sizes_within_the_bound(monkeypatch: pytest.MonkeyPatch):
