@@ -11,7 +11,7 @@ from spectui.chat.figures.break_even import break_even
 from spectui.chat.sentences import kernels_used
 from spectui.engine.events import Loaded, ModelInfo
 from spectui.knobs import Setup
-from spectui.measure.report.columns import DASH, table
+from spectui.measure.report import DASH, table
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.draft import RoundTimes
 from spectui.store.export import finite, model_table

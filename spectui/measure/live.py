@@ -49,7 +49,7 @@ class LiveSearch:
 
     def lines(self, width: int) -> list[str]:
         """The table of the runs so far and what follows from it, in this width."""
-        from spectui.measure.report.tables import text
+        from spectui.measure.report import text
 
         if self.summary is None:
             return []
@@ -73,8 +73,7 @@ class LiveSearch:
         from spectui.measure.bench.runner import EngineModels, PlannedRun, Stopped, prepare
         from spectui.measure.bench.summary import summarise
         from spectui.measure.prompts import PREDICT, SEED, USUAL
-        from spectui.measure.tune.advice import sentences
-        from spectui.measure.tune.search import Search, candidates
+        from spectui.measure.tune import Search, candidates, sentences
 
         own = {key: getattr(self._knobs, key) for key in _SAMPLING}
         knobs = Knobs(seed=SEED, predict=PREDICT, **own)

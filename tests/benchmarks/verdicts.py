@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from spectui.measure.tune.search import AUTO, PLAIN
+from spectui.measure.tune import AUTO, PLAIN
 from tests.measure.verdicts.simulated import SETTINGS, bench, comparison, level, pays, share, tuned
 
 TRIALS = 100

@@ -7,9 +7,10 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from spectui.measure import shared
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import Summary, summarise
-from spectui.measure.report import shared, tables
+from spectui.measure.report import as_json
 from tests.measure.bench.runs import FAST, SLOW, TARGET, a_run, elsewhere
 
 OWN = ("alice", "secret", "10.0.0.7", "mybox", "firefox")
@@ -49,14 +50,14 @@ def private_runs() -> list:
 def test_nothing_of_a_person_is_in_either_form() -> None:
     runs = shared.anonymous(private_runs())
     summary = summarise(runs)
-    for text in (report(summary), tables.as_json(summary, runs)):
+    for text in (report(summary), as_json(summary, runs)):
         assert [word for word in OWN if word in text.lower()] == []
 
 
 def test_the_figures_and_the_machine_are_in_both() -> None:
     before, runs = private_runs(), shared.anonymous(private_runs())
     summary = summarise(runs)
-    text, whole = report(summary), json.loads(tables.as_json(summary, runs))
+    text, whole = report(summary), json.loads(as_json(summary, runs))
     for fact in (
         "t.gguf drafted by draft.gguf", "on CUDA0", "NVIDIA H100 (80.0 GB)", "CPU: made up", "threads 8", "stop given",
         "override-tensor exps=CPU", "tensor-split 3,1", "flash-attn on", "own prompt 2", "another program uses 52 %",

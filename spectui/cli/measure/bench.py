@@ -171,14 +171,14 @@ def _ask(left_s: float, yes: bool) -> None:
     confirm(f"This would take about {duration(left_s)}", yes or left_s <= ASK_S, ", or compare fewer settings")
 
 
-def _print(runs: Sequence[Run], as_json: bool, report: bool) -> None:
+def _print(runs: Sequence[Run], as_json: bool, for_others: bool) -> None:
+    from spectui.measure import report, shared
     from spectui.measure.bench.summary import summarise
-    from spectui.measure.report import shared, tables
 
-    runs = shared.anonymous(runs) if report else runs
+    runs = shared.anonymous(runs) if for_others else runs
     summary = summarise(runs)
     if as_json:
-        click.echo(tables.as_json(summary, runs))
+        click.echo(report.as_json(summary, runs))
         return
-    for line in shared.text_lines(summary, columns()) if report else tables.text(summary, columns()):
+    for line in shared.text_lines(summary, columns()) if for_others else report.text(summary, columns()):
         click.echo(line)

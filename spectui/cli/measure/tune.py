@@ -45,12 +45,11 @@ def command(ctx: click.Context, options: Options, minutes: float, save: str | No
     from spectui import paths
     from spectui.engine.isolation.process import engine_for
     from spectui.gguf_files.check import check_file
+    from spectui.measure import report
     from spectui.measure.bench.results import new_file
     from spectui.measure.bench.summary import summarise, winner
     from spectui.measure.progress import ProgressLine
-    from spectui.measure.report import tables
-    from spectui.measure.tune.advice import flags, sentences
-    from spectui.measure.tune.search import Search, candidates
+    from spectui.measure.tune import Search, candidates, flags, sentences
     from spectui.profiles.file import ProfileFile
 
     settings = options.settings
@@ -84,10 +83,10 @@ def command(ctx: click.Context, options: Options, minutes: float, save: str | No
     if options.as_json:
         known = {"complete": search.finished, "best": search.best and asdict(search.best),
                  "winner": best and best.knobs, "tried": search.tried, "sentences": advice}  # fmt: skip
-        click.echo(tables.as_json(summary, made.runs, known))
+        click.echo(report.as_json(summary, made.runs, known))
     else:
         wrapped = (line for sentence in advice for line in wrap(sentence, columns()))
-        for text in (*tables.text(summary, columns()), *wrapped):
+        for text in (*report.text(summary, columns()), *wrapped):
             click.echo(text)
     if save is not None:
         _save(ProfileFile(file), save, replacing, None if best is None else profile_settings(settings, setup, best))

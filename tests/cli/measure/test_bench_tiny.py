@@ -16,7 +16,7 @@ from spectui.measure import quiet
 from spectui.measure.bench import results
 from spectui.measure.bench.settings import NO_DRAFT
 from spectui.measure.bench.summary import summarise
-from spectui.measure.report.tables import text
+from spectui.measure.report import text
 from tests.cli.programs import PROGRAM
 from tests.llama.ggufs import WORDS, byte_names, write_model
 from tests.llama.heads.headed import write_headed

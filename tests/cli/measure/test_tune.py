@@ -19,16 +19,16 @@ from spectui.cli import root
 from spectui.cli.measure import tune as command
 from spectui.errors import SpectuiError
 from spectui.measure import progress, quiet
+from spectui.measure import tune as search
 from spectui.measure.bench import runner
 from spectui.measure.bench.results import FINALS, Run, parsed, parsed_conditions
 from spectui.measure.bench.runner import EngineModels, PlannedRun
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import summarise
-from spectui.measure.tune import search
-from spectui.measure.tune.search import AUTO, PLAIN, Search
+from spectui.measure.tune import AUTO, PLAIN, Search
 from tests.measure.bench.runs import a_run
 from tests.measure.models import tiny_setup
-from tests.measure.tune.test_search import steady
+from tests.measure.test_tune import steady
 
 FIXED = Setting("model", "fixed", 4, 0, 0.4)
 OTHER = Setting("suffix", "fixed", 4, 0, 0.5)

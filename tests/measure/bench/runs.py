@@ -13,7 +13,7 @@ from spectui.measure.bench.conditions import Conditions
 from spectui.measure.bench.results import Run
 from spectui.measure.bench.runner import PlannedRun, Stopped
 from spectui.measure.bench.settings import Setting
-from spectui.measure.tune.search import Search
+from spectui.measure.tune import Search
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
 

@@ -12,7 +12,7 @@ import pytest
 from spectui.errors import UsageError
 from spectui.measure.bench.results import ResultsError, ResultsFile, header, read
 from spectui.measure.bench.summary import summarise
-from spectui.measure.report.tables import text
+from spectui.measure.report import text
 from tests.measure.bench.runs import CONDITIONS, FAST, TARGET, a_run, elsewhere
 
 HEADER = header(CONDITIONS)

@@ -12,7 +12,7 @@ from spectui.measure.bench.conditions import SERVERS
 from spectui.measure.bench.results import FINALS, Run, parsed, parsed_conditions
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import Row, Summary, remarks, speed, spread, summarise, winner
-from spectui.measure.report.tables import as_json, text
+from spectui.measure.report import as_json, text
 from spectui.measure.verdict import Verdict
 from tests.measure.bench.runs import DRAFT, FAST, SLOW, TARGET, a_run, elsewhere
 

@@ -9,7 +9,7 @@ from random import Random
 from spectui.measure.bench.prompt_files import built_in
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import Summary, summarise
-from spectui.measure.tune.search import AUTO, PLAIN, Search, candidates
+from spectui.measure.tune import AUTO, PLAIN, Search, candidates
 from tests.measure.bench.runs import a_run, searched
 
 SETTINGS = [Setting(), *(Setting("model", "fixed", most, 0, p) for most in (4, 8, 16) for p in (0.4, 0.75))]

@@ -11,7 +11,7 @@ import pytest
 
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import Row, Summary
-from spectui.measure.tune.search import AUTO, PLAIN
+from spectui.measure.tune import AUTO, PLAIN
 from tests.measure.verdicts.simulated import SETTINGS, bench, comparison, level, pays, share, tuned
 
 FIXED = SETTINGS[1]

@@ -15,8 +15,7 @@ from spectui.measure.bench.prompt_files import built_in
 from spectui.measure.bench.results import FINALS, Run
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import Summary, summarise, winner
-from spectui.measure.tune.advice import sentences
-from spectui.measure.tune.search import AUTO, PLAIN, Search, candidates, neighbours
+from spectui.measure.tune import AUTO, PLAIN, Search, candidates, neighbours, sentences
 from tests.measure.bench.runs import FAST, SLOW, a_run, searched
 from tests.speculation.replaying import MACHINES, RECORDED, recorded, replay
 

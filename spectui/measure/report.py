@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from textwrap import wrap
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
+
 from spectui.measure.bench.conditions import SERVERS
 from spectui.measure.bench.results import Run
 from spectui.measure.bench.summary import Row, Summary, remarks, speed, spread
-from spectui.measure.report.columns import DASH, table
 from spectui.speculation.statistics import total
 from spectui.store.export import finite
 from spectui.text import printable
+
+DASH = "–"
+"""In place of an unknown figure."""
+
+_GAP = 2
+"""Columns between two cells."""
+
+_NARROWEST = 12
+"""Columns that the first column keeps, however narrow the terminal is."""
 
 LEGEND = (
     "A fixed setting is drafter draft-max/draft-min/p-min. Against the target alone, mean over the prompts: decoding, and "
@@ -57,6 +67,29 @@ def text(summary: Summary, width: int = 100) -> list[str]:
     lines += ["", *table([[printable(cell) for cell in row] for row in _table(summary)], width), ""]
     legend = [LEGEND, *([DIVERGENCE] if _has_divergence(summary) else [])]
     return lines + [line for sentence in (*legend, *remarks(summary)) for line in wrap(printable(sentence), width)]
+
+
+def table(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """The lines of a table: its first column on the left, the others on the right of their width.
+
+    Columns that do not fit follow in tables below, beside the first column again, which is cut where it is too wide.
+    """
+    first, *widths = (max(map(cell_len, column)) for column in zip(*rows, strict=True))
+    first = min(first, max(_NARROWEST, width - _GAP - max(widths, default=0)))
+    begin = 0
+    while begin < len(widths):
+        end, used = begin + 1, first + _GAP + widths[begin]
+        while end < len(widths) and used + _GAP + widths[end] <= width:
+            used += _GAP + widths[end]
+            end += 1
+        if begin:
+            yield ""
+        for head, *cells in rows:
+            line = set_cell_size(head, first) if cell_len(head) <= first else set_cell_size(head, first - 1) + "…"
+            for cell, wide in zip(cells[begin:end], widths[begin:end], strict=True):
+                line += " " * (_GAP + wide - cell_len(cell)) + cell
+            yield line.rstrip()
+        begin = end
 
 
 def _table(summary: Summary) -> list[list[str]]:

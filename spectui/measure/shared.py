@@ -16,7 +16,7 @@ from spectui.measure.bench.conditions import Conditions
 from spectui.measure.bench.results import Run
 from spectui.measure.bench.summary import Summary
 from spectui.measure.prompts import PROMPTS
-from spectui.measure.report.tables import text
+from spectui.measure.report import text
 from spectui.text import printable
 
 _GIVEN = "given"

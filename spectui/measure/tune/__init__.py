@@ -1,1 +1,0 @@
-"""The best fixed setting of a pair, found by measuring. Without a widget."""
