@@ -2,7 +2,6 @@
 
 llama.cpp's threads wait for each other at every barrier, so one thread without a core of its own slows all of them: 1.5B Q8_0
 on two cores beside one busy process wrote 2.2 tokens a second with two threads, and 8.3 with one.
-`python -m tests.benchmarks.neighbours` measures it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Key to screen while a reply streams: how long until a typed letter stands in the prompt box.
 
-    python -m tests.benchmarks.ui_latency [-n KEYS] [--nice N] [--busy N] [arguments of spectui chat]
+    python -m tests.benchmarks.ui_latency [-n KEYS] [--busy N] [arguments of spectui chat]
     python -m tests.benchmarks.ui_latency --long [TOKENS]
 
 The second runs on a fake engine that writes 1,000 tokens a second, behind a transcript of 100,000 tokens, and prints besides
 what a frame costs there and in an empty transcript, and the memory that a token takes.
 
-`--nice`: added to the nice value of the threads that compute (Linux). `--busy`: so many processes compute without end beside
-the chat.
+`--busy`: so many processes compute without end beside the chat.
 
 By hand, on a quiet machine: the terminal emulator runs beside the chat and takes its share of the cores, so what it
 prints is an upper bound. The time is from the write into the pseudo-terminal to the moment at which the emulated screen
@@ -22,19 +21,17 @@ import os
 import re
 import statistics
 import string
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from spectui.cli import main as spectui
 from spectui.measure.quiet import Stolen
 from tests.helpers.terminal import Terminal, demo_flags
-
-AS_CHAT = "--as-chat"
-"""This program is the chat: the next argument is the nice value, the others are spectui's."""
 
 CHAT = (*demo_flags(), "-t", "1", "--temp", "0", "-n", "2000", "--policy", "fixed", "--drafter", "model")
 
@@ -127,33 +124,22 @@ def wrote(terminal: Terminal, start: int, letter: str) -> bool:
     return letter.encode() in re.sub(rb"\x1b\[[\d;?<>=]*[A-Za-z]", b"", terminal.raw[start:])
 
 
-def chat_with_nice(nice: int, arguments: list[str]) -> None:
-    """Be the program spectui, whose threads that compute have this added to their nice value."""
-    from spectui.engine import session
-    from tests.benchmarks.neighbours import give_way
-
-    class Nicer(session.Session):
-        """The thread that computes makes it."""
-
-        def __init__(self, *arguments: Any) -> None:
-            give_way(nice)
-            super().__init__(*arguments)
-
-    session.Session = Nicer  # type: ignore[assignment, misc]
-    sys.argv[1:] = arguments
-    spectui()
+@contextmanager
+def neighbours(number: int) -> Iterator[None]:
+    """Run so many processes that each want a whole core."""
+    children = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
 
 
 def main() -> None:
     """Measure and print."""
-    if AS_CHAT in sys.argv[1:2]:
-        chat_with_nice(int(sys.argv[2]), sys.argv[3:])
-        return
-    from tests.benchmarks.neighbours import neighbours
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-n", "--keys", type=int, default=200)
-    parser.add_argument("--nice", type=int, default=0, help="added to the nice value of the threads that compute")
     parser.add_argument("--busy", type=int, default=0, help="processes that compute without end beside it")
     parser.add_argument("--long", type=int, nargs="?", const=100_000, help="tokens, on a fake engine")
     options, extra = parser.parse_known_args()
@@ -161,8 +147,7 @@ def main() -> None:
     if options.long:
         seconds = sorted(long(options.long, options.keys))
     else:
-        chat = (AS_CHAT, str(options.nice), "chat", *CHAT, *extra)
-        with Terminal(*chat, module="tests.benchmarks.ui_latency") as terminal:
+        with Terminal("chat", *CHAT, *extra) as terminal:
             terminal.wait("the window", lambda: "Ask something" in terminal.text)
             with neighbours(options.busy):
                 seconds = sorted(measure(terminal, options.keys))

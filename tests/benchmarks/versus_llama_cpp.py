@@ -4,17 +4,19 @@
 
 DIR/bin holds llama-speculative-simple and the shared libraries that it and Python both use. Every figure is tokens per second
 of decoding, greedy. A row: plain decoding; llama.cpp's best over a sweep of its settings; spectui with a fixed draft and
-llama.cpp with the same; spectui auto, cold (it has learned nothing but the pass costs); spectui's best over a sweep of its own
-fixed settings. Lines of results are kept in a file, so that an interrupted run goes on where it was; `--report` prints the
-table of what is there.
+llama.cpp with the same; spectui auto, cold (it has learned nothing but the pass costs). Lines of results are kept in a file, so
+that an interrupted run goes on where it was; `--report` prints the table of what is there.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+import subprocess
+import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import geometric_mean, mean, median
 from typing import Any
@@ -23,7 +25,6 @@ from spectui.engine.events import Message
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.measure.quiet import Stolen, busy
-from tests.benchmarks import peer
 from tests.benchmarks.prompts import PROMPTS
 
 _Q8 = ("qwen2.5-coder-1.5b-instruct-q8_0.gguf", "qwen2.5-coder-0.5b-instruct-q4_0.gguf")
@@ -40,13 +41,6 @@ PAIRS = {
 
 FIXED = (8, 0.7)
 """draft-max and p-min of the comparison at equal settings."""
-
-OWN_SWEEP = [
-    *(("model", most, p_min) for most, p_min in ((3, 0.0), (3, 0.4), (8, 0.4), (8, 0.7), (16, 0.8))),
-    ("suffix", 8, 0.5),
-    ("suffix", 16, 0.5),
-]
-"""Drafter, draft-max and p-min of spectui's own fixed settings, among which its best per prompt is looked for."""
 
 Record = dict[str, Any]
 """A run: prompt, who, number, speed and what else was noted; a line of the file of results."""
@@ -79,78 +73,101 @@ class Spectui:
             "speed": statistics.tokens_per_s,
             "acceptance": statistics.acceptance,
             "per_pass": statistics.tokens_per_pass,
-            "python_s": statistics.choose_s / max(1, statistics.rounds),
             "text": finished.text,
         }
 
 
+@dataclass(frozen=True)
+class Peer:
+    """One setting of llama-speculative-simple. `flags` are its own."""
+
+    name: str
+    flags: tuple[str, ...]
+
+
+def drafting(most: int, p_min: float, types: str = "draft-simple") -> Peer:
+    """A draft model with draft-max and p-min, perhaps after a draft-free type."""
+    flags = ("--spec-type", types, "--spec-draft-n-max", str(most), "--spec-draft-p-min", str(p_min))
+    return Peer(f"{types.replace('draft-simple', 'draft')} {most}/{p_min:g}", flags)
+
+
+def sweep(quick: bool) -> list[Peer]:
+    """The settings among which llama.cpp's best is looked for, per prompt."""
+    fixed = [(3, 0.0), (8, 0.7), (16, 0.8)] if quick else [(n, p) for n in (3, 8, 16) for p in (0.0, 0.4, 0.8)]
+    free = ("ngram-simple", "ngram-mod", "ngram-map-k4v")
+    short = ("--spec-ngram-simple-size-n", "4", "--spec-ngram-simple-size-m", "16")
+    return [
+        *(drafting(most, p_min) for most, p_min in fixed),
+        *(Peer(kind, ("--spec-type", kind)) for kind in free),
+        Peer("ngram-simple 4/16", ("--spec-type", "ngram-simple", *short)),
+        *(drafting(8, 0.7, f"{kind},draft-simple") for kind in (free[:1] if quick else free)),
+    ]
+
+
+def run_peer(args: argparse.Namespace, peer: Peer, prompt: str) -> Record:
+    """One reply of llama.cpp's, as fast as it prints."""
+    target, draft, flash_attn = PAIRS[args.pair]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
+        file.write(prompt + "\n")  # llama.cpp drops the last newline of a file
+        file.flush()
+        command = [
+            str(args.peers / "bin" / "llama-speculative-simple"), "-m", str(args.models / target), "-f", file.name,
+            "-n", str(args.predict), "--temp", "0", "-c", str(args.ctx), "-t", str(args.threads), "-fa", flash_attn,
+            *peer.flags,
+        ]  # fmt: skip
+        if draft is not None and "draft" in peer.name:
+            command += ["-md", str(args.models / draft), "-td", str(args.threads)]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600)
+    printed = done.stdout + done.stderr
+    speed = re.search(r"decoded\s+\d+ tokens in\s+[\d.]+ seconds, speed:\s+([\d.]+) t/s", printed)
+    if speed is None:
+        raise SystemExit(f"{peer.name} printed no speed:\n{printed[-2000:]}")
+    return {"speed": float(speed.group(1)), "setting": peer.name}
+
+
 def measure(args: argparse.Namespace) -> Iterator[Record]:
     """A record per run; those already in the file are not made again."""
-    target_name, draft_name, flash_attn = PAIRS[args.pair]
-    target = args.models / target_name
-    draft = args.models / draft_name if draft_name else None
+    target, draft, flash_attn = PAIRS[args.pair]
     setup = Setup(
-        model=str(target),
-        draft=str(draft) if draft else None,
+        model=str(args.models / target),
+        draft=str(args.models / draft) if draft else None,
         ctx_size=args.ctx,
         threads=args.threads,
         flash_attn=flash_attn,
     )
     done = {(each["prompt"], each["who"], each["number"]) for each in read(args.results) if each["pair"] == args.pair}
     spectui = Spectui(setup, args.predict)
-    equal = peer.drafting(*FIXED)
+    settings = [peer for peer in sweep(args.quick) if draft is not None or "draft" not in peer.name]
     for name in args.prompts:
-        prompt = PROMPTS[name]
-        rendered = peer.rendered(spectui.template, prompt)
-
-        def run(setting: Knobs | peer.Peer, prompt: str = prompt, rendered: str = rendered) -> Record:
-            if isinstance(setting, Knobs):
-                return spectui.run(setting, prompt)
-            speed = peer.run(
-                args.peers, setting, target, draft, rendered, args.predict, args.threads, args.ctx, flash_attn
-            )
-            return {"speed": speed, "setting": setting.name}
-
-        # Who, the setting and the number of the run; None for the best of a sweep, which is known when its runs are made.
-        wanted: list[tuple[str, Knobs | peer.Peer | None, int]] = []
-        settings = [each for each in peer.sweep(args.quick) if draft is not None or "draft" not in each.name]
-        if not args.alone:
-            wanted += [("sweep", each, number) for number, each in enumerate(settings)]
-        own = [setting for setting in OWN_SWEEP if draft is not None or setting[0] != "model"] * (not args.without_own)
-        wanted += [("own sweep", fixed(*setting), number) for number, setting in enumerate(own)]
+        rendered = spectui.template.text([("user", PROMPTS[name])])
+        # Who, the setting and the number of the run; None for the best of the sweep, which is known when its runs are made.
+        wanted: list[tuple[str, Knobs | Peer | None, int]] = [
+            ("sweep", peer, number) for number, peer in enumerate(settings)
+        ]
         for number in range(args.runs):
-            wanted += [("plain", PLAIN, number), ("auto", AUTO, number)]
-            wanted += [("best", None, number)] * (not args.alone)
+            wanted += [("plain", PLAIN, number), ("auto", AUTO, number), ("best", None, number)]
             if draft is not None:
-                wanted += [("fixed", EQUAL, number), *[("same", equal, number)] * (not args.alone)]
-            if own:
-                wanted.append(("own best", None, number))
+                wanted += [("fixed", EQUAL, number), ("same", drafting(*FIXED), number)]
         for who, setting, number in wanted:
             if (name, who, number) in done:
                 continue
             if not args.noisy and (other := busy()):
                 raise SystemExit(f"The machine is not quiet ({other}): run again when it is, or with --noisy.")
-            if setting is None and who == "best":
-                best = fastest(args, name, "sweep")
-                setting = next(each for each in settings if each.name == best["setting"])
-            elif setting is None:
-                setting = fixed(*own[fastest(args, name, "own sweep")["number"]])
+            if setting is None:
+                best = fastest(args, name)
+                setting = next(peer for peer in settings if peer.name == best["setting"])
             stolen = Stolen()
-            made = run(setting)
+            made = (
+                spectui.run(setting, PROMPTS[name]) if isinstance(setting, Knobs) else run_peer(args, setting, rendered)
+            )
             yield {"pair": args.pair, "prompt": name, "who": who, "number": number, **made, "stolen": stolen.share}
 
 
-def fixed(drafter: str, most: int, p_min: float) -> Knobs:
-    """A fixed setting of spectui's."""
-    return Knobs(drafter=drafter, policy="fixed", temperature=0.0, draft_max=most, p_min=p_min)
-
-
-def fastest(args: argparse.Namespace, prompt: str, who: str) -> Record:
-    """The fastest run of a sweep."""
-    swept = [
-        each for each in read(args.results) if (each["pair"], each["prompt"], each["who"]) == (args.pair, prompt, who)
-    ]
-    return max(swept, key=lambda each: float(str(each["speed"])))
+def fastest(args: argparse.Namespace, prompt: str) -> Record:
+    """The fastest run of the sweep."""
+    asked = (args.pair, prompt, "sweep")
+    swept = [record for record in read(args.results) if (record["pair"], record["prompt"], record["who"]) == asked]
+    return max(swept, key=lambda record: float(record["speed"]))
 
 
 def read(results: Path) -> list[Record]:
@@ -161,41 +178,25 @@ def read(results: Path) -> list[Record]:
 def report(results: Path) -> None:
     """The table, a block per pair."""
     records = read(results)
-    for pair in dict.fromkeys(each["pair"] for each in records):
+    for pair in dict.fromkeys(record["pair"] for record in records):
         *files, flash_attn = PAIRS[pair]
         print(f"\n{pair}: {' + '.join(filter(None, files))}, -fa {flash_attn}\n")
         columns = (
-            "prompt", "plain", "llama.cpp's best", "spectui auto", "auto / plain", "auto / best", "fixed / same",
-            "auto / best fixed", "acc.", "per pass",
+            "prompt", "plain", "llama.cpp's best", "spectui auto", "auto / plain", "auto / best", "fixed / same", "acc.",
+            "per pass",
         )  # fmt: skip
         print(f"| {' | '.join(columns)} |")
         print("| --- " * len(columns) + "|")
-        ratios: dict[str, list[float]] = {"auto/plain": [], "auto/best": [], "fixed/same": [], "auto/own best": []}
-        for prompt in dict.fromkeys(each["prompt"] for each in records if each["pair"] == pair):
-            rows = [each for each in records if (each["pair"], each["prompt"]) == (pair, prompt)]
-            _row(prompt, rows, ratios)
-        shares = [float(str(each["stolen"])) for each in records if each["pair"] == pair and "stolen" in each]
-        if shares:
-            print(f"\nthe host took {100 * mean(shares):.0f} % of the cores, {100 * max(shares):.0f} at most")
-            print(f"auto / plain without its part of each run: {_without_host(pair, records)}")
+        ratios: dict[str, list[float]] = {"auto/plain": [], "auto/best": [], "fixed/same": []}
+        of_pair = [record for record in records if record["pair"] == pair]
+        for prompt in dict.fromkeys(record["prompt"] for record in of_pair):
+            _row(prompt, [record for record in of_pair if record["prompt"] == prompt], ratios)
+        shares = [record["stolen"] for record in of_pair]
+        print(f"\nthe host took {100 * mean(shares):.0f} % of the cores, {100 * max(shares):.0f} at most")
         for name, values in ratios.items():
             if values:
                 print(f"\n{name}: geometric mean {geometric_mean(values):.2f}, worst {min(values):.2f}", end="")
         print()
-
-
-def _without_host(pair: str, records: list[Record]) -> str:
-    """Each prompt's median of auto over that of plain, had the host left the cores to every run."""
-    speeds: dict[tuple[str, str], list[float]] = {}
-    for each in records:
-        if each["pair"] == pair and "stolen" in each:
-            speed = float(str(each["speed"])) / (1 - float(str(each["stolen"])))
-            speeds.setdefault((str(each["prompt"]), str(each["who"])), []).append(speed)
-    return ", ".join(
-        f"{prompt} {median(auto) / median(speeds[prompt, 'plain']):.2f}"
-        for (prompt, who), auto in speeds.items()
-        if who == "auto" and (prompt, "plain") in speeds
-    )
 
 
 def _row(prompt: str, rows: list[Record], ratios: dict[str, list[float]]) -> None:
@@ -222,7 +223,7 @@ def _row(prompt: str, rows: list[Record], ratios: dict[str, list[float]]) -> Non
         middle("plain"),
         f"{middle('best')} ({best})",
         middle("auto"),
-        *(paired(*each) for each in (("auto", "plain"), ("auto", "best"), ("fixed", "same"), ("auto", "own best"))),
+        *(paired(*each) for each in (("auto", "plain"), ("auto", "best"), ("fixed", "same"))),
         "–" if acceptance is None else f"{acceptance:.2f}",
         "–" if per_pass is None else f"{per_pass:.1f}",
     )
@@ -240,8 +241,6 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--ctx", type=int, default=4096)
     parser.add_argument("--quick", action="store_true", help="a shorter sweep of llama.cpp's settings")
-    parser.add_argument("--without-own", action="store_true", help="without the sweep of spectui's own fixed settings")
-    parser.add_argument("--alone", action="store_true", help="without llama.cpp's programs")
     parser.add_argument("--noisy", action="store_true", help="measure although something else runs")
     parser.add_argument("--results", type=Path, default=Path("versus_llama_cpp.jsonl"))
     parser.add_argument("--report", action="store_true", help="print the table of the results so far and end")
