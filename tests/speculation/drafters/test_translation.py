@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
-from spectui.speculation.drafters.cross_vocabulary.contexts import RetokenisedContext, TokenMappedContext
+from spectui.speculation.drafters.cross_vocabulary.contexts import RetokenisedContext
 from spectui.speculation.drafters.cross_vocabulary.drafters import (
     IntersectionDrafter,
     RetokenisingDrafter,
@@ -118,8 +118,8 @@ def test_shared_tokens_meet_the_same_noise(kind, words):
 def test_cells_of_accepted_tokens_are_kept(kind, words):
     _, rounds, model = reply(kind, words, fixed(temperature=0.0, draft_max=6, predict=300))
     prompt_passes = -(-len(words.tokenize(PROMPT)) // model.chunk)
-    # Token for token a round begins with the one or two tokens that the target added; by text also with what they merge with.
-    assert max(model.passes[prompt_passes:]) <= (2 if kind is IntersectionDrafter else 6)
+    # A round begins with the one or two tokens that the target added, and what they merge with.
+    assert max(model.passes[prompt_passes:]) <= 6
     drafted = sum(len(round.drafted) for round in rounds)
     assert drafted > 250
     assert model.evaluated < len(PROMPT) + 1.4 * drafted
@@ -150,10 +150,9 @@ def test_a_full_or_failing_draft_only_ends_the_drafting(kind, words):
         assert len(notices) == (fails_after is not None)
 
 
-@pytest.mark.parametrize("transcription", [TokenMappedContext, RetokenisedContext])
 @given(st.lists(st.integers(0, TARGET.n_vocab - 1), max_size=60), st.data())
-def test_the_draft_reads_the_targets_text(transcription, tokens, data):
-    context = transcription(VocabularyMap(TARGET, DRAFT))
+def test_the_draft_reads_the_targets_text(tokens, data):
+    context = RetokenisedContext(VocabularyMap(TARGET, DRAFT))
     seen: list[int] = []
     for _ in range(4):  # grows and is cut back, as drafts of the suffix match are
         cut, more = (
@@ -169,10 +168,9 @@ def test_the_draft_reads_the_targets_text(transcription, tokens, data):
     assert END not in read  # <end> is not <stop>
 
 
-@pytest.mark.parametrize("transcription", [TokenMappedContext, RetokenisedContext])
-def test_only_the_first_bos_becomes_the_drafts_own(transcription):
+def test_only_the_first_bos_becomes_the_drafts_own():
     """A text may hold the token again, such as one per turn: that one is the draft's token of the same name."""
-    context = transcription(VocabularyMap(TARGET, LONGER))
+    context = RetokenisedContext(VocabularyMap(TARGET, LONGER))
     tokens = [*TARGET.bos, *TARGET.tokenize("ab"), *TARGET.bos, *TARGET.tokenize("c")]
     read = context.follow(tokens)
     assert read[0] == LONGER.bos[0] and read.count(LONGER.bos[0]) == 2

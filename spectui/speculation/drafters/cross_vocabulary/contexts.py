@@ -15,44 +15,6 @@ LOOK_BACK = 10
 _SPACE = b" \n\t"
 
 
-class TokenMappedContext:
-    """The draft's token for each of the target's. The bytes of tokens that the draft lacks are tokenised for the draft."""
-
-    def __init__(self, vocabularies: VocabularyMap) -> None:
-        self._map = vocabularies
-        self._source: list[int] = []
-        self._ends: list[int] = []
-        """Per target token: number of draft tokens for the text up to it."""
-        self._tokens: list[int] = list(vocabularies.draft.bos)
-        self._prefix = CommonPrefix()
-        self.kept = 0
-        """So many of the draft's tokens are as they were before the last call of `follow`."""
-
-    def follow(self, tokens: Sequence[int]) -> list[int]:
-        """The draft's tokens for these. O(new tokens) within a reply. The list changes with the next call."""
-        vocabularies, bos = self._map, self._map.draft.bos
-        known = self._prefix.of(self._source, tokens)
-        while known and self._source[known - 1] not in vocabularies.to_draft:
-            known -= 1  # the draft lacks this token, and may merge its bytes with those of the next
-        del self._source[known:], self._ends[known:]
-        del self._tokens[self._ends[-1] if self._ends else len(bos) :]
-        self.kept = len(self._tokens)
-        run = b""
-        for token in tokens[known:]:
-            self._source.append(token)
-            # The draft's own BOS stands for the target's, which is the first token alone.
-            is_bos = bos and not self._ends and token in vocabularies.target.bos
-            same = None if is_bos else vocabularies.to_draft.get(token)
-            if same is None:
-                run += vocabularies.target.pieces[token]
-            else:
-                self._tokens += [*vocabularies.spelled(run), same]
-                run = b""
-            self._ends.append(len(self._tokens))
-        self._tokens += vocabularies.spelled(run)
-        return self._tokens
-
-
 class RetokenisedContext:
     """The draft's own tokens for the target's text; only the text after a short look-back is tokenised again.
 
@@ -72,7 +34,7 @@ class RetokenisedContext:
         """For a control token of the draft: number of target tokens up to and including it; else 0."""
         self._prefix = CommonPrefix()
         self.kept = 0
-        """As in `TokenMappedContext`."""
+        """So many of the draft's tokens are as they were before the last call of `follow`."""
 
     def follow(self, tokens: Sequence[int]) -> list[int]:
         """The draft's tokens for these. O(new tokens) within a reply. The list changes with the next call."""

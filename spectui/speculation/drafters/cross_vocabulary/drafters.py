@@ -14,11 +14,7 @@ from time import perf_counter
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.choice import choose_draft
-from spectui.speculation.drafters.cross_vocabulary.contexts import (
-    RetokenisedContext,
-    TargetRetokeniser,
-    TokenMappedContext,
-)
+from spectui.speculation.drafters.cross_vocabulary.contexts import RetokenisedContext, TargetRetokeniser
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import Vocabulary, VocabularyMap, usable
 from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.drafters.text import CommonPrefix, DraftedText
@@ -40,13 +36,11 @@ class TranslationError(SpectuiError):
 class _TranslatingDrafter(DraftModel):
     """A draft model, and its own tokens for the conversation. The cells of accepted tokens stay in its context."""
 
-    def __init__(
-        self, model: Evaluator, vocabularies: VocabularyMap, context: TokenMappedContext | RetokenisedContext
-    ) -> None:
+    def __init__(self, model: Evaluator, vocabularies: VocabularyMap) -> None:
         """`model` is the draft's context, in its own tokens."""
         self.model = model
         self._map = vocabularies
-        self._context = context
+        self._context = RetokenisedContext(vocabularies)
         self._prefix = CommonPrefix()
 
     def lag(self, tokens: Sequence[int]) -> int:
@@ -83,9 +77,6 @@ class _TranslatingDrafter(DraftModel):
 class IntersectionDrafter(_TranslatingDrafter):
     """Chooses among the shared tokens, with the target's noise."""
 
-    def __init__(self, model: Evaluator, vocabularies: VocabularyMap) -> None:
-        super().__init__(model, vocabularies, TokenMappedContext(vocabularies))
-
     def logits_after(self, tokens: Sequence[int]) -> Row:
         """The draft's logits after these tokens, by the target's ids: float32 [n_vocab], -inf for tokens that it lacks."""
         return self._map.shared(self.model.evaluate(self._pending(tokens), rows=1)[0])
@@ -109,9 +100,6 @@ class IntersectionDrafter(_TranslatingDrafter):
 
 class RetokenisingDrafter(_TranslatingDrafter):
     """Writes its own tokens; their text is tokenised for the target. Shared tokens get the target's noise."""
-
-    def __init__(self, model: Evaluator, vocabularies: VocabularyMap) -> None:
-        super().__init__(model, vocabularies, RetokenisedContext(vocabularies))
 
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         """Candidates in the target's tokens for the positions after `tokens`; one evaluation may give several or none."""
