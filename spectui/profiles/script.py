@@ -40,8 +40,9 @@ def cut_off(line: int) -> ScriptError:
 class Script:
     """A script that is read statement by statement; the subclasses know a language's signs.
 
-    `values` and `lists`: its variables. `exported`: those that programs get, by their name there. `directory`: where the next
-    command starts. `started`: (line, words as they are written, is it in a block, command) of each program of llama.cpp.
+    `values` and `lists`: its variables. `exported`: those that programs get, by their name there. `doubtful`: those whose
+    value no line tells any more. `directory`: where the next command starts. `started`: (line, words as they are written, is it
+    in a block, command) of each program of llama.cpp.
     """
 
     TOKEN: ClassVar[re.Pattern[str]]
@@ -71,7 +72,7 @@ class Script:
         self.depth = self.brackets = self.line = 0
         self.sure = True
         self.after = ""
-        self.set_in_blocks: set[str] = set()
+        self.doubtful: set[str] = set()
         self.started: list[tuple[int, list[str], bool, Started]] = []
 
     def profile(self, text: str) -> ImportedFile:
@@ -158,7 +159,8 @@ class Script:
         words = list[str]()
         for piece in self.PIECE.finditer(raw):
             listed = self.LISTED.fullmatch(piece[0])
-            values = self.lists.get(self.name(listed[1] or "@")) if listed else None
+            name = listed[1] or ("" if self.depth else "@") if listed else ""  # a function has arguments of its own
+            values = self.lists.get(self.name(name))
             if values is None:
                 values = self.values_of(piece.lastgroup or "", piece[0], splits)
             if values:
@@ -201,7 +203,7 @@ class Script:
         """Set a variable, or add to it. What may be set elsewhere too is unknown, unless the value is the same."""
         name = self.name(name)
         before = self.values.get(name)
-        if not self.is_plain() or name in self.set_in_blocks or (isinstance(value, str) and name in self.lists):
+        if not self.is_plain() or name in self.doubtful or (isinstance(value, str) and name in self.lists):
             if adds or before != value:
                 self.doubt([name])
         elif isinstance(value, list):
@@ -218,7 +220,7 @@ class Script:
         for name in map(self.name, names):
             self.lists.pop(name, None)
             self.values[name] = unknown(name, f"Line {self.line} sets {name} where only a run can tell")
-            self.set_in_blocks |= {name} if self.depth or self.brackets else set()
+            self.doubtful |= {name} if self.depth or self.brackets else set()
 
     def enter(self, places: Sequence[str]) -> None:
         """Go to a directory, as seen from the present one."""
@@ -246,7 +248,7 @@ _KEYWORDS = {
 }
 """Words before a command, and how many blocks they open."""
 
-_CHANGING = ("let", "unset", "printf", "mapfile", "readarray", "getopts", "read")
+_CHANGING = (":", "let", "unset", "printf", "mapfile", "readarray", "getopts", "read")
 
 
 class Shell(Script):
@@ -286,16 +288,17 @@ class Shell(Script):
             return
         declares = raw[:1] and raw[0] in ("export", "local", "readonly", "declare", "typeset")
         rest = raw[1:] if declares else [word for word in raw if not self._assignment.fullmatch(word)]
-        first = re.match(r"[-+]*(\w+)", rest[0]) if rest else None
-        if raw[:1] == ["local"] or (declares and any(re.match("-(?![agr]+$)", word) for word in rest)):
-            self.doubt(re.findall(r"[A-Za-z_]\w*", " ".join(raw)))
+        first = re.match(r"[-+]*(\w+|:$)", rest[0]) if rest else None
+        flagged = declares and any(re.match("-(?![agr]+$)", word) for word in rest)
+        arithmetic = self.brackets > 1  # such as ((C++))
+        changes = first and (arithmetic or first[1] in (*_CHANGING, *self.values, *self.lists))
+        if raw[:1] == ["local"] or flagged or changes:
+            names = re.findall(r"[A-Za-z_]\w*", " ".join(raw))
+            self.doubt(names)
+            self.doubtful |= set(names) if flagged else set()  # such as sums of integers from now on
         elif declares or (raw and not rest):
             for word in rest or raw:
                 self._assign(word, raw[0] == "export")
-        elif (first and (first[1] in _CHANGING or first[1] in self.values or first[1] in self.lists)) or rest[:1] == [
-            ":"
-        ]:
-            self.doubt(re.findall(r"[A-Za-z_]\w*", " ".join(raw)))
         elif rest and rest[0] in ("eval", "source", "."):
             self.doubt([*self.values, *self.lists])
         elif rest and rest[0] == "set" and "--" in rest:
