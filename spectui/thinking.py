@@ -18,18 +18,18 @@ OPEN, CLOSE = "<think>", "</think>"
 
 
 class _Form(NamedTuple):
-    """How some models write the two marks. `first`: the opening one counts only where nothing is said before it."""
+    """How some models write the two marks. `common`: answers may have them too, so that they count only around a thought."""
 
     opens: tuple[str, ...]
     closes: tuple[str, ...]
-    first: bool = False
+    common: bool = False
 
 
 _TURN = "<|start|>assistant"
 _FORMS = (
     *(_Form((f"<{name}>",), (f"</{name}>",)) for name in ("think", "thinking", "seed:think", "mm:think")),
     # These are also the names of elements in XML that a model writes.
-    *(_Form((f"<{name}>",), (f"</{name}>",), first=True) for name in ("thought", "thoughts", "reason", "reasoning")),
+    *(_Form((f"<{name}>",), (f"</{name}>",), common=True) for name in ("thought", "thoughts", "reason", "reasoning")),
     _Form(("[THINK]",), ("[/THINK]",)),
     _Form(("◁think▷",), ("◁/think▷",)),
     _Form(("<|START_THINKING|>",), ("<|END_THINKING|>",)),
@@ -43,23 +43,24 @@ _FORMS = (
             for begins in ("", _TURN, "<|end|>", f"<|end|>{_TURN}")
         ),
     ),
-    _Form(("Here is my thought process:",), ("Here is my response:",), first=True),  # Granite
-    _Form(("Here are my reasoning steps:",), ("[BEGIN FINAL RESPONSE]",), first=True),  # Apriel
+    _Form(("Here is my thought process:",), ("Here is my response:",), common=True),  # Granite
+    _Form(("Here are my reasoning steps:",), ("[BEGIN FINAL RESPONSE]",), common=True),  # Apriel
 )  # fmt: skip
 
+KNOWN_PAIRS = [(form.opens[0], form.closes[0]) for form in _FORMS]
+"""(opening mark, closing mark)."""
 OPENING = {mark: number for number, form in enumerate(_FORMS) for mark in form.opens}
 CLOSING = {mark: number for number, form in enumerate(_FORMS) for mark in form.closes}
 """mark -> its form."""
+_ALONE = frozenset(mark for marks in (OPENING, CLOSING) for mark, form in marks.items() if not _FORMS[form].common)
+"""Those that also count within an answer: a closing one may end a thought that began before the text."""
 _LONGEST = max(map(len, (*OPENING, *CLOSING)))
 MARK = re.compile(
     "|".join(map(re.escape, sorted((*OPENING, *CLOSING), key=len, reverse=True))).join(("(?=[<\\[◁H])(?:", ")"))
 )
 
-_FENCE = re.compile(r"\s*(?:(?:[-+*]|\d{1,9}[.)])\s+)?(?P<run>`{3,}|~{3,})(?P<info>.*)")
+_FENCE = re.compile(r"\s*(?:(?:[-+*]|\d{1,9}[.)])\s+)?(?:```|~~~)[^`]*")
 """Also in a list, and after its marker."""
-_NO_FENCE = re.compile(r"\s*[^\s`~\d+*-]|.{200}")
-_CODE = 4
-"""Spaces before a line of code that has no fence (CommonMark)."""
 
 Piece = tuple[bool, str]
 """Whether a text is thinking, and the text."""
@@ -68,9 +69,9 @@ Piece = tuple[bool, str]
 class ThoughtStream:
     """Divides a text that grows, and writes `OPEN` and `CLOSE` in place of its marks.
 
-    An opening mark at the start of a line begins a thought, and the next closing mark of its kind ends it. A closing mark
+    An opening mark begins a thought where no answer has begun, and the next closing mark of its kind ends it. A closing mark
     without an opening one ends a thought that began before the text, as some templates open it in the prompt; a second one
-    is left out. Marks in an answer's code, and marks that a line talks about, are ordinary text.
+    is left out. Marks in code, between backquotes, or behind an opening mark in an answer are ordinary text.
 
     A text that may be the beginning of a mark is held back until it is known.
     """
@@ -83,7 +84,8 @@ class ThoughtStream:
         self._thought = opened  # there was a thought
         self._spoken = False  # the answer has begun
         self._line = ""  # of the answer: its last line
-        self._fence = ""  # the run of characters that has opened the code block
+        self._code = False  # the last line is in a code block
+        self._named = False  # the answer talks about marks
         self._gap: str | None = None  # what comes before the next text in place of its line feeds
         self._held = ""
 
@@ -167,67 +169,36 @@ class ThoughtStream:
         *lines, line = (self._line + text).split("\n")
         self._line = line
         for whole in lines:
-            self._pass_line(whole)
+            self._code ^= _FENCE.fullmatch(whole) is not None
         self._spoken = self._spoken or bool(text.strip())
         return [(False, text)]
-
-    def _pass_line(self, line: str) -> None:
-        """Does this line of the answer begin or end a code block?"""
-        if _NO_FENCE.match(line) or (fence := _FENCE.fullmatch(line)) is None:
-            return
-        run, info = fence["run"], fence["info"]
-        if self._fence:
-            ends = run.startswith(self._fence) and not info.strip()
-            self._fence = "" if ends else self._fence
-        elif run[0] == "~" or "`" not in info:
-            self._fence = run
 
     def _mark(self, mark: str) -> list[Piece]:
         """What stands in place of a mark of the text."""
         opens, closes = OPENING.get(mark), CLOSING.get(mark)
         if self.thinking:
             return self._close() if closes is not None and self._form in (closes, None) else self._pass(mark)
-        if opens is not None and self._may_open(opens):
+        if opens is not None and not self._spoken:
             return self._open(opens)
-        if closes is not None and self._may_close(closes):
+        if closes is not None and mark in _ALONE and not (self._named or self._code or self._line.count("`") % 2):
             return [] if self._thought else self._close()
+        self._named = self._named or (opens is not None and mark in _ALONE)
         return self._pass(mark)
-
-    def _may_open(self, form: int) -> bool:
-        return self._begins_line and not (self._spoken and _FORMS[form].first)
-
-    def _may_close(self, form: int) -> bool:
-        """Does a closing mark of this form, here in the answer, belong to a thought?"""
-        talked_about = self._line.count("`") % 2 or any(mark in self._line for mark in OPENING)
-        return not (self._fence or _FORMS[form].first or talked_about or self._is_code)
-
-    @property
-    def _begins_line(self) -> bool:
-        return not (self._fence or self._line.strip() or self._is_code)
-
-    @property
-    def _is_code(self) -> bool:
-        """Whether the line is indented as code."""
-        line = self._line.expandtabs(_CODE)
-        return self._spoken and len(line) - len(line.lstrip(" ")) >= _CODE
 
     def _beginning(self, text: str) -> int:
         """How many characters at the text's end may be the beginning of a mark that counts there."""
         for size in range(min(len(text), _LONGEST - 1), 0, -1):
             begun = text[-size:]
-            if begun[0] in "<[◁H" and any(mark.startswith(begun) for mark in self._awaited(text[: len(text) - size])):
+            if begun[0] in "<[◁H" and any(mark.startswith(begun) for mark in self._awaited):
                 return size
         return 0
 
-    def _awaited(self, before: str) -> Iterable[str]:
-        """The marks that would count after this text."""
+    @property
+    def _awaited(self) -> Iterable[str]:
+        """The marks that may count behind the text."""
         if self.thinking:
             return [mark for mark, form in CLOSING.items() if self._form in (form, None)]
-        line = (self._line + before).rpartition("\n")[2]
-        spoken = self._spoken or bool(before.strip())
-        opens = [mark for mark, form in OPENING.items() if not (spoken and _FORMS[form].first)]
-        closes = [mark for mark, form in CLOSING.items() if not _FORMS[form].first]
-        return [*([] if line.strip() else opens), *closes]
+        return _ALONE if self._spoken else {*OPENING, *_ALONE}
 
 
 def opens_at_end(prompt: str) -> str | None:

@@ -79,15 +79,14 @@ def test_a_mark_of_another_kind_is_part_of_the_thinking() -> None:
 
 
 def test_thinking_between_answers() -> None:
-    text = "<think>a</think>\n\nb\n<think>c</think>\n\nd"
-    assert divided(parsed(text)) == [(True, "a"), (False, "\n\nb\n"), (True, "c"), (False, "\n\nd")]
-    assert split(text) == ("a\n\nc", "b\n\nd")
+    pieces = [(True, "<think>a</think>\n\n"), (False, "b\n"), (True, "<think>c</think>\n\n"), (False, "d")]
+    assert divided(pieces) == [(True, "a"), (False, "\n\nb\n"), (True, "c"), (False, "\n\nd")]
+    assert thought_and_answer(divided(pieces)) == ("a\n\nc", "b\n\nd")
+    assert split("<think>a</think>\n\n<think>c</think>\n\nd") == ("a\n\nc", "d")
 
 
-def test_a_code_block_that_is_closed_hides_no_thinking() -> None:
-    assert split("```py\nx\n```\n<think>\na\n</think>\nb") == ("a", "```py\nx\n```\n\nb")
-    assert split("```one``` line\n<think>a</think>b") == ("a", "```one``` line\n\nb")
-    assert split("<think>\n```\n</think>\nb") == ("```", "b"), "thoughts end whatever they have begun"
+def test_a_thought_ends_whatever_it_has_begun() -> None:
+    assert split("<think>\n```\n</think>\nb") == ("```", "b")
 
 
 def test_a_thought_that_is_closed_twice_leaves_no_mark() -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from spectui.llama.model import Model
 from spectui.text import TextStream
-from spectui.thinking import MARK, Piece, ThoughtStream, closing, opens_at_end
+from spectui.thinking import KNOWN_PAIRS, MARK, Piece, ThoughtStream, closing, opens_at_end
 
 _BRACKETED = r"[<\[◁][^\s<>\[\]◁▷'\"{}]*%s[^\s<>\[\]◁▷'\"{}]*[>\]▷]"
 _MARK = re.compile(_BRACKETED % "")
@@ -20,9 +20,7 @@ _NAMED = re.compile(_BRACKETED % "(?:think|thought|reason|inner_prefix)", re.IGN
 _WORDS = (("START", "END"), ("start", "end"), ("begin", "end"), ("prefix", "suffix"))
 
 _PAIRS = (
-    ("[THINK]", "[/THINK]"), ("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("<mm:think>", "</mm:think>"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"), ("<|inner_prefix|>", "<|inner_suffix|>"), ("◁think▷", "◁/think▷"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"), ("<unused94>", "<unused95>"),
+    *KNOWN_PAIRS, ("<|inner_prefix|>", "<|inner_suffix|>"), ("<unused94>", "<unused95>"),
     ("<think:opensource>", "</think:opensource>"),
 )  # fmt: skip
 """Marks of known models, which a template need not name."""
