@@ -36,14 +36,14 @@ PAIRS: dict[str, Callable[[Path], tuple[Path, ...]]] = {
         eagle.write_target(folder / "t.gguf"), eagle.write_eagle(folder / "e.gguf", own=False, width=eagle.WIDTH)
     ),
     "EAGLE-3, few tokens": lambda folder: (
-        eagle.write_target(folder / "t.gguf"), eagle.write_eagle(folder / "e.gguf", mapped=eagle.letters())
+        eagle.write_target(folder / "t.gguf"), eagle.write_eagle(folder / "e.gguf", mapped=eagle.SAID)
     ),
     "DFlash": lambda folder: (dflash.write_target(folder / "t.gguf"), dflash.write_dflash(folder / "d.gguf")),
     "DFlash, the target's embeddings": lambda folder: (
         dflash.write_target(folder / "t.gguf"), dflash.write_dflash(folder / "d.gguf", own=False, window=16)
     ),
     "DFlash, few tokens": lambda folder: (
-        dflash.write_target(folder / "t.gguf"), dflash.write_dflash(folder / "d.gguf", mapped=dflash.letters())
+        dflash.write_target(folder / "t.gguf"), dflash.write_dflash(folder / "d.gguf", mapped=eagle.SAID)
     ),
 }  # fmt: skip
 """Of each kind of heads: how its target is written, and the file of heads if it is another."""

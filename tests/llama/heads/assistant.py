@@ -10,10 +10,8 @@ from pathlib import Path
 
 import gguf
 import numpy as np
-from numpy.typing import NDArray
 
-from tests.llama.ggufs import WORDS
-from tests.llama.heads.headed import add_vocabulary, chances, finish
+from tests.llama.heads.headed import TOKENS, add, add_layer, begun, chances, finished
 
 WINDOW = 64
 WIDTH, OWN_WIDTH = 288, 272
@@ -27,19 +25,17 @@ def write_target(path: Path, *, layers: int = 2, attends: float = 0.0, width: in
     """
     writer = _begun(path, "gemma4", layers, width, HEADS, more)
     random = np.random.default_rng(1)
-    logits = chances().T
-    output = np.zeros((len(logits) + more, width), np.float32)
-    output[: len(logits), : len(logits)] = logits / np.sqrt(width)
-    _add(writer, "token_embd", np.eye(len(output), width))
-    _add(writer, "output", output)
-    _add(writer, "output_norm", np.ones(width))
+    output = np.zeros((TOKENS + more, width), np.float32)
+    output[:TOKENS, :TOKENS] = chances().T / np.sqrt(width)
+    add(writer, token_embd=np.eye(len(output), width), output=output, output_norm=np.ones(width))
     for block in range(layers):
         _add_layer(writer, block, width, random, attends)
-        for name in ("attn_k", "attn_v"):
-            _add(writer, f"blk.{block}.{name}", random.standard_normal((HEADS * HEAD, width)) / 16)
-        _add(writer, f"blk.{block}.attn_k_norm", np.ones(HEAD))
-    finish(writer)
-    return path
+        add_layer(
+            writer, block,
+            **{name: random.standard_normal((HEADS * HEAD, width)) / 16 for name in ("attn_k", "attn_v")},
+            attn_k_norm=np.ones(HEAD),
+        )  # fmt: skip
+    return finished(writer, path)
 
 
 def write_assistant(
@@ -51,52 +47,38 @@ def write_assistant(
     writer.add_uint32("gemma4-assistant.embedding_length_out", width)
     writer.add_uint32("gemma4-assistant.nextn_predict_layers", layers)
     random = np.random.default_rng(2)
-    output = np.zeros((len(WORDS) + 256, own_width), np.float32)
-    output[:, : len(output)] = chances().T / np.sqrt(own_width)
-    _add(writer, "token_embd", output)
-    _add(writer, "output_norm", np.ones(own_width))
+    output = np.zeros((TOKENS, own_width), np.float32)
+    output[:, :TOKENS] = chances().T / np.sqrt(own_width)
     same = np.eye(own_width, width)
-    _add(writer, "nextn.pre_projection", np.concatenate([same, echo * same], axis=1))
-    _add(writer, "nextn.post_projection", same.T * np.sqrt(width / own_width))
+    add(writer, token_embd=output, output_norm=np.ones(own_width))
+    add(writer, **{"nextn.pre_projection": np.concatenate([same, echo * same], axis=1)})
+    add(writer, **{"nextn.post_projection": same.T * np.sqrt(width / own_width)})
     for block in range(layers):
         _add_layer(writer, block, own_width, random, attends)
-        _add(writer, f"blk.{block}.layer_output_scale", np.ones(1))
-    finish(writer)
-    return path
+        add_layer(writer, block, layer_output_scale=np.ones(1))
+    return finished(writer, path)
 
 
 def _begun(path: Path, architecture: str, layers: int, width: int, heads: int, more: int = 0) -> gguf.GGUFWriter:
-    writer = gguf.GGUFWriter(path, architecture)
-    writer.add_context_length(4096)
-    writer.add_embedding_length(width)
-    writer.add_block_count(layers)
-    writer.add_feed_forward_length(32)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(heads)
+    writer = begun(path, architecture, layers, width, 32, attention=HEADS, cells=heads, more=more)
     writer.add_sliding_window(WINDOW)
     writer.add_sliding_window_pattern([block % 2 == 0 for block in range(layers)])
-    writer.add_layer_norm_rms_eps(1e-6)
     for name in ("key_length", "value_length", "key_length_swa", "value_length_swa"):
         writer.add_uint32(f"{architecture}.attention.{name}", HEAD)
     for name in ("dimension_count", "dimension_count_swa"):
         writer.add_uint32(f"{architecture}.rope.{name}", HEAD)
     writer.add_uint32(f"{architecture}.embedding_length_per_layer_input", 0)
-    add_vocabulary(writer, more)
-    _add(writer, "rope_freqs", np.ones(HEAD // 2))
+    add(writer, rope_freqs=np.ones(HEAD // 2))
     return writer
 
 
 def _add_layer(writer: gguf.GGUFWriter, block: int, width: int, random: np.random.Generator, attends: float) -> None:
-    for name in ("attn_norm", "ffn_norm", "post_ffw_norm"):
-        _add(writer, f"blk.{block}.{name}", np.ones(width))
-    _add(writer, f"blk.{block}.post_attention_norm", np.full(width, attends))
-    _add(writer, f"blk.{block}.attn_q", random.standard_normal((HEADS * HEAD, width)) / 16)
-    _add(writer, f"blk.{block}.attn_q_norm", np.ones(HEAD))
-    _add(writer, f"blk.{block}.attn_output", random.standard_normal((width, HEADS * HEAD)) / 16)
-    for name in ("ffn_gate", "ffn_up"):
-        _add(writer, f"blk.{block}.{name}", random.standard_normal((32, width)) / 16)
-    _add(writer, f"blk.{block}.ffn_down", np.zeros((width, 32)))
-
-
-def _add(writer: gguf.GGUFWriter, name: str, tensor: NDArray[np.floating]) -> None:
-    writer.add_tensor(f"{name}.weight", np.ascontiguousarray(tensor, np.float32))
+    add_layer(
+        writer, block,
+        **dict.fromkeys(("attn_norm", "ffn_norm", "post_ffw_norm"), np.ones(width)),
+        post_attention_norm=np.full(width, attends), attn_q_norm=np.ones(HEAD),
+        attn_q=random.standard_normal((HEADS * HEAD, width)) / 16,
+        attn_output=random.standard_normal((width, HEADS * HEAD)) / 16,
+        **{name: random.standard_normal((32, width)) / 16 for name in ("ffn_gate", "ffn_up")},
+        ffn_down=np.zeros((width, 32)),
+    )  # fmt: skip

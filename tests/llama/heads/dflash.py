@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.llama.ggufs import WORDS, byte_names
-from tests.llama.heads.eagle import LAYERS, TOKENS, WIDTH, letters
+from tests.llama.ggufs import WORDS
+from tests.llama.heads.eagle import LAYERS, WIDTH
 from tests.llama.heads.eagle import write_target as write_llama
-from tests.llama.heads.headed import END, LETTERS, UNLIKELY, add_vocabulary, chances, finish
+from tests.llama.heads.headed import END, PLACES, TOKENS, UNLIKELY, add, add_layer, begun, chances, finished
 
 BLOCK, MASK = 5, len(WORDS)
 """Tokens of a pass, and the token that stands for one to foresee: a byte that no text has."""
@@ -31,7 +30,7 @@ _COUNTER = TOKENS + 20
 
 def circle() -> NDArray[np.float32]:
     """The logits of the token behind each token: float32 [tokens, tokens]. Behind one letter the circle is mostly left."""
-    found, places = chances(), _places()
+    found, places = chances(), PLACES
     for at, token in enumerate(places):
         found[token] = UNLIKELY
         for further, chance in ((3 if at == 9 else 1, 0.9), (2, 0.06), (5, 0.04)):
@@ -42,17 +41,11 @@ def circle() -> NDArray[np.float32]:
 
 def moved(places: int) -> NDArray[np.float64]:
     """The matrix that moves each letter's number on along the circle. [tokens, letters]"""
-    order = _places()
+    order = PLACES
     found = np.zeros((TOKENS, len(order)))
     for at in range(len(order)):
         found[order[(at + places) % len(order)], at] = 1.0
     return found
-
-
-def _places() -> list[int]:
-    """The letters' tokens, as they lie in the circle."""
-    words, spelt = [*WORDS, *byte_names()], byte_names()
-    return [words.index(spelt[ord(letter)]) for letter in LETTERS]
 
 
 def write_target(path: Path, **settings: int | str) -> Path:
@@ -80,18 +73,10 @@ def write_dflash(
     and the embeddings of its target, else it uses those.
     `window`: of its attention, in tokens; 0 for none. `sections`: its positions have four numbers. `extra`: tensors that it
     has besides. Returns the path."""
-    writer = gguf.GGUFWriter(path, "dflash")
-    writer.add_context_length(4096)
-    writer.add_embedding_length(width)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(32)
     places = range(1, BLOCK + 1)
-    writer.add_head_count(len(places) + 1)
-    writer.add_head_count_kv(1)
+    writer = begun(path, "dflash", 1, width, 32, attention=len(places) + 1, cells=1, rope=_SIZE, more=more)
     writer.add_key_length(_SIZE)
     writer.add_value_length(_SIZE)
-    writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_rope_dimension_count(_SIZE)
     writer.add_rope_freq_base(_BASE)
     if layers:
         writer.add_array("dflash.target_layers", list(layers))
@@ -104,50 +89,39 @@ def write_dflash(
         writer.add_array("dflash.attention.sliding_window_pattern", [True])
     if sections:
         writer.add_rope_dimension_sections([_SIZE // 2, 0, 0, 0])
-    add_vocabulary(writer, more)
     writer.add_mask_token_id(MASK)
-
-    def add(name: str, tensor: NDArray[np.float64]) -> None:
-        writer.add_tensor(f"{name}.weight", np.ascontiguousarray(tensor, np.float32))
-
     most = max(width, WIDTH)  # from which it is cut
     part = np.eye(most)
     part[TOKENS:] = 0
     part = part[:width, :width]
-    add("fc", np.concatenate([part * share for share in (2, -2, 1)[: len(layers) or 1]], axis=1))
+    add(writer, fc=np.concatenate([part * share for share in (2, -2, 1)[: len(layers) or 1]], axis=1))
     ids = list(range(TOKENS)) if mapped is None else list(mapped)
     if mapped is not None:
         writer.add_tensor("d2t", np.array(ids, np.int64))
     if own:
         output = np.zeros((len(ids), most))
         output[:, :TOKENS] = circle().T[np.clip(ids, 0, TOKENS - 1)] / np.sqrt(width)
-        add("output", output[:, :width])
-        add("token_embd", np.eye(tokens, width))
-    for name in ("output_norm", "enc.output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
-        add(name, np.ones(width))
+        add(writer, output=output[:, :width], token_embd=np.eye(tokens, width))
+    names = "output_norm", "enc.output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"
+    add(writer, **dict.fromkeys(names, np.ones(width)))
     of_tokens = np.where(np.arange(width) < TOKENS, 1.0, 0.0)  # each token has one of these numbers
     looks = [_key(-place) for place in places] + [np.zeros(_SIZE)]
-    add("blk.0.attn_q", np.concatenate([np.outer(look, of_tokens) for look in looks]))
-    add("blk.0.attn_k", np.outer(_key(0), of_tokens))
-    add("blk.0.attn_q_norm", np.full(_SIZE, _SHARP))
-    add("blk.0.attn_k_norm", np.ones(_SIZE))
     found = moved(0)
     values = np.zeros((_SIZE, most))
     values[: found.shape[1], :TOKENS] = found.T / np.sqrt(width)
     values[found.shape[1], MASK] = 1 / np.sqrt(width)
-    add("blk.0.attn_v", values[:, :width])
     read = np.zeros((most, _SIZE * len(looks)))
     for index, place in enumerate(places):
         read[:TOKENS, index * _SIZE : index * _SIZE + found.shape[1]] = moved(place - 1) * _LOUD / 2**place
     read[_COUNTER, (len(looks) - 1) * _SIZE + found.shape[1]] = _LOUD
-    add("blk.0.attn_output", read[:width])
-    for name in ("ffn_gate", "ffn_up"):
-        add(f"blk.0.{name}", np.ones((32, width)))
-    add("blk.0.ffn_down", np.zeros((width, 32)))
-    for name in extra:
-        add(name, np.ones((32, TOKENS)))
-    finish(writer)
-    return path
+    add_layer(
+        writer, 0,
+        attn_q=np.concatenate([np.outer(look, of_tokens) for look in looks]), attn_k=np.outer(_key(0), of_tokens),
+        attn_v=values[:, :width], attn_q_norm=np.full(_SIZE, _SHARP), attn_k_norm=np.ones(_SIZE), attn_output=read[:width],
+        ffn_gate=np.ones((32, width)), ffn_up=np.ones((32, width)), ffn_down=np.zeros((width, 32)),
+    )  # fmt: skip
+    add(writer, **dict.fromkeys(extra, np.ones((32, TOKENS))))
+    return finished(writer, path)
 
 
 def _key(places: int) -> NDArray[np.float64]:
@@ -165,6 +139,3 @@ def foreseen(tokens: list[int], drafted: int = 0, masks: int = BLOCK - 1) -> NDA
             row[:TOKENS] += _LOUD / 2**place * (moved(place - 1) @ known)
     row[-1] = _LOUD * masks / (len(tokens) + masks)
     return ((row / np.linalg.norm(row))[:TOKENS] @ circle()).astype(np.float32)
-
-
-__all__ = ["BLOCK", "LAYERS", "TOKENS", "foreseen", "letters", "write_dflash", "write_target"]

@@ -23,19 +23,19 @@ from tests.llama.ggufs import WORDS, byte_names
 
 END = 2
 LETTERS = "etaoin shrdlu"
+TOKENS = len(WORDS) + 256
+PLACES = [len(WORDS) + ord(letter) for letter in LETTERS]
+"""The tokens of the letters."""
 UNLIKELY = -9.0
 """The logit of what does not follow a token."""
 
 
 def chances(seed: int = 0) -> NDArray[np.float32]:
     """The logits of the token behind each token: float32 [tokens, tokens]."""
-    words = [*WORDS, *byte_names()]
-    spelt = byte_names()
-    letters = [words.index(spelt[ord(letter)]) for letter in LETTERS]
     random = np.random.default_rng(seed)
-    found = np.full((len(words), len(words)), UNLIKELY, np.float32)
-    for token in range(len(words)):
-        following = random.choice(letters, 4, replace=False)
+    found = np.full((TOKENS, TOKENS), UNLIKELY, np.float32)
+    for token in range(TOKENS):
+        following = random.choice(PLACES, 4, replace=False)
         found[token, following] = np.log([0.6, 0.2, 0.15, 0.05])
         found[token, END] = np.log(0.003)
     return found
@@ -55,53 +55,34 @@ def write_headed(
 ) -> Path:
     """Of the architecture step35, float32. `alone`: only the heads, as in a file beside the target. `without`: they are
     named, and not there. `more`: tokens that are never said. Returns the path."""
-    words, logits = [*WORDS, *byte_names()], chances()
-    writer = gguf.GGUFWriter(path, "step35")
-    writer.add_context_length(4096)
-    writer.add_embedding_length(width)
-    writer.add_block_count(layers + heads)
+    writer = begun(path, "step35", layers + heads, width, feed_forward, rope=width // 4, more=more)
     if heads:
         writer.add_uint32("step35.nextn_predict_layers", heads)
-    writer.add_feed_forward_length(feed_forward)
     writer.add_expert_feed_forward_length(feed_forward)
-    writer.add_head_count(4)
-    writer.add_head_count_kv(4)
     writer.add_sliding_window(4096)
     writer.add_array("step35.attention.sliding_window_pattern", [block % 2 == 0 for block in range(layers + heads)])
-    writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_rope_dimension_count(width // 4)
-    add_vocabulary(writer, more)
     random = np.random.default_rng(0)
-
-    def add(name: str, tensor: NDArray[np.float32]) -> None:
-        writer.add_tensor(f"{name}.weight", np.ascontiguousarray(tensor, np.float32))
 
     def some(*shape: int) -> NDArray[np.float32]:
         return (random.standard_normal(shape) / 16).astype(np.float32)
 
-    unit = np.eye(len(words) + more, width, dtype=np.float32)
-    output = np.zeros((len(words) + more, width), np.float32)
-    output[:, : len(words)] = 2 * UNLIKELY / np.sqrt(width)  # norms make vectors of that length
-    output[: len(words), : len(words)] = logits.T / np.sqrt(width)
-    add("token_embd", unit)
-    add("output_norm", np.ones(width))
-    add("output", output)
+    output = np.zeros((TOKENS + more, width), np.float32)
+    output[:, :TOKENS] = 2 * UNLIKELY / np.sqrt(width)  # norms make vectors of that length
+    output[:TOKENS, :TOKENS] = chances().T / np.sqrt(width)
+    add(writer, token_embd=np.eye(TOKENS + more, width), output_norm=np.ones(width), output=output)
     for block in range(layers if alone else 0, layers if without else layers + heads):
-        for name in ("attn_norm", "ffn_norm"):
-            add(f"blk.{block}.{name}", np.ones(width))
-        for name in ("attn_q", "attn_k", "attn_v"):
-            add(f"blk.{block}.{name}", some(width, width))
-        for name in ("ffn_gate", "ffn_up"):
-            add(f"blk.{block}.{name}", some(feed_forward, width))
-        add(f"blk.{block}.attn_output", np.zeros((width, width)))
-        add(f"blk.{block}.ffn_down", np.zeros((width, feed_forward)))
+        add_layer(
+            writer, block,
+            **dict.fromkeys(("attn_norm", "ffn_norm"), np.ones(width)),
+            **{name: some(width, width) for name in ("attn_q", "attn_k", "attn_v")},
+            **{name: some(feed_forward, width) for name in ("ffn_gate", "ffn_up")},
+            attn_output=np.zeros((width, width)), ffn_down=np.zeros((width, feed_forward)),
+        )  # fmt: skip
         if block >= layers:
             same = np.eye(width, dtype=np.float32)
-            add(f"blk.{block}.nextn.eh_proj", np.concatenate([same, echo * same], axis=1))
-            for name in ("enorm", "hnorm"):
-                add(f"blk.{block}.nextn.{name}", np.ones(width))
-    finish(writer)
-    return path
+            add(writer, **{f"blk.{block}.nextn.{name}": np.ones(width) for name in ("enorm", "hnorm")})
+            add(writer, **{f"blk.{block}.nextn.eh_proj": np.concatenate([same, echo * same], axis=1)})
+    return finished(writer, path)
 
 
 def foreseen(tokens: list[int], drafted: int, echo: float = 0.1) -> NDArray[np.float32]:
@@ -109,7 +90,7 @@ def foreseen(tokens: list[int], drafted: int, echo: float = 0.1) -> NDArray[np.f
 
     Hidden rows are sums of unit vectors. Those of the target are the token's own; a head's is what it has read.
     """
-    logits, size = chances(), len(WORDS) + 256
+    logits, size = chances(), TOKENS
 
     def unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
         return vector / np.linalg.norm(vector)
@@ -126,22 +107,13 @@ def write_hybrid(path: Path, *, heads: int = 1) -> Path:
 
     What its heads foresee is worth nothing. Returns the path.
     """
-    words = [*WORDS, *byte_names()]
     width, state, groups, values = 32, 8, 2, 4
     keys_width, inner = state * groups, state * values
-    writer = gguf.GGUFWriter(path, "qwen35")
-    writer.add_context_length(4096)
-    writer.add_embedding_length(width)
-    writer.add_block_count(3 + heads)
+    writer = begun(path, "qwen35", 3 + heads, width, width, attention=2, rope=8)
     if heads:
         writer.add_uint32("qwen35.nextn_predict_layers", heads)
-    writer.add_feed_forward_length(width)
-    writer.add_head_count(2)
-    writer.add_head_count_kv(2)
     writer.add_key_length(16)
     writer.add_value_length(16)
-    writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_rope_dimension_count(8)
     writer.add_array("qwen35.rope.dimension_sections", [2, 1, 1, 0])
     writer.add_uint32("qwen35.full_attention_interval", 3)
     writer.add_ssm_conv_kernel(4)
@@ -149,51 +121,56 @@ def write_hybrid(path: Path, *, heads: int = 1) -> Path:
     writer.add_ssm_state_size(state)
     writer.add_ssm_time_step_rank(values)
     writer.add_ssm_group_count(groups)
-    add_vocabulary(writer)
     random = np.random.default_rng(0)
 
-    def add(name: str, *shape: int, scale: float = 0.25) -> None:
-        writer.add_tensor(name, (random.standard_normal(shape) * scale).astype(np.float32))
+    def some(*shape: int) -> NDArray[np.float64]:
+        return random.standard_normal(shape) / 4
 
-    def ones(name: str, size: int) -> None:
-        writer.add_tensor(name, np.ones(size, np.float32))
-
-    add("token_embd.weight", len(words), width)
-    add("output.weight", len(words), width)
-    ones("output_norm.weight", width)
+    add(writer, token_embd=some(TOKENS, width), output=some(TOKENS, width), output_norm=np.ones(width))
     for block in range(3 + heads):
-        name = f"blk.{block}"
-        ones(f"{name}.attn_norm.weight", width)
-        ones(f"{name}.post_attention_norm.weight", width)
-        for part in ("ffn_gate", "ffn_up", "ffn_down"):
-            add(f"{name}.{part}.weight", width, width)
+        add_layer(
+            writer, block,
+            **dict.fromkeys(("attn_norm", "post_attention_norm"), np.ones(width)),
+            **{part: some(width, width) for part in ("ffn_gate", "ffn_up", "ffn_down")},
+        )  # fmt: skip
         if block < 2:
-            add(f"{name}.attn_qkv.weight", 2 * keys_width + inner, width)
-            add(f"{name}.attn_gate.weight", inner, width)
-            add(f"{name}.ssm_conv1d.weight", 2 * keys_width + inner, 4)
-            add(f"{name}.ssm_dt.bias", values)
-            writer.add_tensor(f"{name}.ssm_a", -np.ones(values, np.float32))
-            add(f"{name}.ssm_beta.weight", values, width)
-            add(f"{name}.ssm_alpha.weight", values, width)
-            ones(f"{name}.ssm_norm.weight", state)
-            add(f"{name}.ssm_out.weight", width, inner)
+            add_layer(
+                writer, block,
+                attn_qkv=some(2 * keys_width + inner, width), attn_gate=some(inner, width),
+                ssm_conv1d=some(2 * keys_width + inner, 4), ssm_beta=some(values, width), ssm_alpha=some(values, width),
+                ssm_norm=np.ones(state), ssm_out=some(width, inner),
+            )  # fmt: skip
+            writer.add_tensor(f"blk.{block}.ssm_dt.bias", some(values).astype(np.float32))
+            writer.add_tensor(f"blk.{block}.ssm_a", -np.ones(values, np.float32))
             continue
-        add(f"{name}.attn_q.weight", 64, width)
-        for part in ("attn_k", "attn_v"):
-            add(f"{name}.{part}.weight", 32, width)
-        add(f"{name}.attn_output.weight", width, 32)
-        ones(f"{name}.attn_q_norm.weight", 16)
-        ones(f"{name}.attn_k_norm.weight", 16)
+        add_layer(
+            writer, block,
+            attn_q=some(64, width), attn_k=some(32, width), attn_v=some(32, width), attn_output=some(width, 32),
+            **dict.fromkeys(("attn_q_norm", "attn_k_norm"), np.ones(16)),
+        )  # fmt: skip
         if block >= 3:
-            add(f"{name}.nextn.eh_proj.weight", width, 2 * width)
-            ones(f"{name}.nextn.enorm.weight", width)
-            ones(f"{name}.nextn.hnorm.weight", width)
-    finish(writer)
-    return path
+            heads_own = {"eh_proj": some(width, 2 * width), "enorm": np.ones(width), "hnorm": np.ones(width)}
+            add(writer, **{f"blk.{block}.nextn.{name}": tensor for name, tensor in heads_own.items()})
+    return finished(writer, path)
 
 
-def add_vocabulary(writer: gguf.GGUFWriter, more: int = 0) -> None:
-    """The bytes, a few control tokens, and so many more."""
+def begun(
+    path: Path, architecture: str, layers: int, width: int, feed_forward: int, *, attention: int = 4, cells: int = 0,
+    rope: int = 0, more: int = 0,
+) -> gguf.GGUFWriter:  # fmt: skip
+    """A writer with the keys of these sizes and the vocabulary: the bytes, a few control tokens, and so many `more`.
+
+    `attention`: heads of a layer. `cells`: those of its keys, if they are fewer. `rope`: numbers that positions turn."""
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_context_length(4096)
+    writer.add_embedding_length(width)
+    writer.add_block_count(layers)
+    writer.add_feed_forward_length(feed_forward)
+    writer.add_head_count(attention)
+    writer.add_head_count_kv(cells or attention)
+    writer.add_layer_norm_rms_eps(1e-6)
+    if rope:
+        writer.add_rope_dimension_count(rope)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
     writer.add_token_list([*WORDS, *byte_names(), *(f"more {number}" for number in range(more))])
@@ -202,14 +179,27 @@ def add_vocabulary(writer: gguf.GGUFWriter, more: int = 0) -> None:
     writer.add_uint32("tokenizer.ggml.bos_token_id", 1)
     writer.add_uint32("tokenizer.ggml.eos_token_id", END)
     writer.add_add_bos_token(False)
+    return writer
 
 
-def finish(writer: gguf.GGUFWriter) -> None:
-    """Write the file."""
+def add(writer: gguf.GGUFWriter, **tensors: NDArray[np.floating]) -> None:
+    """Add these tensors in float32."""
+    for name, tensor in tensors.items():
+        writer.add_tensor(f"{name}.weight", np.ascontiguousarray(tensor, np.float32))
+
+
+def add_layer(writer: gguf.GGUFWriter, block: int, **tensors: NDArray[np.floating]) -> None:
+    """Add these tensors of a layer."""
+    add(writer, **{f"blk.{block}.{name}": tensor for name, tensor in tensors.items()})
+
+
+def finished(writer: gguf.GGUFWriter, path: Path) -> Path:
+    """Write the file. Returns its path."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    return path
 
 
 if __name__ == "__main__":

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from spectui.llama.context import Context
 from spectui.llama.heads.context import DFlash
-from tests.llama.heads.dflash import BLOCK, LAYERS, foreseen, letters, write_dflash, write_target
+from tests.llama.heads.dflash import BLOCK, foreseen, write_dflash, write_target
+from tests.llama.heads.eagle import LAYERS, SAID
 from tests.llama.heads.test_heads import Pair, close_to
 
-LETTERS = letters()[1:]
+LETTERS = SAID[1:]
 TEXT = [LETTERS[at] for at in (0, 3, 5, 6, 1, 2, 9, 11, 4, 7)]
 
 
-def opened(target: Path, head: Path, chunk: int = 512) -> Pair:
-    """The target with this head."""
-    return Pair(target, head, DFlash, LAYERS, chunk)
+Open = Callable[..., Pair]
+"""Opens the target with a head of this shape, and closes both after the test."""
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +29,21 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def pair(target: Path, tmp_path: Path) -> Iterator[Pair]:
-    pair = opened(target, write_dflash(tmp_path / "head.gguf"))
-    yield pair
-    pair.close()
+def opened(target: Path, tmp_path: Path) -> Iterator[Open]:
+    pairs: list[Pair] = []
+
+    def open(chunk: int = 512, **shape: Any) -> Pair:
+        pairs.append(Pair(target, write_dflash(tmp_path / "head.gguf", **shape), DFlash, LAYERS, chunk))
+        return pairs[-1]
+
+    yield open
+    for pair in pairs:
+        pair.close()
+
+
+@pytest.fixture
+def pair(opened: Open) -> Pair:
+    return opened()
 
 
 def drafts(pair: Pair, text: Sequence[int], **settings: int) -> bool:
@@ -89,27 +101,21 @@ def test_a_text_of_one_token_or_two_is_read(pair: Pair, known: int) -> None:
     assert pair.heads.tokens == TEXT[: known + 1]
 
 
-def test_a_long_text_is_read_along_in_chunks(target: Path, tmp_path: Path) -> None:
-    pair = opened(target, write_dflash(tmp_path / "head.gguf"), chunk=8)
+def test_a_long_text_is_read_along_in_chunks(opened: Open) -> None:
+    pair = opened(chunk=8)
     assert pair.target.hidden is not None
     text = [LETTERS[n * n % 11] for n in range(37)]
-    try:
-        pair.target.evaluate(text[:-1], 0)
-        assert len(pair.heads.tokens) == 32
-        assert pair.target.hidden.first == 30
-        assert drafts(pair, text)
-    finally:
-        pair.close()
+    pair.target.evaluate(text[:-1], 0)
+    assert len(pair.heads.tokens) == 32
+    assert pair.target.hidden.first == 30
+    assert drafts(pair, text)
 
 
-def test_a_chunk_is_never_smaller_than_a_block(target: Path, tmp_path: Path) -> None:
+def test_a_chunk_is_never_smaller_than_a_block(opened: Open) -> None:
     """llama.cpp ended the process."""
-    pair = opened(target, write_dflash(tmp_path / "head.gguf"), chunk=2)
-    try:
-        pair.target.evaluate(TEXT[:-1], 0)
-        assert drafts(pair, TEXT)
-    finally:
-        pair.close()
+    pair = opened(chunk=2)
+    pair.target.evaluate(TEXT[:-1], 0)
+    assert drafts(pair, TEXT)
 
 
 def test_the_last_tokens_of_the_context_have_room_for_a_block(pair: Pair) -> None:
@@ -118,47 +124,35 @@ def test_the_last_tokens_of_the_context_have_room_for_a_block(pair: Pair) -> Non
     assert close_to(pair.heads.evaluate(text[len(pair.heads.tokens) :], 1)[0], foreseen(text))
 
 
-def test_a_block_is_no_longer_than_what_the_target_can_judge(target: Path, tmp_path: Path) -> None:
-    pair = opened(target, write_dflash(tmp_path / "head.gguf", block=900))
-    try:
-        pair.target.evaluate(TEXT[:-1], 0)
-        assert pair.heads.max_drafted == pair.target.rows - 1
-        assert close_to(pair.heads.evaluate(TEXT, 1)[0], foreseen(TEXT, masks=pair.target.rows - 1))
-    finally:
-        pair.close()
+def test_a_block_is_no_longer_than_what_the_target_can_judge(opened: Open) -> None:
+    pair = opened(block=900)
+    pair.target.evaluate(TEXT[:-1], 0)
+    assert pair.heads.max_drafted == pair.target.rows - 1
+    assert close_to(pair.heads.evaluate(TEXT, 1)[0], foreseen(TEXT, masks=pair.target.rows - 1))
 
 
 @pytest.mark.parametrize(
     "settings", [{"own": False}, {"causal": False}, {"window": 16}, {"sections": True}, {"block": None}], ids=str
 )
-def test_it_foresees_the_same_in_every_shape(target: Path, tmp_path: Path, settings: dict[str, bool]) -> None:
+def test_it_foresees_the_same_in_every_shape(opened: Open, settings: dict[str, bool]) -> None:
     """With the target's embeddings and output matrix, a sliding window, or positions of four numbers."""
-    pair = opened(target, write_dflash(tmp_path / "head.gguf", **settings))  # type: ignore[arg-type]
+    pair = opened(**settings)
     masks = pair.heads.max_drafted or 0
-    try:
-        for known in range(7, len(TEXT)):
-            pair.target.evaluate(TEXT[len(pair.target.tokens) : known], 0)
-            pair.heads.truncate(known)
-            assert drafts(pair, TEXT[: known + 1], masks=masks)
-    finally:
-        pair.close()
+    for known in range(7, len(TEXT)):
+        pair.target.evaluate(TEXT[len(pair.target.tokens) : known], 0)
+        pair.heads.truncate(known)
+        assert drafts(pair, TEXT[: known + 1], masks=masks)
 
 
-def test_a_head_whose_masks_do_not_see_later_ones(target: Path, tmp_path: Path) -> None:
-    pair = opened(target, write_dflash(tmp_path / "head.gguf", causal=True))
-    try:
-        pair.target.evaluate(TEXT[:-1], 0)
-        assert close_to(pair.heads.evaluate(TEXT, 1)[0], foreseen(TEXT, masks=1))
-    finally:
-        pair.close()
+def test_a_head_whose_masks_do_not_see_later_ones(opened: Open) -> None:
+    pair = opened(causal=True)
+    pair.target.evaluate(TEXT[:-1], 0)
+    assert close_to(pair.heads.evaluate(TEXT, 1)[0], foreseen(TEXT, masks=1))
 
 
-def test_it_foresees_the_tokens_of_its_own_vocabulary_alone(target: Path, tmp_path: Path) -> None:
-    pair = opened(target, write_dflash(tmp_path / "head.gguf", mapped=letters()))
-    try:
-        pair.target.evaluate(TEXT[:-1], 0)
-        found = pair.heads.evaluate(TEXT, 1)[0]
-        assert np.flatnonzero(np.isfinite(found)).tolist() == letters()
-        assert close_to(found[letters()], foreseen(TEXT)[letters()])
-    finally:
-        pair.close()
+def test_it_foresees_the_tokens_of_its_own_vocabulary_alone(opened: Open) -> None:
+    pair = opened(mapped=SAID)
+    pair.target.evaluate(TEXT[:-1], 0)
+    found = pair.heads.evaluate(TEXT, 1)[0]
+    assert np.flatnonzero(np.isfinite(found)).tolist() == SAID
+    assert close_to(found[SAID], foreseen(TEXT)[SAID])

@@ -144,7 +144,7 @@ def test_a_text_of_one_token_is_read(pair: Pair) -> None:
 def test_the_target_keeps_the_rows_of_its_layers(tmp_path: Path) -> None:
     files = (
         eagle.write_target(tmp_path / "target.gguf"),
-        eagle.write_eagle(tmp_path / "head.gguf", mapped=eagle.letters()),
+        eagle.write_eagle(tmp_path / "head.gguf", mapped=eagle.SAID),
     )
     pair = Pair(*files, Eagle, eagle.LAYERS)
     try:
@@ -154,9 +154,7 @@ def test_the_target_keeps_the_rows_of_its_layers(tmp_path: Path) -> None:
             expected = np.concatenate([eagle.layer_row(token, layer) for layer in eagle.LAYERS])
             assert np.allclose(pair.target.hidden.row(position), expected, atol=1e-4)
         logits = pair.heads.evaluate(TEXT, 1)[0]
-        assert np.flatnonzero(np.isfinite(logits)).tolist() == eagle.letters(), (
-            "it foresees those of its own vocabulary"
-        )
-        assert close_to(logits[eagle.letters()], foreseen(TEXT, 0)[eagle.letters()])
+        assert np.flatnonzero(np.isfinite(logits)).tolist() == eagle.SAID, "it foresees those of its own vocabulary"
+        assert close_to(logits[eagle.SAID], foreseen(TEXT, 0)[eagle.SAID])
     finally:
         pair.close()
