@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import gguf
 import pytest
 
 from spectui.gguf_files import header
@@ -96,15 +95,6 @@ def test_another_vocabulary_is_translated(tmp_path: Path, draft: dict[str, Any],
     found = match(target, read_header(write_model(tmp_path / "draft.gguf", **draft)))
     assert found.how == "translated"
     assert reason in found.reason
-
-
-def test_another_tokenizer_is_named(tmp_path: Path):
-    def spm(writer: gguf.GGUFWriter) -> None:
-        writer.kv_data[0]["tokenizer.ggml.model"].value = "llama"
-
-    target = read_header(write_model(tmp_path / "target.gguf"))
-    found = match(target, read_header(write_model(tmp_path / "draft.gguf", keys=spm)))
-    assert found.reason == "translated, slower: its tokenizer is SPM and the target's is BPE"
 
 
 def test_a_model_that_cannot_draft_has_a_reason(tmp_path: Path):
