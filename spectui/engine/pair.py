@@ -17,7 +17,7 @@ from spectui.engine.loading.placement import Placed, Resolved, resolve
 from spectui.engine.replies import Replies
 from spectui.engine.thread_count import ThreadCount
 from spectui.errors import DraftError, SpectuiError, UsageError
-from spectui.gguf_files.check import ModelFileError, check_file, same_model, same_vocabulary
+from spectui.gguf_files.check import ModelFileError, check_file, same_file, same_vocabulary
 from spectui.gguf_files.compatibility import drafting_heads
 from spectui.kernels.plugin import LLAMA_CPP
 from spectui.knobs import Setup
@@ -154,7 +154,7 @@ class Pair:
             if sentence := remarks.strictly_plain(found) if strict else remarks.rounds_differently(found):
                 self._emit(Notice(sentence))
         if self.draft is not None and not again:
-            same = same_model(setup.model or "", setup.draft or "")
+            same = same_file(setup.model or "", setup.draft or "")
             if sentence := remarks.no_cheaper(found, drafting, same):
                 self._emit(Notice(sentence))
         if not again:

@@ -16,12 +16,6 @@ from spectui.gguf_files.parts import files_of
 from spectui.gguf_files.vocabulary import PADDING
 from spectui.paths import expanded
 
-_COMPARED = 32
-"""Pieces of two files that are compared, from their beginnings to their ends..."""
-
-_PIECE = 1 << 16
-"""... and their bytes. Two quantisations differ in each, and so do a model and what it was tuned to."""
-
 
 class ModelFileError(SpectuiError):
     """A model file that cannot be used."""
@@ -68,17 +62,11 @@ def same_vocabulary(target: str, draft: str) -> Metadata | None:
     return theirs if one == other else None
 
 
-def same_model(one: str, other: str) -> bool:
-    """Whether both paths lead to one file, or to copies of one: their sizes and some of their parts are compared."""
-    files = [expanded(path) for path in (one, other)]
-    try:
-        if os.path.samefile(*files):
-            return True
-        size, theirs = (file.stat().st_size for file in files)
-        starts = range(0, size, max(1, size // _COMPARED))
-        return size == theirs and all(_bytes(files[0], at, _PIECE) == _bytes(files[1], at, _PIECE) for at in starts)
-    except OSError:
-        return False
+def same_file(one: str, other: str) -> bool:
+    """Whether both paths lead to one file."""
+    with suppress(OSError):
+        return os.path.samefile(expanded(one), expanded(other))
+    return False
 
 
 def metadata_of(path: str) -> Metadata:
