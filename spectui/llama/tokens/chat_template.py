@@ -23,7 +23,9 @@ _CHATML = (
 """For models without a template, as in llama.cpp."""
 
 FOLDED = "The model's chat template has no system role: the system prompt is put before your first message."
-FORGETS = "The model's chat template leaves out a part of earlier turns: the model does not know all that was said."
+FORGETS = (
+    "The model's chat template leaves out a part of what was said: begin a new conversation, or choose another model."
+)
 
 
 class ChatTemplate:
@@ -99,13 +101,8 @@ class ChatTemplate:
             )
         dialect = self._renderer.dialect
         later = sum(role == "user" for role, *_ in messages) > 1
-        if dialect.one_turn and later:
-            raise SpectuiError(
-                "The model's chat template leaves out what you write after the first reply: begin a new conversation, or "
-                "choose another model."
-            )
         self._say(FOLDED, dialect.system_in_first_message and messages[0][0] == "system")
-        self._say(FORGETS, dialect.drops_first_turn and later)
+        self._say(FORGETS, dialect.forgets and later)
         return text, stand_ins
 
     def _say(self, sentence: str, holds: bool) -> None:

@@ -55,10 +55,8 @@ class TemplateDialect:
     """What stands for the answer of a reply that has none: some templates refuse an empty text."""
     drops_user_text: bool = False
     """What a person writes is in the prompt in no way."""
-    drops_first_turn: bool = False
-    """Of a second turn, some of the first is not in the prompt."""
-    one_turn: bool = False
-    """What a person writes in a second turn is not in the prompt."""
+    forgets: bool = False
+    """Of a conversation of two turns, some is not in the prompt."""
 
 
 class Renderer:
@@ -118,8 +116,8 @@ class Renderer:
             dialect = TemplateDialect(undefined, frozenset(roles))
             if self._keeps(dialect, talk):
                 dialect = replace(dialect, blank=self._blank(dialect, talk))
-                if talk != _TALK and (text := self._try(dialect, _TALK)) is not None:
-                    dialect = replace(dialect, drops_first_turn=True, one_turn=_TALK[-1][1] not in text.lower())
+                if talk != _TALK and self._try(dialect, _TALK) is not None:
+                    dialect = replace(dialect, forgets=True)
                 for found in (dialect, replace(dialect, parts=dialect.parts | {"system"})):
                     if all(self._keeps(found, (_SYSTEM, *talk[:length])) for length in (1, len(talk))):
                         return found

@@ -133,7 +133,7 @@ RECENT = "{% for m in messages[-2:] %}{{ m.content }}|{% endfor %}"
 FIRST = "{% for m in messages[:2] %}{{ m.content }}|{% endfor %}"
 
 
-@pytest.mark.parametrize("source", [LAST, PROMPTS, RECENT])
+@pytest.mark.parametrize("source", [LAST, PROMPTS, RECENT, FIRST])
 def test_a_template_that_leaves_out_earlier_turns_says_so_once(tmp_path: Path, source: str) -> None:
     notices: list[str] = []
     model = Model(str(write_model(tmp_path / "model.gguf", template=source)), extra_buffers=False)
@@ -143,15 +143,6 @@ def test_a_template_that_leaves_out_earlier_turns_says_so_once(tmp_path: Path, s
     for _ in range(2):
         template.tokens(TALK)
         assert notices == [FORGETS]
-    model.close()
-
-
-def test_a_template_of_one_turn_refuses_the_second(tmp_path: Path) -> None:
-    model = Model(str(write_model(tmp_path / "model.gguf", template=FIRST)), extra_buffers=False)
-    template = ChatTemplate(model)
-    assert template.text(TALK[:1]) == "What is 2+2?|"
-    with pytest.raises(SpectuiError, match="leaves out what you write after the first reply"):
-        template.tokens(TALK)
     model.close()
 
 
@@ -168,7 +159,7 @@ def test_names_are_text_in_parts_and_in_a_folded_prompt(tmp_path: Path, text: st
 
 needs_source = pytest.mark.skipif(not TEMPLATES.is_dir(), reason=NOT_THERE)
 
-FAIL = {"fireworks-ai-llama-3-firefunction-v2": "'functions' is undefined"}
+FAIL = {"fireworks-ai-llama-3-firefunction-v2": "unsupported types string and undefined"}
 """They need what a chat does not have: this one is for calling functions, whose list and the date are added to texts."""
 
 
