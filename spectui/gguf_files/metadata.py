@@ -201,8 +201,8 @@ class Metadata(NamedTuple):
     """A file's keys and tensors, as far as they matter before llama.cpp loads it.
 
     `start` and `end`: the bytes of the file that hold the texts of its `n_tokens` tokens. `digests` and `padding`: as in
-    `VocabularyDigest`. `twice`: whether a token occurs twice. `by_layer`: the keys of no
-    more numbers than a model can have layers.
+    `VocabularyDigest`. `twice`: whether a token occurs twice. `spells`: whether each byte has its token. `by_layer`: the keys
+    of no more numbers than a model can have layers.
     """
 
     values: Mapping[str, Value]
@@ -213,6 +213,7 @@ class Metadata(NamedTuple):
     digests: str = ""
     padding: int = 0
     twice: bool = False
+    spells: bool = False
     by_layer: Mapping[str, tuple[float, ...]] = MappingProxyType({})
 
     @property
@@ -243,7 +244,7 @@ def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int
     values: dict[str, Value] = {}
     by_layer: dict[str, tuple[float, ...]] = {}
     n_tokens = start = end = padding = 0
-    digests, twice = "", False
+    digests, twice, spells = "", False, False
     for name, value in entries(read, keys):
         if isinstance(value, Numbers):
             padding = padding_of(value) if name == "tokenizer.ggml.token_type" else padding
@@ -253,10 +254,10 @@ def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int
             values[name] = value[:_KEPT] if isinstance(value, bytes) else value
         elif name == "tokenizer.ggml.tokens":
             n_tokens, start = value.count, file.tell()
-            digests, twice = digests_of(value, value.count)
+            digests, twice, spells = digests_of(value, value.count)
             end = file.tell()
     found = _read_tensors(file, read, tensors, size, values)
-    return Metadata(values, found, n_tokens, start, end, digests, padding, twice, by_layer)
+    return Metadata(values, found, n_tokens, start, end, digests, padding, twice, spells, by_layer)
 
 
 def whole_number(value: Value | None) -> int | None:

@@ -136,8 +136,8 @@ def read_vocabulary(
     return VocabularyDigest(kind, count, bos if begins else -1, eos if ends else -1, padding, digests)
 
 
-def digests_of(tokens: Iterable[bytes], count: int) -> tuple[str, bool]:
-    """(`VocabularyDigest.digests` of `count` tokens, whether one of them occurs twice)."""
+def digests_of(tokens: Iterable[bytes], count: int) -> tuple[str, bool, bool]:
+    """(`VocabularyDigest.digests` of `count` tokens, whether one of them occurs twice, whether each byte has its token)."""
     digest = hashlib.blake2b(digest_size=_HEX // 2)
     noted: list[str] = []
     seen: set[bytes] = set()
@@ -150,7 +150,8 @@ def digests_of(tokens: Iterable[bytes], count: int) -> tuple[str, bool]:
         twice = twice or token in seen
         if token:  # llama.cpp gives names to empty ones
             seen.add(token)
-    return "".join((*noted, digest.hexdigest())), twice
+    spells = all(b"<0x%02X>" % byte in seen for byte in range(256))
+    return "".join((*noted, digest.hexdigest())), twice, spells
 
 
 def padding_of(types: metadata.Numbers) -> int:

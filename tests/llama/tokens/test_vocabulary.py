@@ -58,9 +58,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
     model.close()
 
 
+BYTES = range(20, 276)
+"""The tokens of the bytes."""
+
+
 def padded(more: int, unused: int = 0, **changes: str) -> dict[str, Any]:
     """A vocabulary of 300 + `more` tokens, the last of them `unused`; `changes` renames, as `t7="x"`."""
-    tokens = [changes.get(f"t{n}", f"t{n}") for n in range(300 + more)]
+    tokens = [changes.get(f"t{n}", f"t{n}" if n not in BYTES else f"<0x{n - 20:02X}>") for n in range(300 + more)]
     return {"tokens": tokens, "types": [1] * (len(tokens) - unused) + [5] * unused}
 
 
