@@ -6,9 +6,7 @@ prints, for each pair and machine, auto / plain of every prompt as the first rep
 One draft more or less that fails in the beginning changes such a reply much, so that policies are better compared by the last
 columns: means of the first replies and of the later ones of 24 chats of six, each begun at a random place of its recording.
 *of fixed* is auto against the best of ten fixed settings, found for each prompt afterwards: the mean, and the worst prompt.
-A second table has replies of a few tokens, up to their end, as one chat in which nothing limits them: auto, and drafts of fixed
-lengths. A third one has heads (MTP) whose tokens are right by chance. It takes two minutes, and what it says is the same
-everywhere.
+A second table has heads (MTP) whose tokens are right by chance. It takes two minutes, and what it says is the same everywhere.
 
     python -m tests.benchmarks.replay --record q8 --models DIR
 
@@ -120,31 +118,6 @@ def chats(recordings: list[Recording], costs: Costs) -> tuple[list[float], list[
     return first, later
 
 
-def short_replies(recordings: list[Recording], costs: Costs, knobs: Knobs) -> tuple[int, float]:
-    """Rows of all passes over a chat of these replies, and how many times as fast as plain decoding it is."""
-    simulator, truth = costs.simulator(recordings), costs.truth()
-    rounds = [round for each in recordings for round in simulator.decode(each, knobs)]
-    plain = sum(truth.verify(1, each.prompt + place) for each in recordings for place in range(each.length))
-    return sum(round.pass_size for round in rounds), plain / sum(round.seconds for round in rounds)
-
-
-def report_short() -> None:
-    """The table of replies of a few tokens."""
-    for pair, machines in MACHINES.items():
-        recordings = list(recorded(RECORDED / pair, SHORT).values())
-        if not recordings:
-            continue
-        print(
-            f"\n{pair}, {sum(each.length for each in recordings)} tokens in {len(recordings)} short replies: rows, / plain\n"
-        )
-        settings = {"auto": KNOBS, **{f"fixed {each.draft_max}/{each.p_min}": each for each in _FIXED[3:6]}}
-        print(f"| machine | {' | '.join(f'{name}: rows | / plain' for name in settings)} |")
-        print("| --- " * (2 * len(settings) + 1) + "|")
-        for name, costs in machines.items():
-            figures = [short_replies(recordings, costs, knobs) for knobs in settings.values()]
-            print(f"| {name} | {' | '.join(f'{rows} | {pays:.2f}' for rows, pays in figures)} |", flush=True)
-
-
 def report() -> None:
     """The table."""
     for pair, machines in MACHINES.items():
@@ -186,7 +159,6 @@ def main() -> None:
     args = parser.parse_args()
     if args.record is None:
         report()
-        report_short()
         report_heads()
         return
     record(args.record, args.models, args.predict, args.prompts, RECORDED / args.record)

@@ -19,7 +19,7 @@ from spectui.speculation.records import Round
 from tests.helpers.words import ToyWords
 from tests.toys import ToyModel, decode
 
-LONG = 8_000
+LONG = 6_000
 """Tokens; a copy of them takes eight bytes each."""
 
 WORDS = ToyWords(["ab", "abc", " a", " ab", "\n ", "ca", "éa", "cé", " b", "bca", "é"], opening=True)
