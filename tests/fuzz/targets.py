@@ -40,9 +40,6 @@ from tests.llama.ggufs import write_model
 from tests.profiles.test_import import GUIDE, INI, SCRIPT, SWAP
 from tests.store.journal_helpers import exchange, some_rounds, written
 
-DEAD = str(2**22 + 1)
-"""No process has such a number."""
-
 
 class Target(NamedTuple):
     """A way in, and bytes to begin with: as they come, or far from anything that would be refused at once."""
@@ -185,7 +182,7 @@ def replies(data: bytes) -> None:
 
 def crash(data: bytes) -> None:
     """What a run that died left behind."""
-    run = home() / "runs" / DEAD
+    run = home() / "runs" / "run-1"
     run.mkdir(parents=True, exist_ok=True)
     (run / "doing.json").write_bytes(data)
     (run / "log.txt").write_bytes(data)
@@ -252,7 +249,7 @@ def _seed_themes() -> list[bytes]:
 
 
 def _seed_crash() -> list[bytes]:
-    doing = {"stage": "decoding", "setup": {"model": "/m/t.gguf", "ctx_size": 9}, "when": 1.5, "born": 1.0}
+    doing = {"stage": "decoding", "setup": {"model": "/m/t.gguf", "ctx_size": 9}, "when": 1.5}
     return [json.dumps(doing).encode(), b"GGML_ASSERT(x) failed\nFatal Python error: Aborted\n"]
 
 

@@ -62,9 +62,7 @@ def restored(terminal: Terminal) -> None:
 
 def left_behind() -> list[str]:
     """What is left of runs."""
-    return [
-        path.name for path in (paths.state_directory() / "runs").iterdir() if path.name.partition("@")[0].isdecimal()
-    ]
+    return [path.name for path in (paths.state_directory() / "runs").glob("run-*")]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -1,8 +1,8 @@
 """What is known of a run that died. llama.cpp ends the process on some faults, when nothing can be reported any more.
 
-So each run has a directory under the state directory, named after its process and machine. It holds a marker, which says what
-is going on while models are loaded or used, and a log, which gets llama.cpp's messages, Python's faulthandler and everything
-written to standard error. A clean end deletes both; the next start finds those of processes of this machine that are gone.
+So each run has a directory under the state directory. It holds a marker, which says what is going on while models are loaded or
+used, and a log, which gets llama.cpp's messages, Python's faulthandler and everything written to standard error. A clean end
+deletes both. The process holds a lock on its log while it lives, so the next start finds those of processes that are gone.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import faulthandler
 import json
 import logging
 import os
-import platform
-import re
 import shutil
 import sys
+import tempfile
 import time
 from collections import deque
 from contextlib import suppress
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 
 from spectui.atomic import write_atomic
 from spectui.knobs import Setup, specs
+from spectui.store.database import names_kept
 from spectui.store.records import setup_of
 from spectui.text import safe
 
@@ -34,10 +34,7 @@ LAST_LINES = 200
 MOST_LOGS = 5
 """Logs of dead runs that are not deleted: the latest ones."""
 
-FORGOTTEN_S = 30 * 24 * 3600
-"""Age of another machine's run that is deleted."""
-
-_MARKER, _LOG = "doing.json", "log.txt"
+_HOME, _MARKER, _LOG = "run-", "doing.json", "log.txt"
 _SAFE_CTX = 2048
 
 
@@ -65,15 +62,16 @@ class Run:
     """This process's marker and log. Any thread may call any method. A disk that fails costs only the marker and the log."""
 
     def __init__(self, directory: Path) -> None:
-        self._home = directory / f"{os.getpid()}@{_machine()}"
         self._stderr: int | None = None
         self._file = -1
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            shutil.rmtree(self._home, ignore_errors=True)  # of an older process with this number
-            self._home.mkdir(mode=0o700)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            self._file = os.open(self._home / _LOG, flags, 0o600)
+            with names_kept(directory / _HOME, alone=True):  # no other start finds it before it is locked
+                self._home = Path(tempfile.mkdtemp(prefix=_HOME, dir=directory))
+                # Another description of the file than the one that children get as their standard error.
+                self._lock = os.open(self._home / _LOG, os.O_RDWR | os.O_CREAT, 0o600)
+                _is_locked(self._lock)
+                self._file = os.open(self._home / _LOG, os.O_WRONLY | os.O_APPEND)
         except OSError:
             return
         self._handler = _Log(self._file)
@@ -107,8 +105,6 @@ class Run:
                 "stage": stage,
                 "setup": dataclasses.asdict(setup),
                 "when": time.time(),
-                "born": _start_time(os.getpid()),
-                "boot": _boot(),
             }
             write_atomic(self._home / _MARKER, json.dumps(doing).encode())
         except OSError:
@@ -124,6 +120,7 @@ class Run:
             os.dup2(self._stderr, 2)
             os.close(self._stderr)
         os.close(self._file)
+        os.close(self._lock)
         self._file = -1
         shutil.rmtree(self._home, ignore_errors=True)
 
@@ -131,28 +128,20 @@ class Run:
 def take_crash(directory: Path) -> Crash | None:
     """The latest run that died, reported once: its log is moved to the other logs. Living runs are left alone."""
     crashes = []
-    try:
-        homes = [home for home in directory.iterdir() if home.name.partition("@")[0].isdecimal()]
-    except OSError:
-        return None
-    for home in homes:
-        pid, _, machine = home.name.partition("@")
-        if machine not in ("", _machine()):  # whether that runs is not to be seen from here
-            _clear_forgotten(home)
-            continue
-        doing = _read(home / _MARKER)
-        if _is_alive(int(pid), doing):
-            continue
-        log = directory / f"died-{home.name}-{int(time.time())}.log"
-        try:
-            if doing and (home / _LOG).exists():
-                (home / _LOG).rename(log)
-            shutil.rmtree(home, ignore_errors=True)
-            if doing:
-                crashes.append(_crash(doing, log))
-        except (OSError, TypeError, ValueError, KeyError, OverflowError):
-            continue  # another process takes it just now, or spectui did not write this marker
-    _clear_old(directory)
+    with names_kept(directory / _HOME, alone=True):
+        for home in directory.glob(f"{_HOME}*"):
+            doing, log = _read(home / _MARKER), directory / f"died-{home.name}.log"
+            try:
+                if _is_alive(home):
+                    continue
+                if doing and (home / _LOG).exists():
+                    (home / _LOG).rename(log)  # Windows renames no file that a living run has open
+                shutil.rmtree(home, ignore_errors=True)
+                if doing:
+                    crashes.append(_crash(doing, log))
+            except (OSError, TypeError, ValueError, KeyError, OverflowError):
+                continue  # spectui did not write this marker
+        _clear_old(directory)
     return max(crashes, key=lambda crash: crash.when, default=None)
 
 
@@ -231,43 +220,28 @@ def _read(marker: Path) -> dict[str, Any]:
     return doing if isinstance(doing, dict) else {}
 
 
-def _start_time(pid: int) -> float | None:
-    """When the process began, to tell it from an older one with its number. None if there is none."""
-    import psutil
-
+def _is_alive(home: Path) -> bool:
+    """Whether the process of this directory holds the lock on its log."""
     try:
-        return float(psutil.Process(pid).create_time())
-    except psutil.Error:
-        return None
-
-
-def _machine() -> str:
-    """The host's name as a part of a file's: several machines may have one home directory, and processes of one number."""
-    return re.sub(r"[^A-Za-z0-9.-]", "_", platform.node())[:64]
-
-
-def _boot() -> str:
-    """What names this start of the machine; "" where that is not known."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except (OSError, ValueError):
-        return ""
-
-
-def _is_alive(pid: int, doing: dict[str, Any]) -> bool:
-    born, boot = doing.get("born"), doing.get("boot")
-    if boot and boot != _boot():
+        file = os.open(home / _LOG, os.O_RDWR)
+    except FileNotFoundError:
         return False
-    now = _start_time(pid)
-    return now is not None and (born is None or (isinstance(born, float | int) and abs(now - born) < 2.0))
+    try:
+        return _is_locked(file)
+    finally:
+        os.close(file)
 
 
-def _clear_forgotten(home: Path) -> None:
-    """Delete what another machine has left behind long ago, such as a container that is gone."""
-    with suppress(OSError):
-        latest = max(each.stat().st_mtime for each in (home, *home.iterdir()))
-        if time.time() - latest > FORGOTTEN_S:
-            shutil.rmtree(home, ignore_errors=True)
+def _is_locked(file: int) -> bool:
+    """Lock the file, until it is closed. Returns whether another process holds the lock, or the file system has none."""
+    if sys.platform != "win32":
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
 
 
 def _clear_old(directory: Path) -> None:
