@@ -70,27 +70,24 @@ def show(name: str) -> None:
 @click.option("--replace", is_flag=True, help="replace a file that exists")
 def export(name: str, kind: str | None, rounds: bool, output: Path | None, replace: bool) -> None:
     """Write a conversation to a file, and print the file's name."""
-    from spectui.measure.progress import ProgressLine
     from spectui.store import export
     from spectui.store.database import database_file
     from spectui.store.library import open_conversation
 
-    conversation, line = open_conversation(database_file(), name), ProgressLine()
+    conversation = open_conversation(database_file(), name)
     form = ".jsonl" if rounds else f".{kind}" if kind else ""
     try:
         if output is not None and str(output) == "-":
             prepare_stdout("the conversation")
-            click.echo(export.rendered(conversation, form, lambda share: line(share, "export")), nl=False)
+            click.echo(export.rendered(conversation, form), nl=False)
             return
         file = output.name if output else export.file_name(conversation.title, form or ".md")
         saved = export.save(
             conversation, expanded(output).parent if output else export.working_directory(), file,
-            form=form, replace=replace, progress=lambda share: line(share, file),
+            form=form, replace=replace,
         )  # fmt: skip
     except ExistsError as error:
         raise ExistsError(f"{str(error).removesuffix('.')}: --replace it, or name another with -o.") from None
-    finally:
-        line.end()
     click.echo(one_line(str(saved)))
 
 

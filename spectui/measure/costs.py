@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from spectui.chat.figures.break_even import break_even
+from spectui.chat.figures.estimates import break_even
 from spectui.chat.sentences import kernels_used
 from spectui.engine.events import Loaded, ModelInfo
 from spectui.knobs import Setup

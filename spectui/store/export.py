@@ -8,10 +8,9 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,10 +53,10 @@ def markdown(conversation: StoredConversation) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def document(conversation: StoredConversation, progress: Callable[[float], None] = lambda share: None) -> str:
+def document(conversation: StoredConversation) -> str:
     """The conversation as a `spectui.conversation/1` object in JSON: tokens with origins, replies with figures and models.
 
-    `progress` is called with the share that is done, 0..1. Messages and tokens have a line each. Times are ISO 8601 in UTC,
+    Messages and tokens have a line each. Times are ISO 8601 in UTC,
     durations are in seconds; unknown values are null.
     """
     table = {
@@ -70,23 +69,17 @@ def document(conversation: StoredConversation, progress: Callable[[float], None]
         "target": conversation.target,
         "messages": [],
     }
-    total = sum(len(each.text) for each in conversation.messages)
-    done = list(accumulate((len(each.text) for each in conversation.messages), initial=0))
-    messages = ",\n".join(
-        _message(each, lambda read, before=before: progress((before + read) / max(1, total)))  # type: ignore[misc]
-        for each, before in zip(conversation.messages, done, strict=False)
-    )
+    messages = ",\n".join(map(_message, conversation.messages))
     return f"{_json(table).removesuffix('[]}')}[\n{messages}\n]}}\n"
 
 
-def round_lines(conversation: StoredConversation, progress: Callable[[float], None] = lambda share: None) -> str:
+def round_lines(conversation: StoredConversation) -> str:
     """A line for each round: a `round_table` with the number of its message in the conversation, from 0 on."""
-    lines = []
-    for number, message in enumerate(conversation.messages):
-        for round in message.reply.rounds if message.reply is not None else ():
-            lines.append(_json({"message": number, **round_table(round)}))
-        progress((number + 1) / len(conversation.messages))
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(
+        f"{_json({'message': number, **round_table(round)})}\n"
+        for number, message in enumerate(conversation.messages)
+        for round in (message.reply.rounds if message.reply is not None else ())
+    )
 
 
 def round_table(round: Round) -> dict[str, Any]:
@@ -159,19 +152,10 @@ def working_directory() -> Path:
         ) from error
 
 
-def rendered(
-    conversation: StoredConversation, form: str, progress: Callable[[float], None] = lambda share: None
-) -> bytes:
-    """What a file with this suffix has: JSON for .json, rounds for .jsonl, else Markdown. `progress` is called with the share
-    that is done."""
-    match form.lower():
-        case ".json":
-            text = document(conversation, progress)
-        case ".jsonl":
-            text = round_lines(conversation, progress)
-        case _:
-            text = markdown(conversation)
-    return text.encode("utf-8", "replace")
+def rendered(conversation: StoredConversation, form: str) -> bytes:
+    """What a file with this suffix has: JSON for .json, rounds for .jsonl, else Markdown."""
+    write = {".json": document, ".jsonl": round_lines}.get(form.lower(), markdown)
+    return write(conversation).encode("utf-8", "replace")
 
 
 def save(
@@ -181,11 +165,8 @@ def save(
     *,
     form: str = "",
     replace: bool = False,
-    progress: Callable[[float], None] = lambda share: None,
 ) -> Path:
     """Write it under a plain name in a directory, in the `form` of a suffix, by default that of the name; returns the file.
-
-    `progress` is called with the share that is done, 0..1, if it may take seconds.
 
     Raises ExistsError unless it may `replace` what is there, and ExportError.
     """
@@ -198,7 +179,7 @@ def save(
     ):
         raise ExportError(f"{name!r} is no plain file name: give one without directories, such as chat.md.")
     file = directory / name
-    data = rendered(conversation, form or file.suffix, progress)
+    data = rendered(conversation, form or file.suffix)
     try:
         if replace:
             with replacing(file) as part:
@@ -248,19 +229,16 @@ def _parts(message: StoredMessage, tokens: Sequence[Token]) -> list[Piece]:
     return divided((bool(token.thought), token.text) for token in tokens)
 
 
-def _message(message: StoredMessage, progress: Callable[[int], None]) -> str:
-    """`progress` is called with the characters of the text that are done."""
+def _message(message: StoredMessage) -> str:
     table: dict[str, Any] = {"role": message.role, "text": message.text, "created": _time(message.created)}
     reply = message.reply
     if reply is None:
         return _json(table)
-    figures, tokens, knobs, read = Statistics(), list[Token](), None, 0
+    figures, tokens, knobs = Statistics(), list[Token](), None
     for round in reply.rounds:  # once: they are unpacked meanwhile
         figures.add(round)
         tokens += round.tokens
-        knobs, read = round.knobs, read + sum(len(token.text) for token in round.tokens)
-        if figures.rounds % 256 == 0:
-            progress(read)
+        knobs = round.knobs
     table["thinking"], table["answer"] = thought_and_answer(_parts(message, tokens))
     table |= {
         "settings": dataclasses.asdict(reply.setup) | (dataclasses.asdict(knobs) if knobs is not None else {}),

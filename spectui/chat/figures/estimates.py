@@ -1,12 +1,13 @@
 """What speculation costs and yields, estimated from the rounds themselves. An estimate is called one where it is shown; the
-speed-up is only known once the same prompt was decoded plainly.
+speed-up is only known once the same prompt was decoded plainly. And from which acceptance on drafts pay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from spectui.speculation.policies.draft import Draft, RoundTimes
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
 
@@ -70,3 +71,25 @@ def _plain_s(rounds: Sequence[Round]) -> float:
     What was measured at load, while the machine was busy, may be many times too much for the first ones.
     """
     return sorted(round.plain_s or 0.0 for round in rounds)[len(rounds) // 2]
+
+
+def break_even(times: RoundTimes, length: int | None = None) -> float | None:
+    """The acceptance from which drafts of this length, or of the best, are faster than plain decoding; None if at none."""
+    return _least(lambda chance: (times.best(chance) if length is None else times.speed_up(chance, length)) > 1.0)
+
+
+def needed(times: RoundTimes, rate: float) -> float | None:
+    """The expected acceptance above which the model is asked for a first token at this going rate; None if it is at none."""
+    nothing = Draft(times, rate)
+    return _least(lambda chance: nothing.with_model(chance) > nothing.values[0])
+
+
+def _least(pays: Callable[[float], bool]) -> float | None:
+    """The least acceptance that pays, to 1/4096."""
+    if not pays(1.0):
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (low, middle) if pays(middle) else (middle, high)
+    return high

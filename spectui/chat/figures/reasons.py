@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectui.chat.figures.break_even import needed
+from spectui.chat.figures.estimates import needed
 from spectui.chat.figures.format import UNKNOWN
 from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs

@@ -90,7 +90,7 @@ def threads_in_words(threads: int, allowed: int, cpus: int | None, quota: float 
 def dear_passes(stored: Mapping[str, TargetCosts]) -> Iterator[str]:
     """A line for each model of `stored` (path -> costs) whose passes over two tokens cost more than two passes over one, and
     one that says what to do."""
-    from spectui.chat.figures.break_even import break_even
+    from spectui.chat.figures.estimates import break_even
     from spectui.speculation.policies.draft import RoundTimes
 
     dear = [path for path, costs in stored.items() if costs.verify.get(2, 0.0) > _DEAR * costs.verify[1]]

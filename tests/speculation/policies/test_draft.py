@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.chat.figures.break_even import break_even, needed
+from spectui.chat.figures.estimates import break_even, needed
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.draft import Acceptance, Draft, RoundTimes
 from spectui.speculation.records import Candidate

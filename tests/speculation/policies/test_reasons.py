@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from spectui.chat.figures.break_even import needed
+from spectui.chat.figures.estimates import needed
 from spectui.chat.figures.reasons import cause, worded
 from spectui.knobs import Knobs
 from spectui.speculation.policies.cost_model import CostModel
