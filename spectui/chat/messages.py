@@ -191,7 +191,7 @@ class MessageReader(Protocol):
 class OpenedConversation(NamedTuple):
     """A conversation that was read from the disk, ready for `ChatSession.resume`. `figures` are of all its replies.
 
-    The last of its `messages` may be a prompt without an answer, or a reply without text. `others` are those of the other
+    The last of its `messages` may be a prompt without an answer. `others` are those of the other
     branches.
     """
 
@@ -238,11 +238,6 @@ class OpenedConversation(NamedTuple):
             messages[each.id] = message
         read = tuple(messages.values())
         return cls(conversation, read[:shown], read[shown:], figures)
-
-    def said(self) -> tuple[ChatMessage, ...]:
-        """The messages without an empty reply, which an earlier version wrote."""
-        empty = bool(self.messages) and (self.messages[-1].role, self.messages[-1].content) == ("assistant", "")
-        return self.messages[:-1] if empty else self.messages
 
 
 def _begins_turn(messages: Sequence[ChatMessage], at: int) -> bool:

@@ -251,7 +251,7 @@ class ChatSession:
         """Continue a stored conversation. A last prompt without an answer can be asked again."""
         self._leave(opened.figures)
         self.journal.resume(opened.conversation)
-        self.conversation.begin(opened.said(), opened.conversation.system, opened.others)
+        self.conversation.begin(opened.messages, opened.conversation.system, opened.others)
 
     def _leave(self, figures: RoundCounts | None = None) -> None:
         """Leave the conversation for one with these figures."""

@@ -12,34 +12,6 @@ from functools import cache
 
 TABLES = ("conversation", "message", "reply", "chunk")
 
-
-def _text(column: str, otherwise: str = "''") -> str:
-    return f"iif(typeof({column}) = 'text', {column}, {otherwise})"
-
-
-def _integer(column: str, otherwise: str = "NULL") -> str:
-    return f"iif(typeof({column}) = 'integer', {column}, {otherwise})"
-
-
-def _real(column: str, otherwise: str = "0.0") -> str:
-    return f"iif(typeof({column}) IN ('integer', 'real'), {column}, {otherwise})"
-
-
-def _rows(dropped: str) -> Mapping[str, str]:
-    """table -> a query for its rows as the present tables have them, of tables whose columns may hold values of any type."""
-    return {
-        "conversation": f"SELECT id, {_text('title')}, {_real('created')}, {_real('updated')}, {_text('system')},"
-        f" {_text('target')}, {_integer('head', '0')} FROM conversation WHERE typeof(id) = 'text' AND id != ''",
-        "message": f"SELECT id, conversation, {_integer('parent')}, iif(role = 'assistant', role, 'user'), {_text('text')},"
-        f" {_real('created')} FROM message WHERE typeof(conversation) = 'text' AND conversation != ''",
-        "reply": f"SELECT message, iif(json_valid(setup), setup, '{{}}'), {_text('stop', 'NULL')},"
-        f" iif(prompt_tokens >= 0, {_integer('prompt_tokens')}, NULL), {_real('prompt_s', 'NULL')},"
-        f" {_real('first_token_s', 'NULL')}, thinking IS 1, mixed IS 1, {dropped} FROM reply WHERE true",
-        "chunk": "SELECT message, number, rounds FROM chunk"
-        " WHERE typeof(number) = 'integer' AND number >= 0 AND typeof(rounds) = 'blob'",
-    }
-
-
 # How many of the conversation's messages, from the first on, the prompts behind this reply leave out.
 _DROPPED = "ALTER TABLE reply ADD COLUMN dropped INTEGER NOT NULL DEFAULT 0 CHECK (dropped >= 0)"
 
@@ -69,15 +41,6 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
 """`user_version` -> the statements that bring tables of it to the present `VERSION`; 0: a new file."""
 
 VERSION = 3
-
-
-def sound_rows(connection: sqlite3.Connection) -> Mapping[str, str]:
-    """table -> a query for rows of the present tables, with sound values, of a file of any version.
-
-    The queries end in a condition, so `AND ...` and `ORDER BY ...` may follow.
-    """
-    columns = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info('reply')")}
-    return _rows(f"iif(dropped >= 0, {_integer('dropped', '0')}, 0)" if "dropped" in columns else "0")
 
 
 def has_tables(connection: sqlite3.Connection) -> bool:

@@ -17,10 +17,11 @@ from spectui.chat.session import ChatSession
 from spectui.engine.events import Finished, Message
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
-from spectui.store import export, library
+from spectui.store import export
 from spectui.store.journal import Journal
-from tests.chat.test_session import drained, loaded, reply
+from tests.chat.test_session import drained, loaded, reply, turn
 from tests.fake_engine import FakeEngine
+from tests.store.journal_helpers import last
 
 SYSTEM = Setup(model="/models/target.gguf", system="Be brief.")
 
@@ -35,9 +36,7 @@ def session(engine: FakeEngine, tmp_path: Path) -> ChatSession:
     """Three turns: one a, two b, three c, under a system prompt."""
     session = loaded(engine, Journal(tmp_path / "c.db"), SYSTEM)
     for prompt, text in (("one", "a"), ("two", "b"), ("three", "c")):
-        session.send(prompt)
-        reply(engine, text)
-        drained(session)
+        turn(session, prompt, text)
     return session
 
 
@@ -50,13 +49,26 @@ def drop_oldest(engine: FakeEngine) -> None:
     engine.knobs = replace(engine.knobs, context_full="drop-oldest")
 
 
+FULL = "The conversation has 9 tokens."
+
+
+def drop_two_turns(engine: FakeEngine, session: ChatSession) -> None:
+    """The prompt "four" has no room, and is answered without the first two turns."""
+    drop_oldest(engine)
+    session.send("four")
+    engine.fail(FULL, to_drop=4)
+    drained(session)
+    reply(engine, "d")
+    drained(session)
+
+
 def test_a_prompt_without_room_is_asked_again_without_the_oldest_turns(
     engine: FakeEngine, session: ChatSession
 ) -> None:
     drop_oldest(engine)
     session.send("four")
     assert asked(engine) == ["Be brief.", "one", "a", "two", "b", "three", "c", "four"]
-    engine.fail("The conversation has 9 tokens.", to_drop=4)
+    engine.fail(FULL, to_drop=4)
     assert drained(session) == [Dropped(2)] and session.state == "reading"
     assert asked(engine) == ["Be brief.", "three", "c", "four"]
     reply(engine, "d")
@@ -64,7 +76,7 @@ def test_a_prompt_without_room_is_asked_again_without_the_oldest_turns(
     assert [message.content for message in session.messages] == ["one", "a", "two", "b", "three", "c", "four", "d"]
     session.send("five")
     assert asked(engine) == ["Be brief.", "three", "c", "four", "d", "five"]
-    engine.fail("The conversation has 9 tokens.", to_drop=2)
+    engine.fail(FULL, to_drop=2)
     assert drained(session) == [Dropped(3)]
     assert asked(engine) == ["Be brief.", "four", "d", "five"]
 
@@ -79,8 +91,8 @@ def test_a_reply_that_fills_the_context_goes_on_by_itself(engine: FakeEngine, se
     assert engine.generates[-1][2].content == "de" and len(engine.generates[-1]) == 3
     reply(engine, "f")
     drained(session)
-    last = session.messages[-1]
-    assert (last.content, last.stop, [round.index for round in last.rounds]) == ("def", "eos", [0, 1, 2])
+    end = session.messages[-1]
+    assert (end.content, end.stop, [round.index for round in end.rounds]) == ("def", "eos", [0, 1, 2])
     assert session.no_comparison == SETUP_CHANGED, "plain decoding of its prompt would end earlier"
     session.regenerate()
     assert asked(engine) == ["Be brief.", "one", "a", "two", "b", "three", "c", "four"], "as it was asked at first"
@@ -109,12 +121,12 @@ def test_by_default_a_full_context_ends_the_reply_and_dropping_is_asked_for(
 
 def test_a_prompt_that_has_failed_can_be_asked_again_so(engine: FakeEngine, session: ChatSession) -> None:
     session.send("four")
-    engine.fail("The conversation has 9 tokens.", to_drop=6)
+    engine.fail(FULL, to_drop=6)
     drained(session)
     assert session.conversation.unanswered and not session.oldest.no_dropping
     session.oldest.drop_for_next()
     session.regenerate()
-    engine.fail("The conversation has 9 tokens.", to_drop=6)
+    engine.fail(FULL, to_drop=6)
     drained(session)
     assert asked(engine) == ["Be brief.", "four"]
 
@@ -132,37 +144,28 @@ def test_a_prompt_without_an_answer_goes_with_the_next_one_and_is_dropped_with_i
     assert [message.content for message in session.messages][-3:] == ["four", "in brief", "d"]
     drop_oldest(engine)
     session.send("five")
-    engine.fail("The conversation has 9 tokens.", to_drop=8)
+    engine.fail(FULL, to_drop=8)
     drained(session)
     assert session.oldest.dropped == 9 and asked(engine) == ["Be brief.", "five"]
 
 
-def test_what_was_dropped_is_brought_back(engine: FakeEngine, session: ChatSession) -> None:
+def test_what_was_dropped_is_brought_back(engine: FakeEngine, session: ChatSession, tmp_path: Path) -> None:
     assert session.oldest.no_bringing_back == NOTHING_DROPPED
-    drop_oldest(engine)
-    session.send("four")
-    engine.fail("The conversation has 9 tokens.", to_drop=4)
-    drained(session)
-    reply(engine, "d")
-    drained(session)
+    drop_two_turns(engine, session)
     assert (session.oldest.dropped, session.oldest.turns) == (4, 2)
     listed = [each.label for each in listed_messages(session)]
     assert listed[2:6] == ["you, dropped", "reply, dropped", "you", "reply"]
     session.oldest.bring_back()
     session.send("five")
     assert asked(engine)[:3] == ["Be brief.", "one", "a"]
+    session.close()
+    kept = last(tmp_path / "c.db").messages
+    assert [each.reply.dropped for each in kept if each.reply is not None] == [0, 0, 4, 0]
 
 
 def test_going_back_edits_and_comparisons_have_what_was_read_then(engine: FakeEngine, session: ChatSession) -> None:
-    drop_oldest(engine)
-    session.send("four")
-    engine.fail("The conversation has 9 tokens.", to_drop=4)
-    drained(session)
-    reply(engine, "d")
-    drained(session)
-    session.send("five")
-    reply(engine, "e")
-    drained(session)
+    drop_two_turns(engine, session)
+    turn(session, "five", "e")
     session.conversation.begin_edit(6)  # "four" is replaced: its reply was the first without the oldest turns
     session.send("4")
     assert asked(engine) == ["Be brief.", "three", "c", "4"]
@@ -174,21 +177,14 @@ def test_going_back_edits_and_comparisons_have_what_was_read_then(engine: FakeEn
 
 
 def test_it_is_kept_on_disk_and_exported_whole(engine: FakeEngine, session: ChatSession, tmp_path: Path) -> None:
-    drop_oldest(engine)
-    session.send("four")
-    engine.fail("The conversation has 9 tokens.", to_drop=4)
-    drained(session)
-    reply(engine, "d")
-    drained(session)
+    drop_two_turns(engine, session)
     table = json.loads(export.document(snapshot(session)))
     assert [each["text"] for each in table["messages"]] == ["one", "a", "two", "b", "three", "c", "four", "d"]
     assert [each.get("dropped_messages") for each in table["messages"]] == [None, 0, None, 0, None, 4, None, 4]
     session.close()
-    stored = library.last(tmp_path / "c.db")
-    assert stored is not None
     another = FakeEngine()
     resumed = loaded(another, Journal(tmp_path / "c.db"), SYSTEM)
-    resumed.resume(OpenedConversation.of(stored))
+    resumed.resume(OpenedConversation.of(last(tmp_path / "c.db")))
     assert resumed.oldest.dropped == 4
     resumed.send("five")
     assert asked(another) == ["Be brief.", "three", "c", "four", "d", "five"]
@@ -199,34 +195,18 @@ def test_it_is_kept_on_disk_and_exported_whole(engine: FakeEngine, session: Chat
     resumed.close()
 
 
-def test_bringing_back_is_kept_on_disk_too(engine: FakeEngine, session: ChatSession, tmp_path: Path) -> None:
-    drop_oldest(engine)
-    session.send("four")
-    engine.fail("The conversation has 9 tokens.", to_drop=4)
-    drained(session)
-    reply(engine, "d")
-    drained(session)
-    session.oldest.bring_back()
-    session.close()
-    stored = library.last(tmp_path / "c.db")
-    assert stored is not None
-    assert [each.reply.dropped for each in stored.messages if each.reply is not None] == [0, 0, 4, 0]
-
-
 def test_a_stopped_reply_drops_nothing(engine: FakeEngine, session: ChatSession) -> None:
     drop_oldest(engine)
     session.send("four")
     session.new_chat()
-    engine.fail("The conversation has 9 tokens.", to_drop=4)
+    engine.fail(FULL, to_drop=4)
     drained(session)
     assert (session.messages, session.oldest.dropped, session.state) == ([], 0, "ready")
 
 
 def test_a_reply_that_a_full_context_has_ended_goes_on_in_a_larger_one(engine: FakeEngine) -> None:
     session = loaded(engine, setup=replace(SYSTEM, ctx_size=100))
-    session.send("one")
-    reply(engine, "a", stop=StopReason.CONTEXT)
-    drained(session)
+    turn(session, "one", "a", stop=StopReason.CONTEXT)
     session.models.place("-c 200")
     engine.finish_loading()
     drained(session)

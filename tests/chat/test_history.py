@@ -16,7 +16,7 @@ from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory, prompts_file
-from tests.chat.test_session import PAIR, drained, loaded, reply
+from tests.chat.test_session import PAIR, drained, loaded, reply, turn
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
 
@@ -32,9 +32,7 @@ def chat(engine: FakeEngine, file: Path, *prompts: str) -> ChatSession:
     """A session in this file, in which each of these prompts has the reply "re"."""
     session = loaded(engine, Journal(file))
     for prompt in prompts:
-        session.send(prompt)
-        reply(engine, "re")
-        drained(session)
+        turn(session, prompt, "re")
     return session
 
 
@@ -45,9 +43,7 @@ def test_the_open_conversation_is_left_before_it_is_deleted_and_another_is_not(
     session = chat(engine, file, "one")
     (first,) = session.stored.find()
     session.new_chat()
-    session.send("two")
-    reply(engine, "re")
-    drained(session)
+    turn(session, "two", "re")
     assert not session.leave(first.id) and len(session.messages) == 2
     assert session.stored.delete(first.id) == ["one"]
     (second,) = session.stored.find()
@@ -92,9 +88,7 @@ def test_a_title_is_one_line_of_limited_length(engine: FakeEngine, tmp_path: Pat
 def test_a_prompt_is_edited_a_reply_gone_back_to_and_a_branch_turned_to(engine: FakeEngine, tmp_path: Path) -> None:
     session = chat(engine, tmp_path / "c.db", "one", "two")
     session.conversation.go_back(2)
-    session.send("three")
-    reply(engine, "last")
-    drained(session)
+    turn(session, "three", "last")
     listed = list(listed_messages(session))
     assert [(each.verb, each.label, each.text) for each in listed[:4]] == [
         ("edit", "you", "one"), ("back", "reply", "re"), ("edit", "you", "three"), ("back", "reply", "last")
@@ -117,9 +111,7 @@ def test_a_reply_that_two_setups_wrote_says_so_and_is_not_compared(
     engine: FakeEngine, tmp_path: Path, saved: bool
 ) -> None:
     session = loaded(engine, Journal(tmp_path / "c.db") if saved else None)
-    session.send("one")
-    reply(engine, "a", stop=StopReason.CANCELLED)
-    drained(session)
+    turn(session, "one", "a", stop=StopReason.CANCELLED)
     other = replace(PAIR, model="/models/other.gguf")
     for setup in (other, PAIR):
         session.models.load(setup)

@@ -6,21 +6,16 @@ import pytest
 
 from spectui.chat.sentences import load_advice
 
+OTHERWISE = "{placement} with other flags, {models} chooses other models."
+
 
 @pytest.mark.parametrize(
-    ("flags", "says"),
+    ("draft", "servers", "says"),
     [
-        ({}, "{load} tries again, {placement} with other flags, {models} chooses other models."),
-        (
-            {"without_draft": True},
-            "{without-draft} goes on without the draft. {load} tries again, {placement} with other flags, {models} chooses "
-            "other models.",
-        ),
-        (
-            {"without_servers": True},
-            "{load} loads the models on this machine alone, {placement} with other flags, {models} chooses other models.",
-        ),
+        (False, False, "{load} tries again, "),
+        (True, False, "{without-draft} goes on without the draft. {load} tries again, "),
+        (False, True, "{load} loads the models on this machine alone, "),
     ],
 )
-def test_what_can_be_done_after_models_could_not_be_loaded(flags: dict[str, bool], says: str):
-    assert load_advice(**{"without_draft": False, "without_servers": False, **flags}) == says
+def test_what_can_be_done_after_models_could_not_be_loaded(draft: bool, servers: bool, says: str) -> None:
+    assert load_advice(without_draft=draft, without_servers=servers) == f"{says}{OTHERWISE}"

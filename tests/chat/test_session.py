@@ -45,12 +45,18 @@ def reply(engine: FakeEngine, *texts: str, stop: StopReason = StopReason.EOS) ->
     engine.finish(stop)
 
 
+def turn(session: ChatSession, prompt: str, *texts: str, stop: StopReason = StopReason.EOS) -> None:
+    """Send a prompt, which is answered with these texts, a round for each."""
+    session.send(prompt)
+    assert isinstance(session.engine, FakeEngine)
+    reply(session.engine, *texts, stop=stop)
+    drained(session)
+
+
 def with_stopped_reply(engine: FakeEngine, file: Path) -> ChatSession:
     """A session in this file, whose only reply, "ab" in two rounds, was stopped."""
     session = loaded(engine, Journal(file))
-    session.send("one")
-    reply(engine, "a", "b", stop=StopReason.CANCELLED)
-    drained(session)
+    turn(session, "one", "a", "b", stop=StopReason.CANCELLED)
     return session
 
 
@@ -80,12 +86,8 @@ def late() -> FakeEngine:
 
 def test_a_message_has_the_rounds_that_made_it(engine: FakeEngine) -> None:
     session = loaded(engine)
-    session.send("one")
-    reply(engine, "a", "b")
-    drained(session)
-    session.send("two")
-    reply(engine, "c")
-    drained(session)
+    turn(session, "one", "a", "b")
+    turn(session, "two", "c")
     assert [message.content for message in session.messages] == ["one", "ab", "two", "c"]
     assert [len(message.rounds) for message in session.messages] == [0, 2, 0, 1]
     assert [message.figures.statistics.emitted for message in session.messages] == [0, 2, 0, 1]
@@ -137,9 +139,7 @@ def test_leaving_a_conversation_whose_reply_a_load_has_stopped_lets_the_load_go_
     late: FakeEngine, tmp_path: Path, then: str
 ) -> None:
     session = loaded(late, Journal(tmp_path / "c.db"))
-    session.send("one")
-    reply(late, "a")
-    drained(session)
+    turn(session, "one", "a")
     session.send("two")
     late.emit_round(plain="b")
     drained(session)
@@ -174,9 +174,7 @@ def test_what_still_comes_of_a_reply_that_was_left_is_dropped(late: FakeEngine) 
 def test_an_edited_prompt_takes_the_place_of_the_old_one(engine: FakeEngine) -> None:
     session = loaded(engine)
     for text in ("one", "two"):
-        session.send(text)
-        reply(engine, "re")
-        drained(session)
+        turn(session, text, "re")
     assert (
         session.conversation.begin_edit(session.conversation.prompt_to_edit()) == "two"
         and session.conversation.editing == 2
@@ -192,9 +190,7 @@ def test_an_edited_prompt_takes_the_place_of_the_old_one(engine: FakeEngine) -> 
 
 def test_a_comparison_has_its_own_knobs_and_events(engine: FakeEngine) -> None:
     session = loaded(engine)
-    session.send("one")
-    reply(engine, "a", "b")
-    drained(session)
+    turn(session, "one", "a", "b")
     assert session.no_comparison == ""
     session.compare(Comparison(session.messages[-1].rounds))
     session.knobs = Knobs(draft_max=3)
@@ -236,9 +232,7 @@ def test_models_that_ended_spectui_are_loaded_on_the_second_request(engine: Fake
 def test_figures_are_of_the_reply_that_is_gone_back_to(engine: FakeEngine) -> None:
     session = loaded(engine)
     for number in (1, 2):
-        session.send("again")
-        reply(engine, *"ab" * number)
-        drained(session)
+        turn(session, "again", *"ab" * number)
     assert session.figures().reply.emitted == 4
     session.conversation.go_back(2)
     figures = session.figures()
@@ -250,9 +244,7 @@ def test_figures_are_of_the_reply_that_is_gone_back_to(engine: FakeEngine) -> No
 def test_a_conversation_from_the_disk_has_its_figures(engine: FakeEngine, tmp_path: Path) -> None:
     session = loaded(engine, Journal(tmp_path / "c.db"))
     session.set_system("Be brief.")
-    session.send("one")
-    reply(engine, "a", "b")
-    drained(session)
+    turn(session, "one", "a", "b")
     before = session.figures()
     session.close()
     again = ChatSession(FakeEngine(), PAIR)
@@ -266,9 +258,7 @@ def test_a_conversation_from_the_disk_has_its_figures(engine: FakeEngine, tmp_pa
 def test_a_comparison_in_an_opened_conversation_has_the_time_of_its_prompt(engine: FakeEngine, tmp_path: Path) -> None:
     """A template may write it."""
     session = loaded(engine, Journal(tmp_path / "c.db"))
-    session.send("one")
-    reply(engine, "a")
-    drained(session)
+    turn(session, "one", "a")
     session.close()
     session = loaded(again := FakeEngine(), Journal(tmp_path / "c.db"))
     session.resume(OpenedConversation.of(last(tmp_path / "c.db")))
@@ -284,9 +274,7 @@ def test_the_title_is_the_one_on_disk(engine: FakeEngine, tmp_path: Path) -> Non
     file = tmp_path / "conversations.db"
     session = loaded(engine, Journal(file))
     assert session.journal.title == ""
-    session.send("one two three four five six seven eight nine ten\nmore")
-    reply(engine, "a")
-    drained(session)
+    turn(session, "one two three four five six seven eight nine ten\nmore", "a")
     session.journal.flush()
     assert session.journal.title == last(file).title == "one two three four five six seven eight nine ten"
     session.close()
@@ -295,9 +283,7 @@ def test_the_title_is_the_one_on_disk(engine: FakeEngine, tmp_path: Path) -> Non
 def test_the_code_of_the_last_finished_reply(engine: FakeEngine) -> None:
     session = loaded(engine)
     assert last_code_blocks(session.messages) == []
-    session.send("code")
-    reply(engine, "```\na\n```\n", "and\n```\nb\n```\nand nothing\n```\n```\n")
-    drained(session)
+    turn(session, "code", "```\na\n```\n", "and\n```\nb\n```\nand nothing\n```\n```\n")
     session.send("more")
     engine.emit_round(plain="```\nc")
     drained(session)
@@ -305,9 +291,7 @@ def test_the_code_of_the_last_finished_reply(engine: FakeEngine) -> None:
     assert last_code_blocks(session.messages) == ["c"]
     engine.finish()
     drained(session)
-    session.send("no code")
-    reply(engine, "none")
-    drained(session)
+    turn(session, "no code", "none")
     assert last_code_blocks(session.messages) == ["c"], "of the last reply with code"
 
 
@@ -347,21 +331,9 @@ def test_what_is_heard_of_a_reply_that_was_left_is_no_part_of_the_next_one(late:
     assert replies == ["b", "a"]
 
 
-def test_a_continued_reply_is_numbered_within_it_on_disk(engine: FakeEngine, tmp_path: Path) -> None:
-    session = with_stopped_reply(engine, tmp_path / "c.db")
-    session.continue_reply()
-    reply(engine, "c", "d")
-    until(lambda: texts(tmp_path / "c.db") == ["one", "abcd"])
-    session.close()
-    kept = last(tmp_path / "c.db").messages[-1].reply
-    assert kept is not None and [round.index for round in kept.rounds] == [0, 1, 2, 3]
-
-
 def test_without_a_disk_a_new_chat_is_undone(engine: FakeEngine) -> None:
     session = loaded(engine)
-    session.send("one")
-    reply(engine, "a")
-    drained(session)
+    turn(session, "one", "a")
     session.new_chat()
     assert session.messages == [] and not session.no_undo
     session.conversation.undo()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic
 
@@ -113,3 +115,20 @@ def lose(file: Path) -> None:
         beside = file.with_name(file.name + suffix)
         if beside.exists():
             beside.write_bytes(b"\xff" * beside.stat().st_size)
+
+
+@contextmanager
+def damaging(file: Path, table: str) -> Iterator[sqlite3.Connection]:
+    """Changes that the table's own rules would refuse."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        loose = sql.replace(" STRICT, WITHOUT", " WITHOUT").removesuffix(" STRICT")
+        set_sql = "UPDATE sqlite_master SET sql = ? WHERE name = ?"
+        connection.execute(set_sql, (loose, table))
+        connection.execute("PRAGMA writable_schema = RESET")
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        yield connection
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(set_sql, (sql, table))
+        connection.execute("PRAGMA writable_schema = RESET")

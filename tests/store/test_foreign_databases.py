@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from spectui.store import database, export, library, writer
 from spectui.store.database import StoreError, connect
 from spectui.store.journal import Journal
-from tests.store.journal_helpers import assert_set_aside, exchange, some_rounds, written
+from tests.store.journal_helpers import assert_set_aside, damaging, exchange, some_rounds, written
 
 
 @pytest.fixture
@@ -59,23 +57,6 @@ def test_planted_triggers_and_views_are_not_run(file: Path, kind: str, planted: 
     connection = sqlite3.connect(file)
     assert connection.execute("SELECT count(*) FROM conversation").fetchone() == (1,)
     connection.close()
-
-
-@contextmanager
-def damaging(file: Path, table: str) -> Iterator[sqlite3.Connection]:
-    """Changes that the table's own rules would refuse."""
-    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-        connection.execute("PRAGMA writable_schema = ON")
-        (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-        loose = sql.replace(" STRICT, WITHOUT", " WITHOUT").removesuffix(" STRICT")
-        set_sql = "UPDATE sqlite_master SET sql = ? WHERE name = ?"
-        connection.execute(set_sql, (loose, table))
-        connection.execute("PRAGMA writable_schema = RESET")
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        yield connection
-        connection.execute("PRAGMA writable_schema = ON")
-        connection.execute(set_sql, (sql, table))
-        connection.execute("PRAGMA writable_schema = RESET")
 
 
 @pytest.mark.parametrize("value", ["x'1b5d30'", "1e999", "-1e300", "9223372036854775807", "'\x1b]0;x\x07'", "''"])

@@ -26,8 +26,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_conversation_is_read_as_it_was_written(file: Path) -> None:
     written(file)
-    conversation = library.last(file)
-    assert conversation is not None
+    conversation = last(file)
     assert (conversation.title, conversation.system, conversation.target) == ("first", "Be brief.", "target")
     assert [message.role for message in conversation.messages] == ["user", "assistant", "user", "assistant"]
     assert conversation.messages[0].text == "first\nof all"
@@ -48,8 +47,8 @@ def test_the_prompt_is_written_at_once_even_if_nothing_follows(file: Path, monke
     journal = Journal(file)
     journal.prompt("will it stay?", "", "target")
     journal.flush()
-    other = library.last(file)  # another connection, while the journal is open
-    assert other is not None and [message.text for message in other.messages] == ["will it stay?"]
+    other = last(file)  # another connection, while the journal is open
+    assert [message.text for message in other.messages] == ["will it stay?"]
     assert other.unfinished
     journal.close()
 
@@ -156,23 +155,21 @@ def test_a_new_chat_during_a_reply_ends_it(file: Path) -> None:
     journal.clear()
     journal.add_round(some_rounds()[0])  # a late round belongs to no reply
     journal.close()
-    conversation = library.last(file)
-    assert conversation is not None
+    conversation = last(file)
     assert [each.text for each in conversation.messages] == ["one"], "a reply without text is none"
 
 
 def test_a_conversation_is_resumed(file: Path) -> None:
     written(file)
-    before = library.last(file)
-    assert before is not None
+    before = last(file)
     journal = Journal(file)
     journal.resume(before)
     exchange(journal, "third", some_rounds(1))
     journal.close()
     (summary,) = library.summaries(file)
     assert summary.title == "first" and summary.messages == 6
-    after = library.last(file)
-    assert after is not None and after.messages[:4] == before.messages and after.messages[4].text == "third"
+    after = last(file)
+    assert after.messages[:4] == before.messages and after.messages[4].text == "third"
 
 
 def test_a_regenerated_reply_is_a_branch_and_the_first_one_stays(file: Path) -> None:
@@ -186,8 +183,7 @@ def test_a_regenerated_reply_is_a_branch_and_the_first_one_stays(file: Path) -> 
     journal.add_round(some_rounds(2)[1])
     journal.end_reply("eos", finished(), has_text=True)
     journal.close()
-    conversation = library.last(file)
-    assert conversation is not None
+    conversation = last(file)
     assert [message.text for message in conversation.messages] == ["one", " 2 ä!\n"]
     assert [(message.id, message.parent, message.text) for message in conversation.others] == [(first, prompt, "Ein")]
 
@@ -237,20 +233,13 @@ def test_rename_and_delete(file: Path) -> None:
         library.delete(file, first.id)
 
 
-def test_no_file_is_no_conversations(file: Path) -> None:
-    assert library.summaries(file) == []
-    assert library.last(file) is None
-    assert not file.exists()
-
-
 def test_hostile_text_is_harmless_when_read(file: Path) -> None:
     evil = "\x1b]0;owned\x07\ud800 'DROP TABLE message; --\x00 \u202e"
     journal = Journal(file)
     exchange(journal, evil, some_rounds(), "eos")
     journal.close()
     assert not journal.notices
-    conversation = library.last(file)
-    assert conversation is not None
+    conversation = last(file)
     assert conversation.messages[0].text == "]0;owned? 'DROP TABLE message; -- "
     assert conversation.title == "]0;owned? 'DROP TABLE message; --"
 

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from spectui.store import library
+from tests.store.journal_helpers import last
 
 LATE = 64
 SECOND = 1.0
@@ -97,8 +98,7 @@ def check(file: Path, record: RunRecord) -> None:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     if not record.prompts:
         return
-    conversation = library.last(file)
-    assert conversation is not None
+    conversation = last(file)
     said = [message.text for message in conversation.messages if message.role == "user"]
     assert said[: len(record.prompts)] == record.prompts, "every prompt whose reply could begin"
     replies = [message for message in conversation.messages if message.role == "assistant"]

@@ -110,4 +110,5 @@ def test_a_file_that_is_not_there_is_a_sentence_and_stays_so(tmp_path: Path) -> 
     for act in (library.open_conversation, library.delete):
         with pytest.raises(StoreError, match="There are no conversations yet"):
             act(file, "1")
+    assert library.summaries(file) == [] and library.last(file) is None
     assert not file.parent.exists()

@@ -25,7 +25,6 @@ from spectui.store.database import (
     set_aside,
     transaction,
 )
-from spectui.store.schema import sound_rows
 
 PATIENCE_S = 10.0
 """The pages of a damaged tree may form a circle: what has not been copied by then is left out."""
@@ -94,20 +93,20 @@ def rescue(rescued: Rescued, connection: sqlite3.Connection) -> None:
         harden(source)
         reject_foreign_schema(source)
         source.set_progress_handler(lambda: monotonic() > ends, 10_000)
-        query = sound_rows(source)
-        read = list(_by_range(source, query["message"], "message", "id"))
-        replies = list(_by_range(source, query["reply"], "reply", "message"))
+        read = [row for row in _by_range(source, "message", "id") if row[1]]
+        # The version before had no `dropped`, the last column.
+        replies = [(*row, 0)[:9] for row in _by_range(source, "reply", "message")]
         conversations = [
             row
             for order in ("", "DESC")
-            for row in _until_damage(source, f"{query['conversation']} ORDER BY id {order}")
+            for row in _until_damage(source, f"SELECT * FROM conversation ORDER BY id {order}")
         ]
         with transaction(connection):
             connection.execute("PRAGMA defer_foreign_keys = ON")
             there = _ids(connection, "SELECT id FROM message")
             messages = [row for row in read if row[0] not in there]
             _add(connection, "message", messages)
-            there |= {row[0] for row in messages}
+            there = _ids(connection, "SELECT id FROM message")
             _add(connection, "reply", (row for row in replies if row[0] in there))
             _add(connection, "conversation", conversations)
             for statement in _MEND:
@@ -117,7 +116,7 @@ def rescue(rescued: Rescued, connection: sqlite3.Connection) -> None:
         for identity in (row[0] for row in messages if row[0] in with_reply):
             if monotonic() > ends:
                 break
-            _add(connection, "chunk", _until_damage(source, f"{query['chunk']} AND message = ?", identity))
+            _add(connection, "chunk", _until_damage(source, "SELECT * FROM chunk WHERE message = ?", identity))
     rescued.in_time = monotonic() <= ends
 
 
@@ -125,12 +124,12 @@ def _ids(connection: sqlite3.Connection, query: str) -> set[object]:
     return {identity for (identity,) in connection.execute(query)}
 
 
-def _by_range(source: sqlite3.Connection, query: str, table: str, key: str) -> Iterator[tuple[object, ...]]:
-    """The rows of a query over this table: each range of its integer key from both ends to the damage.
+def _by_range(source: sqlite3.Connection, table: str, key: str) -> Iterator[tuple[object, ...]]:
+    """The rows of this table: each range of its integer key from both ends to the damage.
 
     Indices may be damaged too, so they are not used. A row beside a damaged page may be lost: SQLite reads ahead.
     """
-    query = query.replace(f"FROM {table} ", f"FROM {table} NOT INDEXED ") + f" AND {key} BETWEEN ? AND ? ORDER BY {key}"
+    query = f"SELECT * FROM {table} NOT INDEXED WHERE {key} BETWEEN ? AND ? ORDER BY {key}"
     ranges, failed = deque([(0, _LAST_ID)]), 0
     while ranges and failed < FAILED_RANGES:
         low, high = ranges.popleft()
@@ -156,5 +155,7 @@ def _until_damage(source: sqlite3.Connection, query: str, *values: object) -> It
 
 
 def _add(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[object, ...]]) -> None:
+    """Add those of the rows that are sound, and not there yet."""
     for row in rows:
-        connection.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+        with suppress(sqlite3.IntegrityError):  # a value of another type
+            connection.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row)

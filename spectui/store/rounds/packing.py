@@ -12,7 +12,6 @@ import dataclasses
 import json
 import zlib
 from array import array
-from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice, repeat
@@ -68,8 +67,8 @@ def unpack(packed: bytes) -> tuple[Round, ...]:
     try:
         table = json.loads(zlib.decompressobj().decompress(packed, MOST_BYTES))
         knobs = [read_knobs(each) for each in table["knobs"]]
-        pieces = [(number, safe(text)) for number, text in table.get("pieces", ())]
-        rows = [row if len(row) > 5 else [*row, None] for row in table["rows"]]  # older rows have no reason
+        pieces = [(number, safe(text)) for number, text in table["pieces"]]
+        rows = table["rows"]
         values, numbers, drafted, tokens, likeliest, reasons = zip(*rows, strict=True) if rows else ((),) * 6
         fields = checked_columns(Round, table["round"], values)
         # Columns of all rounds are checked and made at once: row by row it takes five times as long.
@@ -114,16 +113,11 @@ def _likeliest_row(likeliest: Likeliest | None, pieces: dict[tuple[int, str], in
 def _likeliest(row: list[Any] | None, pieces: Sequence[tuple[int, str]]) -> Likeliest | None:
     if row is None:
         return None
-    if len(row) == 4:  # as the first version packed them
-        each, packed_ids, packed_p, texts = row
-        made = Likeliest(each, b64decode(packed_ids), b64decode(packed_p), tuple(safe(text) for text in texts))
-    else:
-        each, numbers, shares = row
-        ids, texts = zip(*map(pieces.__getitem__, numbers), strict=True) if numbers else ((), ())
-        made = Likeliest(each, array("i", ids).tobytes(), array("f", shares).tobytes(), texts)
-    if not len(made.ids) == len(made.p) == 4 * len(made.texts):
+    each, numbers, shares = row
+    if len(numbers) != len(shares):
         raise ValueError(row)
-    return made
+    ids, texts = zip(*map(pieces.__getitem__, numbers), strict=True) if numbers else ((), ())
+    return Likeliest(each, array("i", ids).tobytes(), array("f", shares).tobytes(), texts)
 
 
 def reason_row(reason: Reason | None) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from spectui.store.database import DamagedError, StoreError, connect
 from spectui.store.journal import Journal
 from spectui.store.records import StoredConversation
 from spectui.store.recovery import rescue
-from tests.store.journal_helpers import begun_anew, exchange, last, lose, some_rounds, text_of, written
+from tests.store.journal_helpers import begun_anew, damaging, exchange, last, lose, some_rounds, text_of, written
 
 MANY = 60
 PAGE = 4096
@@ -113,6 +113,22 @@ def test_a_conversation_whose_messages_are_all_lost_costs_no_other(file: Path) -
     rescued = begun_anew(file)
     assert rescued.conversations == MANY - 1
     assert [len(each.messages) for each in before(file)] == [4] * (MANY - 1)
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "change", "lost"),
+    [
+        ("message", "id", "text = x'00'", 1),
+        ("reply", "message", "setup = x'00'", 0),
+        ("conversation", "id", "title = x'00'", 0),
+        ("chunk", "message", "rounds = 'text'", 0),
+    ],
+)
+def test_a_value_of_another_type_costs_its_row_alone(file: Path, table: str, key: str, change: str, lost: int) -> None:
+    with damaging(file, table) as connection:
+        connection.execute(f"UPDATE {table} SET {change} WHERE {key} = (SELECT min({key}) FROM {table})")
+    assert begun_anew(file).conversations == len(before(file)) == MANY
+    assert sum(len(each.messages) for each in before(file)) == 4 * MANY - lost
 
 
 def test_lost_titles_are_made_from_the_messages(file: Path) -> None:
