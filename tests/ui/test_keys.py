@@ -18,6 +18,7 @@ from textual.dom import DOMNode
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import OptionList
+from textual.widgets._footer import FooterKey
 
 import spectui.ui
 from spectui.knobs import Knobs, Setup, specs, title
@@ -27,6 +28,7 @@ from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.rounds import RoundsPage
+from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.help import HelpScreen
 from spectui.ui.dialogs.messages import MessagesScreen
@@ -34,19 +36,19 @@ from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.dialogs.system_prompt import SystemPromptScreen
 from spectui.ui.keys import format_key, key_of, keymap, with_keys
-from spectui.ui.measuring.screen import MeasureScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.screen.replay import ReplayScreen
 from spectui.ui.screen.welcome import Choices
+from spectui.ui.transcript.inspector import Inspector
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
-from tests.fake_engine import FakeEngine
+from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.helpers.terminal import Terminal
-from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, click_key, load, wait_until
-from tests.ui.screen_text import one_line
+from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, click_key, load, wait_until, write_reply
+from tests.ui.screen_text import one_line, screen_text
 from tests.ui.textual_patches.test_driver import events_of
 
 
@@ -218,7 +220,7 @@ PLACES: dict[type[DOMNode], Way] = {
     ChoiceRow: at("#choice-policy"), DevicePane: at("#devices"), RoundsPage: at("#rounds", "alt+2"),
     ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
     LineScreen: over("alt+x"), ConfirmScreen: over("alt+c", "ctrl+d"), SystemPromptScreen: over("alt+y"),
-    HelpScreen: over("f1"), MeasureScreen: over("alt+r"),
+    HelpScreen: over("f1"),
 }  # fmt: skip
 """Where a person can be, and how they come there."""
 
@@ -288,3 +290,57 @@ async def moves_its_knob(app: SpectuiApp, pilot: Pilot[None], engine: FakeEngine
         assert isinstance(control, Slider)
         await pilot.press("home" if now != control.low else "end")
         await wait_until(pilot, lambda: getattr(engine.knobs, key) != now)
+
+
+async def test_the_important_keys_come_first(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(80, 24)) as (app, pilot):
+        await ask(pilot, "go")
+        write_reply(engine)
+
+        def first() -> list[str]:
+            return [key.description for key in app.screen.query(FooterKey)][:5]
+
+        await wait_until(pilot, lambda: first() == ["Send", "Models", "New", "Chats", "Stop"])
+        assert "Send" in screen_text(app).splitlines()[-1]
+        await pilot.press("f4")
+        await wait_until(pilot, lambda: first()[:1] == ["Models"])
+
+
+async def test_in_a_narrow_window_the_inspector_is_read_whole_beside_an_open_panel(
+    window: Window, engine: FakeEngine
+) -> None:
+    async with window(size=(80, 24)) as (app, pilot):
+        await ask(pilot, "go")
+        write_reply(engine)
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("alt+2", "f4", "left", "left")
+        await wait_until(pilot, lambda: "likeliest" in screen_text(app))
+        rows = [" ".join(row.split()) for row in screen_text(app).splitlines()]
+        inspector = app.screen.query_one(Inspector)
+        for line in inspector.build_lines():
+            assert " ".join("".join(text for text, _ in line).split()) in rows
+        assert app.screen.query_one(SidePanel).region.bottom == inspector.region.y
+        assert rows[-2].startswith("Ask something")
+        await pilot.press("f4")
+        await wait_until(pilot, lambda: not inspector.display)
+        assert app.screen.query_one(SidePanel).region.bottom == 23
+
+
+@pytest.mark.parametrize("width", [120, 200])
+async def test_the_devices_are_read_whole_and_clicked_where_they_stand(
+    window: Window, engine: FakeEngine, width: int
+) -> None:
+    engine.devices = (CPU, GPU)
+    async with window(size=(width, 40)) as (app, pilot):
+        await pilot.press("f7")
+        await wait_until(pilot, lambda: "○" in screen_text(app))
+        pane = app.screen.query_one(DevicePane)
+        heading, host, _ = (
+            row[pane.region.x : pane.region.right] for row in screen_text(app).splitlines()[pane.region.y :][:3]
+        )
+        assert heading.endswith("use") and heading.split() == ["device", "target", "draft", "memory", "GB", "use"]
+        assert host.endswith("–") and "3.6/24" in host
+        await pilot.click(DevicePane, offset=(host.rindex("○"), 1))
+        await pilot.press("alt+d", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+        assert (engine.loads[1].device, engine.loads[1].device_draft) == ("", "none")

@@ -2,46 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import groupby, product
 from pathlib import Path
+from string import ascii_letters
+from typing import NamedTuple
 
 import pytest
+from rich.style import Style
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+from textual._compositor import LayoutUpdate
+from textual.app import App
 from textual.pilot import Pilot
-from textual.widgets import Input, Label
+from textual.strip import Strip
 
-from spectui.knobs import Knobs, Setup
-from spectui.measure.bench.settings import Setting
-from spectui.measure.bench.summary import summarise
-from spectui.measure.live import LiveSearch
 from spectui.ui.app import SpectuiApp
-from spectui.ui.measuring.screen import MeasureScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.generators import pictures
-from tests.measure.bench.runs import DRAFT, TARGET, a_run
 from tests.ui.dialogs.catalogues import HEADERS, Known, listed
 from tests.ui.pilot_helpers import THEMES, answer, ask, hold_cursor, load, wait_until, write_reply
-from tests.ui.snapshots import picture, pictured
+from tests.ui.screen_text import compositor
 
-SPEEDS = {
-    TARGET: 16.3, Setting(): 28.6, DRAFT: 45.1,
-    Setting("model", "fixed", 4, 0, 0.4): 22.9, Setting("model", "fixed", 4, 0, 0.75): 23.4,
-    Setting("model", "fixed", 8, 0, 0.4): 24.1, Setting("model", "fixed", 8, 0, 0.75): 26.2,
-    Setting("model", "fixed", 16, 0, 0.4): 17.5, Setting("model", "fixed", 16, 0, 0.75): 25.0,
-}  # fmt: skip
-BENCH = summarise(
-    [
-        a_run(setting, speed * (1 + number / 50), number, prompt)
-        for setting, speed in SPEEDS.items()
-        for number in range(2)
-        for prompt in ("python", "story")
+Looks = tuple[str, ...]
+
+
+class Picture(NamedTuple):
+    """The window's rows: their text, and a style for each cell."""
+
+    text: str
+    styles: list[list[str]]
+
+
+async def pictured(pilot: Pilot[None], themes: list[str]) -> str:
+    """The window's text, its cells' looks as runs of letters (`a12 b3`), and what each letter is in each theme.
+
+    A theme that writes other text than the first fails.
+    """
+    pictures: list[Picture] = []
+    for theme in themes:
+        pilot.app.theme = theme
+        await pilot.pause()
+        pictures.append(picture(pilot.app))
+        assert pictures[-1].text == pictures[0].text, f"{theme} writes another text"
+    names = map("".join, (each for length in (1, 2) for each in product(ascii_letters, repeat=length)))
+    letters: dict[Looks, str] = {}
+    rows = []
+    for number in range(len(pictures[0].styles)):
+        looks = zip(*(each.styles[number] for each in pictures), strict=True)
+        rows.append(" ".join(f"{_letter(look, letters, names)}{count}" for look, count in _runs(looks)))
+    legend = [
+        "\n".join([letter, *(f"    {theme}: {style}" for theme, style in zip(themes, look, strict=True))])
+        for look, letter in letters.items()
     ]
-)
+    return "\n\n".join([pictures[0].text, "\n".join(rows), *legend, ""])
 
-SIZES = [(80, 24), (120, 40), (200, 60)]
+
+def picture(app: App[None]) -> Picture:
+    """What the terminal shows now, with what lies under a dialog."""
+    update = compositor(app).render_update(full=True, screen_stack=app._background_screens)
+    assert isinstance(update, LayoutUpdate)
+    strips = [Strip.join(pieces) for pieces in update.strips]
+    return Picture("\n".join(strip.text.rstrip() for strip in strips), [_styles(strip) for strip in strips])
+
+
+def _styles(strip: Strip) -> list[str]:
+    styles: list[str] = []
+    for segment in strip:
+        style = segment.style or Style.null()
+        seen = style.without_color + Style.from_color(style.color, style.bgcolor)  # no link, and no meta data
+        styles += [str(seen)] * segment.cell_length
+    return styles
+
+
+def _runs(looks: Iterator[Looks]) -> Iterator[tuple[Looks, int]]:
+    return ((look, len(list(run))) for look, run in groupby(looks))
+
+
+def _letter(look: Looks, letters: dict[Looks, str], names: Iterator[str]) -> str:
+    if look not in letters:
+        letters[look] = next(names)
+    return letters[look]
+
+
 STYLED = (120, 40)
 THEME_NAMES = sorted(path.stem for path in THEMES.glob("*.toml"))
 Scene = Callable[[Pilot[None], FakeEngine], Awaitable[None]]
@@ -95,29 +140,25 @@ async def choosing(pilot: Pilot[None], engine: FakeEngine) -> None:
     await pilot.press("end", "up", "enter")
 
 
-async def measured(pilot: Pilot[None], engine: FakeEngine) -> None:
-    await load(pilot, engine)
-    await pilot.press("alt+r")
-    await wait_until(pilot, lambda: isinstance(pilot.app.screen, MeasureScreen) and pilot.app.screen.focused)
-    page = pilot.app.screen
-    assert isinstance(page, MeasureScreen)
-    page.query_one(Input).cursor_blink = False
-    page.search = LiveSearch(Setup(), Knobs(), 1)
-    page.search.running, page.search.summary = False, BENCH
-    await wait_until(pilot, lambda: "target alone" in str(page.query_one("#result", Label).render()))
-
-
 async def load_failed(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: engine.loads)
     engine.fail_loading("The vocabularies differ at token 151643: '<|endoftext|>' is not '<s>'.", without_draft=True)
     await wait_until(pilot, lambda: not engine.events)
 
 
-SCENES: list[Scene] = [empty, load_failed, streaming, rejected, inspecting, comparing, choosing, measured]
+SCENES: list[Scene] = [empty, load_failed, streaming, rejected, inspecting, comparing, choosing]
+PICTURES = [
+    *(pytest.param(STYLED, scene, id=f"120x40-{scene.__name__}") for scene in SCENES),
+    *(
+        pytest.param(size, scene, id=f"{size[0]}x{size[1]}-{scene.__name__}")
+        for size in ((80, 24), (200, 60))
+        for scene in (streaming, inspecting, choosing)
+    ),
+]
+"""Each scene in one size, and in the others those whose parts are elsewhere there."""
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(("size", "scene"), PICTURES)
 async def test_picture(
     snapshot: SnapshotAssertion, make_app: Callable[..., SpectuiApp], engine: FakeEngine, size: tuple[int, int],
     scene: Scene,
@@ -142,7 +183,7 @@ async def test_picture(
 def test_each_picture_on_disk_has_a_test() -> None:
     """syrupy does not report unused pictures where pytest-xdist runs the tests."""
     directory = Path(__file__).with_name("__snapshots__") / "test_pictures"
-    names = {f"test_picture[{width}x{height}-{scene.__name__}].txt" for width, height in SIZES for scene in SCENES}
+    names = {f"test_picture[{picture.id}].txt" for picture in PICTURES}
     assert {picture.name for picture in directory.iterdir()} == names
 
 

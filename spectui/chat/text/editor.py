@@ -1,4 +1,4 @@
-"""A person's own editor for a text."""
+"""Programs that have the terminal for a while: a person's own editor for a text, or a search for settings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def edited(text: str, meanwhile: AbstractContextManager[None]) -> str:
         with tempfile.TemporaryDirectory(prefix="spectui-", ignore_cleanup_errors=True) as directory:
             file = Path(directory) / "prompt.md"
             file.write_text(text, encoding="utf-8", errors="replace")
-            code = _run(words, file, meanwhile)
+            code = in_terminal([f"{words} {shlex.quote(str(file))}"], meanwhile)
             after = (
                 file.read_text(encoding="utf-8-sig", errors="replace") if code is not None and file.is_file() else None
             )
@@ -45,23 +46,27 @@ def edited(text: str, meanwhile: AbstractContextManager[None]) -> str:
     return printable(after).rstrip("\n")
 
 
-def _run(words: str, file: Path, meanwhile: AbstractContextManager[None]) -> int | None:
-    """The code that the editor ends with; None if there is no such program.
+def in_terminal(lines: Sequence[str], meanwhile: AbstractContextManager[None]) -> int | None:
+    """Run these commands one after another, and return the code that the last ends with; None if there is no such program.
 
-    Nothing is raised while the terminal is the editor's: the window would not take it back.
+    Nothing is raised while the terminal is theirs: the window would not take it back.
     """
+    code = None
     with meanwhile, _Signals() as signals:
         try:
-            return signals.wait(subprocess.Popen([*shlex.split(words), str(file)]))
+            for line in lines:
+                # Standard error of a chat is a file.
+                code = signals.wait(subprocess.Popen(shlex.split(line), stderr=subprocess.STDOUT))
         except (OSError, ValueError):
             return None
+    return code
 
 
 class _Signals:
-    """Within the block, a signal that ends spectui ends the editor first, which would keep it waiting. Ctrl+C is its own."""
+    """Within the block, a signal that ends spectui ends the program first, which would keep it waiting. Ctrl+C is its own."""
 
     def __init__(self) -> None:
-        self._editor: subprocess.Popen[bytes] | None = None
+        self._program: subprocess.Popen[bytes] | None = None
         self._caught: list[int] = []
         self._before: dict[int, Any] = {}
         self._woken = -1
@@ -73,22 +78,22 @@ class _Signals:
             self._before = {number: signal.signal(number, self._take) for number in numbers}
         return self
 
-    def wait(self, editor: subprocess.Popen[bytes]) -> int:
-        """The code that this editor ends with."""
-        self._editor = editor
+    def wait(self, program: subprocess.Popen[bytes]) -> int:
+        """The code that this program ends with."""
+        self._program = program
         if self._caught:
-            editor.terminate()
+            program.terminate()
         # Of two signals at once the system may give the second to another thread, which does not wake one that waits for
         # a process. Python runs the handler when this thread goes on.
         while True:
             with suppress(subprocess.TimeoutExpired):
-                return editor.wait(_LOOK_S)
+                return program.wait(_LOOK_S)
 
     def _take(self, number: int, frame: Any) -> None:
         if number != signal.SIGINT:
             self._caught.append(number)
-            if self._editor is not None:
-                self._editor.terminate()
+            if self._program is not None:
+                self._program.terminate()
 
     def __exit__(self, *raised: object) -> None:
         if not self._before:

@@ -86,13 +86,14 @@ class LineScreen(Dialog[str]):
             self.dismiss(line)
 
 
-def profile_question(name: str, known: Collection[str]) -> LineScreen:
+def profile_question(
+    name: str, known: Collection[str], question: str = "Save the knobs as a profile named"
+) -> LineScreen:
     """Asks for a profile's name. `name` is proposed; one of `known` would be overwritten."""
 
     def consequence(line: str) -> str:
         return "Replaces the profile of this name." if line in known else "Becomes a profile (-P)."
 
-    question = "Save the knobs as a profile named"
     return LineScreen(question, name, verb="save", consequence=consequence, placeholder="code")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from spectui.chat.device_choice import Role, pick
 from spectui.chat.sentences import saved_profile, thinking_switched
@@ -16,9 +16,6 @@ from spectui.profiles.file import ProfileFile
 from spectui.ui.dashboard.panel import NO_PROFILE, turned
 from spectui.ui.screen.window import Window
 from spectui.ui.widgets.choice_row import next_choice
-
-if TYPE_CHECKING:
-    from spectui.measure.live import LiveSearch
 
 
 class Controls:
@@ -36,7 +33,6 @@ class Controls:
         self._profiles = profiles
         self.catalogue = catalogue or ModelCatalogue()
         self._plan = plan
-        self._measured: LiveSearch | None = None  # the last one
         self._profile_knobs: Knobs | None = None  # as the shown profile has set them
         self._picked: Setup | None = None  # with the devices that a person has picked, until it is loaded
 
@@ -133,9 +129,9 @@ class Controls:
             question = profile_question("" if now == NO_PROFILE else now, self.profile_names())
             self._window.ask(question, partial(self._save_profile, profiles))
 
-    def _save_profile(self, profiles: ProfileFile, name: str) -> None:
+    def _save_profile(self, profiles: ProfileFile, name: str, setup: Setup | None = None) -> None:
         try:
-            profiles.save(name, self._session.knobs)
+            profiles.save(name, self._session.knobs, setup)
         except SpectuiError as error:
             self._window.complain(error)
         else:
@@ -218,20 +214,29 @@ class Controls:
 
     def measure(self) -> None:
         """Find the best settings for the loaded pair. Its models are freed during a measurement."""
-        from spectui.ui.measuring.screen import MeasureScreen
-
-        models = self._models
-        if (fixed := models.fixed.get("draft_max")) is not None:
+        if (fixed := self._models.fixed.get("draft_max")) is not None:
             self._window.say(f"Only models of this machine are measured here. {fixed.sentence}")
         elif not self._window.refuses(self._session.busy_reason):
-            page = MeasureScreen(models, lambda: self._session.knobs, self.use_knobs, self._profiles, self._measured)
+            self._window.run(self._measure(), "measure")
 
-            def back(_: None) -> None:
-                self._measured = page.search
-                if self._session.state == "measuring":
-                    self.show_loading(self._models.load_again())
+    async def _measure(self) -> None:
+        """Measure, load the models again, and offer what was found to be best."""
+        from spectui.ui.dialogs.questions import profile_question
+        from spectui.ui.screen.tuning import tune
 
-            self._window.app.push_screen(page, back)
+        best = await tune(self._window)
+        if self._models.measured:
+            self.show_loading(self._models.load_again())
+        if best and self._profiles is not None:
+
+            def use(profiles: ProfileFile, name: str) -> None:
+                self.use_knobs(replace(self._session.knobs, **best))
+                self._save_profile(profiles, name, self._session.setup)
+
+            question = profile_question(
+                "tuned", self.profile_names(), "Use the fastest settings, saved as a profile named"
+            )
+            self._window.ask(question, partial(use, self._profiles))
 
     def use_models(self, setup: Setup) -> None:
         """Load this set-up's target and draft; the other settings stay."""

@@ -20,7 +20,6 @@ from spectui.profiles.file import ProfileFile
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs import models, placement
-from spectui.ui.measuring import screen as measuring
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import FakeEngine
 from tests.ui.dialogs.catalogues import HEADERS, Known
@@ -29,12 +28,12 @@ from tests.ui.pilot_helpers import Window, answer, ask, wait_until
 LEAVES = int(os.environ.get("TEST_LEAVES", "40"))
 SCREENS = {
     "f1": "HelpScreen", "f12": "ConversationsScreen", "alt+l": "MessagesScreen", "alt+m": "ModelsScreen",
-    "alt+d": "PlacementScreen", "alt+r": "MeasureScreen", "alt+y": "SystemPromptScreen",
+    "alt+d": "PlacementScreen", "alt+y": "SystemPromptScreen",
     "alt+x": "LineScreen", "alt+s": "LineScreen", "ctrl+p": "Palette", "alt+a": "Palette",
 }  # fmt: skip
 """By the key that opens them."""
 FURTHER = {
-    "f12": ("f2", "ctrl+d", "a", "enter"), "alt+m": ("enter", "q", "down"), "alt+l": ("up", "enter"), "alt+r": ("tab", "x"),
+    "f12": ("f2", "ctrl+d", "a", "enter"), "alt+m": ("enter", "q", "down"), "alt+l": ("up", "enter"),
     "alt+d": ("-", "x"), "ctrl+p": ("a", "down"),
 }  # fmt: skip
 """What may be pressed there: dialogs of dialogs, searches, plans."""
@@ -96,11 +95,7 @@ async def test_keys_that_come_before_the_widgets(window: Window, engine: FakeEng
 async def test_the_window_stands(
     window: Window, engine: FakeEngine, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, name in (
-        (models, "REFRESH_S"),
-        (placement, "PLAN_AFTER_S"),
-        (measuring, "POLL_S"),
-    ):
+    for module, name in ((models, "REFRESH_S"), (placement, "PLAN_AFTER_S")):
         monkeypatch.setattr(module, name, 0.002)
     chance = random.Random(seed)
     seen: set[str] = set()

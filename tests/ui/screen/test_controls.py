@@ -1,23 +1,44 @@
-"""Choices in the window, what the policy says, and errors that look like errors."""
+"""Choices in the window, what the policy says, errors that look like errors, and the search for the best settings."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from textual.app import App
 
+from spectui import config
 from spectui.knobs import Knobs, Setup
+from spectui.profiles.file import ProfileFile
 from spectui.speculation.records import Reason
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.now import NowPage, two_lines
 from spectui.ui.dashboard.panel import without_effect
 from spectui.ui.dialogs.placement import PlacementScreen
+from spectui.ui.dialogs.questions import LineScreen
 from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.screen import tuning
+from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.choice_row import ChoiceRow
 from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
-from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, burst, load, wait_until, write_reply
+from tests.measure.models import tiny_setup
+from tests.ui.pilot_helpers import (
+    PAIR,
+    Make,
+    Window,
+    answer,
+    ask,
+    burst,
+    load,
+    notified,
+    paste,
+    wait_until,
+    write_reply,
+)
 from tests.ui.screen_text import one_line, said, screen_text
 
 
@@ -231,3 +252,95 @@ async def test_models_are_loaded_with_other_flags(window: Window, engine: FakeEn
         engine.finish_loading()
         await ask(pilot, "and on")
         assert [message.content for message in engine.generates[-1]][::2] == ["go", "and on"]
+
+
+@pytest.fixture
+def quick_search(fresh_directories: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`spectui tune` on real tiny models, in a terminal that can be had, takes seconds."""
+    line = tuning.command
+    quick = " --minutes 0.05 --prompts toaster -n 20"
+    monkeypatch.setattr(tuning, "command", lambda setup, knobs: line(setup, knobs) + quick)
+    monkeypatch.setattr(App, "suspend", lambda self: nullcontext())
+
+
+@pytest.mark.parametrize(
+    ("setup", "knobs", "flags"),
+    [
+        (Setup(model="t.gguf"), Knobs(draft_max=5, policy="fixed", seed=7, predict=9), "-m t.gguf"),
+        (Setup(model="a b.gguf", draft="d.gguf"), Knobs(temperature=0.3), "-m 'a b.gguf' -md d.gguf --temp 0.3"),
+        (Setup(model="t.gguf", system="Be brief.", ctx_size=512), Knobs(), "-m t.gguf --system 'Be brief.' -c 512"),
+    ],
+)
+def test_the_command_has_what_is_loaded_and_how_the_chat_samples(setup: Setup, knobs: Knobs, flags: str) -> None:
+    assert tuning.command(setup, knobs) == f"spectui tune {flags}"
+
+
+@pytest.mark.usefixtures("quick_search")
+async def test_what_is_fastest_is_used_and_saved(
+    window: Window, engine: FakeEngine, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    setup, profiles = tiny_setup(tmp_path, ctx_size=512), ProfileFile(tmp_path / "config.toml")
+    async with window(setup, size=(160, 42), profiles=profiles, notifications=True) as (app, pilot):
+        engine.knobs = replace(engine.knobs, temperature=0.3)
+        await paste(pilot, "not sent yet")
+        await pilot.press("alt+r")
+        await wait_until(pilot, lambda: isinstance(app.screen, LineScreen))
+        shown = capfd.readouterr().out
+        assert "Ctrl+C ends it sooner" in shown and "The best of " in shown and "Enter goes back to the chat." in shown
+        assert (engine.unloads, len(engine.loads)) == (1, 2)
+        assert (engine.loads[1].model, engine.loads[1].draft) == (setup.model, setup.draft)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: profiles.names() == ["tuned"])
+        saved = config.load(path=tmp_path / "config.toml", profile="tuned", environ={})
+        assert (saved.setup.model, saved.setup.ctx_size) == (setup.model, 512)
+        assert saved.knobs == engine.knobs != Knobs() and engine.knobs.temperature == 0.3
+        engine.finish_loading()
+        chat = app.screen
+        assert isinstance(chat, ChatScreen)
+        await wait_until(pilot, lambda: chat.session.state == "ready")
+        assert chat.prompt.text == "not sent yet"
+        await wait_until(pilot, lambda: "Saved: spectui chat -P tuned starts with it." in notified(app))
+
+
+@pytest.mark.usefixtures("quick_search")
+async def test_a_search_that_ends_without_a_result_changes_nothing(
+    window: Window, engine: FakeEngine, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    setup = replace(tiny_setup(tmp_path), model=str(tmp_path / "nowhere.gguf"))
+    async with window(setup, profiles=ProfileFile(tmp_path / "config.toml")) as (app, pilot):
+        before = engine.knobs
+        await pilot.press("alt+r")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+        assert isinstance(app.screen, ChatScreen) and engine.knobs == before
+        assert "nowhere.gguf" in capfd.readouterr().out
+
+
+async def test_where_no_terminal_can_be_had_a_sentence_has_the_command(
+    window: Window, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(App, "is_web", True)
+    async with window(size=(120, 30), notifications=True) as (app, pilot):
+        await pilot.press("alt+r")
+        await wait_until(pilot, lambda: any("run spectui tune -m" in sentence for sentence in notified(app)))
+        assert (engine.unloads, len(engine.loads)) == (0, 1)
+
+
+async def test_a_reply_is_not_measured_away(window: Window, engine: FakeEngine) -> None:
+    async with window(notifications=True) as (app, pilot):
+        await ask(pilot, "go")
+        await pilot.press("alt+r")
+        await wait_until(pilot, lambda: "Esc stops the reply first" in one_line(app))
+        assert isinstance(app.screen, ChatScreen) and not engine.unloads
+
+
+async def test_a_prompt_waits_until_the_models_are_there_again(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+        chat = app.screen
+        assert isinstance(chat, ChatScreen)
+        chat.session.models.unload()
+        await wait_until(pilot, lambda: chat.session.models.unloaded)
+        await ask(pilot, "go")
+        assert not engine.generates and chat.session.waiting == ("go",)
+        chat.controls.load(chat.session.setup)
+        engine.finish_loading()
+        await wait_until(pilot, lambda: engine.generates)

@@ -1,1 +1,0 @@
-"""The page that measures the pair of a chat: bench, costs, tune and compare."""
