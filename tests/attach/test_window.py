@@ -17,7 +17,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.screen import reading
-from spectui.ui.widgets.slider import Slider
+from spectui.ui.widgets.knob import Slider
 from tests.attach.scripted_server import Answer, ScriptedServer, as_json, delta, events, serving, timings
 from tests.ui.pilot_helpers import ask, notified, wait_until, window_of
 from tests.ui.screen_text import one_line, screen_text

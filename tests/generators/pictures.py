@@ -21,7 +21,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Reason
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.widgets.slider import Slider
+from spectui.ui.widgets.knob import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.dialogs.catalogues import HEADERS, Known, listed
 from tests.ui.pilot_helpers import THEMES, hold_cursor, load, wait_until, window_of

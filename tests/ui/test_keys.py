@@ -43,8 +43,7 @@ from spectui.ui.screen.welcome import Choices
 from spectui.ui.transcript.inspector import Inspector
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
-from spectui.ui.widgets.choice_row import ChoiceRow
-from spectui.ui.widgets.slider import Slider
+from spectui.ui.widgets.knob import ChoiceRow, KnobRow, Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.helpers.terminal import Terminal
 from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, click_key, load, wait_until, write_reply
@@ -260,36 +259,30 @@ async def test_every_action_has_a_command_and_a_place_to_click(
             assert {each.binding.id for each in actions if not each.binding.system} <= set(listed)
 
 
-async def test_every_knob_has_a_control_a_command_and_is_moved_by_the_mouse(window: Window, engine: FakeEngine) -> None:
+async def test_every_knob_has_a_control_and_a_command_and_is_moved_by_the_mouse(
+    window: Window, engine: FakeEngine
+) -> None:
     async with window(size=(120, 40)) as (app, pilot):
-        for key in [key for key, _, spec in specs(Knobs) if spec.choices or spec.step is not None]:
-            try:
-                await moves_its_knob(app, pilot, engine, key)
-            except AssertionError as error:
-                raise AssertionError(f"{key}: {error}") from error
-
-
-async def moves_its_knob(app: SpectuiApp, pilot: Pilot[None], engine: FakeEngine, key: str) -> None:
-    await pilot.press("alt+5")
-    commands: dict[str, Any] = {each.title: each.callback for each in app.get_system_commands(app.screen)}
-    before = getattr(engine.knobs, key)
-    controls = [each for each in app.screen.query("Slider, ChoiceRow") if getattr(each, "key", "") == key]
-    assert len(controls) == 1
-    (control,) = controls
-    await wait_until(pilot, lambda: control.is_on_screen and control.size.width)
-    # A choice turns on a click anywhere; the middle of a slider's track is no knob's default.
-    await pilot.click(control, offset=(control.size.width // 2 + 5, 0))
-    await wait_until(pilot, lambda: getattr(engine.knobs, key) != before)
-    if isinstance(control, ChoiceRow):
-        assert all(f"{title(key).capitalize()}: {choice}" in commands for choice in control.choices)
-    else:
+        await pilot.press("alt+5")
+        commands: dict[str, Any] = {each.title: each.callback for each in app.get_system_commands(app.screen)}
+        rows = {row.key: row for row in app.screen.query(KnobRow)}
+        knobs = {key: spec for key, _, spec in specs(Knobs) if spec.choices or spec.step is not None}
+        assert {*knobs} == {*rows} - {"profile"} and len(rows) == len(app.screen.query(KnobRow))
+        for key, spec in knobs.items():
+            names = [f"{title(key).capitalize()}: {choice}" for choice in spec.choices] or [f"Knob: {title(key)}"]
+            assert {*names} <= {*commands}
+        for key in ("context_full", "seed"):
+            before, row = getattr(engine.knobs, key), rows[key]
+            row.scroll_visible(animate=False)
+            await wait_until(pilot, lambda row=row: row.is_on_screen and row.size.width)
+            # A choice turns on a click anywhere; the middle of a slider's track is no knob's default.
+            await pilot.click(row, offset=(row.size.width // 2 + 5, 0))
+            await wait_until(pilot, lambda key=key, before=before: getattr(engine.knobs, key) != before)
         await pilot.press("alt+1")
-        commands[f"Knob: {title(key)}"]()
-        await wait_until(pilot, lambda: control.has_focus and control.is_on_screen)
-        now = getattr(engine.knobs, key)
-        assert isinstance(control, Slider)
-        await pilot.press("home" if now != control.low else "end")
-        await wait_until(pilot, lambda: getattr(engine.knobs, key) != now)
+        commands["Knob: seed"]()
+        await wait_until(pilot, lambda: rows["seed"].has_focus and rows["seed"].is_on_screen)
+        await pilot.press("home")
+        await wait_until(pilot, lambda: engine.knobs.seed == -1)
 
 
 async def test_the_important_keys_come_first(window: Window, engine: FakeEngine) -> None:

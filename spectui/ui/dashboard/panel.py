@@ -23,9 +23,8 @@ from spectui.ui.dashboard.pages.now import NowPage
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
-from spectui.ui.widgets.choice_row import ChoiceRow, next_choice
+from spectui.ui.widgets.knob import ChoiceRow, KnobRow, Slider, next_choice
 from spectui.ui.widgets.line_widget import Line, LineWidget
-from spectui.ui.widgets.slider import Slider
 
 SLIDERS = ("draft_max", "draft_min", "p_min", "temperature")
 """The knobs that are often changed while a reply is written: those that have an effect are on the first page too."""
@@ -104,7 +103,7 @@ class SidePanel(VerticalScroll, can_focus=False):
             if spec.low is not None and spec.high is not None and spec.step is not None
         }  # fmt: skip
         """By the names of their knobs."""
-        self._controls: tuple[ChoiceRow | Slider, ...] = (*rows, *self.sliders.values())
+        self._controls: tuple[KnobRow, ...] = (*rows, *self.sliders.values())
         self._bar = PageBar(self.show_page, id="pages")
         self._parts: tuple[Widget, ...] = (
             *self._pages,

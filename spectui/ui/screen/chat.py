@@ -50,8 +50,7 @@ from spectui.ui.screen.welcome import Fetch, Welcome
 from spectui.ui.screen.window import Window
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
 from spectui.ui.transcript.transcript import Transcript
-from spectui.ui.widgets.choice_row import ChoiceRow
-from spectui.ui.widgets.slider import Slider
+from spectui.ui.widgets.knob import KnobRow, Slider
 
 FIGURES_S = 1.0
 """Seconds between two redraws of the figures while a reply is written."""
@@ -307,9 +306,8 @@ class ChatScreen(Window):
     def _mark_round(self, event: RoundsPage.Chosen) -> None:
         reading.mark_round(self, event.round)
 
-    @on(Slider.Changed)
-    @on(ChoiceRow.Changed)
-    def _turn(self, event: Slider.Changed | ChoiceRow.Changed) -> None:
+    @on(KnobRow.Changed)
+    def _turn(self, event: KnobRow.Changed) -> None:
         if event.key == self.panel.profile.key:
             self.controls.use_profile(str(event.value))
         else:

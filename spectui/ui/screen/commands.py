@@ -15,7 +15,7 @@ from spectui.ui.prompt.suggestions import Suggestion
 from spectui.ui.screen import asking, reading
 from spectui.ui.screen.welcome import Choices, Welcome
 from spectui.ui.screen.window import Window
-from spectui.ui.widgets.slider import Slider
+from spectui.ui.widgets.knob import Slider
 
 GROUPS = {title: commands.GROUPS[title] for title in ("panel", "steering", "chat", "messages", "reading")}
 """By the title in the help."""

@@ -15,7 +15,7 @@ from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.profiles.file import ProfileFile
 from spectui.ui.dashboard.panel import NO_PROFILE, turned
 from spectui.ui.screen.window import Window
-from spectui.ui.widgets.choice_row import next_choice
+from spectui.ui.widgets.knob import next_choice
 
 
 class Controls:

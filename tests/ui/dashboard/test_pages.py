@@ -17,8 +17,8 @@ from spectui.ui.dashboard.pages.rounds import RoundsPage, detail, histogram, sta
 from spectui.ui.dashboard.panel import PAGES
 from spectui.ui.dashboard.plot import columns, nice_top, resampled
 from spectui.ui.transcript.transcript import Transcript
+from spectui.ui.widgets.knob import LABEL
 from spectui.ui.widgets.line_widget import cells
-from spectui.ui.widgets.slider import LABEL
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.dashboard.rounds import accepted, figures_of, plain, rounds_of, seen_of, text_of
 from tests.ui.pilot_helpers import Make, Window, ask, streaming, wait_until

@@ -17,8 +17,8 @@ from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.pages.compare_page import comparison_lines
+from spectui.ui.widgets.knob import Slider
 from spectui.ui.widgets.line_widget import cells
-from spectui.ui.widgets.slider import Slider
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
 from tests.ui.pilot_helpers import BOTH_ENGINES, PAIR, Make, Window, answer, ask, load, notified, wait_until

@@ -22,8 +22,7 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen import tuning
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.transcript.transcript import Transcript
-from spectui.ui.widgets.choice_row import ChoiceRow
-from spectui.ui.widgets.slider import Slider
+from spectui.ui.widgets.knob import ChoiceRow, Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.measure.models import tiny_setup
 from tests.ui.pilot_helpers import (

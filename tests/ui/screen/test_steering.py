@@ -12,7 +12,7 @@ from spectui.profiles.file import ProfileFile
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.dashboard.panel import NO_PROFILE
 from spectui.ui.widgets.actions import ActionLine
-from spectui.ui.widgets.choice_row import ChoiceRow
+from spectui.ui.widgets.knob import ChoiceRow
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, ask, notified, paste, wait_until
 from tests.ui.screen_text import screen_text

@@ -10,7 +10,7 @@ from textual.widgets import Input, Label, OptionList
 from spectui.ui.textual_patches.app import TerminalApp
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 from spectui.ui.themes import ORIGIN_DEFAULTS
-from spectui.ui.widgets.choice_row import ChoiceRow
+from spectui.ui.widgets.knob import ChoiceRow
 from spectui.ui.widgets.line_widget import Line, LineWidget, labelled, wrapped
 from tests.ui.screen_text import screen_text
 

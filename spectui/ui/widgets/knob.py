@@ -1,10 +1,11 @@
-"""A number on one row: its name, its position in the range, its value."""
+"""What can be turned, one row each, with its name: a number in a range, or one of a few words."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events
 from textual.app import RenderResult
@@ -15,10 +16,113 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 LABEL, VALUE = 11, 5
-"""Width of the name and of the value, equal for all sliders so that they align."""
+"""Width of the name and of a number, equal for all rows so that they align."""
 
 
-class Slider(Widget, can_focus=True):
+class KnobRow(Widget, can_focus=True):
+    """A name and a value. Sends `Changed` when a person turns it, not when it is assigned."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"knob--label", "knob--track", "knob--mark", "knob--value"}
+    DEFAULT_CSS = """
+    KnobRow {
+        height: 1;
+        width: 1fr;
+        pointer: pointer;
+        & > .knob--label { color: $foreground 75%; }
+        & > .knob--track { color: $foreground 35%; }
+        & > .knob--mark { color: $primary; }
+        & > .knob--value { color: $foreground; text-style: bold; }
+        &:focus {
+            background: $primary 15%;
+            & > .knob--label { color: $foreground; text-style: bold; }
+            & > .knob--track { color: $foreground 60%; }
+        }
+        &.-idle {
+            & > .knob--label, & > .knob--mark, & > .knob--value { color: $foreground 45%; text-style: none; }
+            & > .knob--track { color: $foreground 20%; }
+        }
+    }
+    """
+
+    value: reactive[Any] = reactive(None)
+    """A slider's number, or the chosen word. An assignment sends no message."""
+
+    @dataclass
+    class Changed(Message):
+        """A person has turned it."""
+
+        key: str
+        value: float | str
+
+    def __init__(self, key: str, label: str, value: float | str, default: float | str, id: str | None) -> None:
+        super().__init__(id=id)
+        self.key, self.label = key, label
+        self.default: Any = default
+        self.set_reactive(KnobRow.value, value)
+
+    def turn_to(self, value: float | str) -> None:
+        """Set the value for a person, and send `Changed` if it is another."""
+        before = self.value
+        self.value = value
+        if self.value != before:
+            self.post_message(self.Changed(self.key, self.value))
+
+    def action_reset(self) -> None:
+        """Turn back to the default."""
+        self.turn_to(self.default)
+
+    def pieces(self, *pieces: tuple[str, str]) -> Content:
+        """The name, and these texts in the styles of their component classes."""
+        named = ((f"{self.label[:LABEL]:<{LABEL}} ", "label"), *pieces)
+        return Content.assemble(*((text, self.get_visual_style(f"knob--{part}")) for text, part in named))
+
+
+class ChoiceRow(KnobRow):
+    """One of a few words. Keys and clicks go to the next and to the previous one."""
+
+    HELP = """\
+## Choices
+
+Left and right, Enter or a click turn to another choice; {choice.default} goes back to the default.
+"""
+    BINDING_GROUP_TITLE = "choices"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "turn(-1)", "Previous", id="choice.previous", show=False),
+        Binding("right,enter", "turn(1)", "Next", id="choice.next", show=False),
+        Binding("delete", "reset", "Default", id="choice.default", show=False, tooltip="Turn it back to its default"),
+    ]
+
+    def __init__(
+        self, key: str, label: str, value: str, *, choices: Sequence[str], default: str, id: str | None = None
+    ) -> None:
+        super().__init__(key, label, value, default, id)
+        self.choices = tuple(choices)
+
+    def show_choices(self, choices: Sequence[str], value: str) -> None:
+        """Offer these choices and show `value`, or the default if `value` is not among them. Sends no message."""
+        self.choices = tuple(choices)
+        self.value = value if value in self.choices else self.default
+
+    def action_turn(self, steps: int) -> None:
+        """Turn by a number of choices; after the last comes the first."""
+        self.turn_to(next_choice(self.choices, self.value, steps))
+
+    def on_click(self, event: events.Click) -> None:
+        """Turn on; a click on the left arrow turns back."""
+        event.stop()
+        self.action_turn(-1 if event.x == LABEL + 1 else 1)
+
+    def render(self) -> RenderResult:
+        """The row."""
+        return self.pieces(("‹ ", "mark"), (self.value, "value"), (" ›", "mark"))
+
+
+def next_choice(choices: Sequence[str], value: str, steps: int = 1) -> str:
+    """The choice so many steps after this one. The first follows the last."""
+    return choices[(choices.index(value) + steps) % len(choices)]
+
+
+class Slider(KnobRow):
     """A number between `low` and `high`: an int if those and `step` are, and a float otherwise.
 
     Keys and the mouse change it in steps. A typed or assigned number is kept as it is, also between two steps.
@@ -40,37 +144,6 @@ back to the default. Other text that is typed goes to the prompt.
         Binding("end", "go(1)", "Most", id="slider.most", show=False),
         Binding("delete", "reset", "Default", id="slider.default", show=False, tooltip="Turn it back to its default"),
     ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"slider--label", "slider--track", "slider--knob", "slider--value"}
-    DEFAULT_CSS = """
-    Slider {
-        height: 1;
-        width: 1fr;
-        pointer: pointer;
-        & > .slider--label { color: $foreground 75%; }
-        & > .slider--track { color: $foreground 35%; }
-        & > .slider--knob { color: $primary; }
-        & > .slider--value { color: $foreground; text-style: bold; }
-        &:focus {
-            background: $primary 15%;
-            & > .slider--label { color: $foreground; text-style: bold; }
-            & > .slider--track { color: $foreground 60%; }
-        }
-        &.-idle {
-            & > .slider--label, & > .slider--knob, & > .slider--value { color: $foreground 45%; text-style: none; }
-            & > .slider--track { color: $foreground 20%; }
-        }
-    }
-    """
-
-    value: reactive[float] = reactive(0.0)
-    """The number. An assignment is clamped, and sends no message."""
-
-    @dataclass
-    class Changed(Message):
-        """A person has turned the slider."""
-
-        key: str
-        value: float
 
     def __init__(
         self,
@@ -84,27 +157,13 @@ back to the default. Other text that is typed goes to the prompt.
         default: float,
         id: str | None = None,
     ) -> None:
-        super().__init__(id=id)
-        self.key = key
-        self.label = label
         self.low, self.high, self.step = low, high, step
         self._whole = all(isinstance(number, int) for number in (low, high, step))
-        self.default = self._in_range(default)
         self._typed = ""
-        self.set_reactive(Slider.value, self._in_range(value))
-
-    def turn_to(self, value: float) -> None:
-        """Set the value for a person, and send `Changed` if it is another."""
-        before = self.value
-        self.value = value
-        if self.value != before:
-            self.post_message(self.Changed(self.key, self.value))
+        super().__init__(key, label, self.validate_value(value), self.validate_value(default), id)
 
     def validate_value(self, value: float) -> float:
         """Clamp."""
-        return self._in_range(value)
-
-    def _in_range(self, value: float) -> float:
         value = min(max(value, self.low), self.high)
         return round(value) if self._whole else round(value, 6)
 
@@ -119,10 +178,6 @@ back to the default. Other text that is typed goes to the prompt.
     def action_go(self, share: float) -> None:
         """Turn to a share of the range, 0..1."""
         self._turn_to_step(self.low + share * (self.high - self.low))
-
-    def action_reset(self) -> None:
-        """Turn back to the default."""
-        self.turn_to(self.default)
 
     def on_key(self, event: events.Key) -> None:
         """Collect a typed number: Enter sets it, Escape drops it."""
@@ -192,19 +247,11 @@ back to the default. Other text that is typed goes to the prompt.
 
     def render(self) -> RenderResult:
         """The row."""
-        label, track, knob, figure = (
-            self.get_visual_style(f"slider--{part}") for part in ("label", "track", "knob", "value")
-        )
         line = ["─"] * self._cells
         line[self._cell_of(self.default)] = "┼"
         at = self._cell_of(self.value)
-        return Content.assemble(
-            (f"{self.label[:LABEL]:<{LABEL}} ", label),
-            ("".join(line[:at]), track),
-            ("●", knob),
-            ("".join(line[at + 1 :]), track),
-            (f" {self._figure:>{VALUE}}", figure),
-        )
+        before, after = "".join(line[:at]), "".join(line[at + 1 :])
+        return self.pieces((before, "track"), ("●", "mark"), (after, "track"), (f" {self._figure:>{VALUE}}", "value"))
 
 
 def shown(value: float) -> str:
