@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from rich.cells import set_cell_size
 from textual import events
@@ -18,7 +18,7 @@ from spectui.chat.device_choice import Role, chosen, selectable, used_memory
 from spectui.chat.figures.format import UNKNOWN, decimal, percent
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Setup
-from spectui.telemetry.gpus import find_gpu
+from spectui.telemetry.gpus import Gpu, find_gpu
 from spectui.telemetry.monitor import Telemetry
 from spectui.text import printable
 from spectui.ui.figures import MUTED
@@ -34,6 +34,40 @@ NAME, BAR, MEMORY, USE = 12, 5, 9, 6
 
 
 NOT_LOADED = "Not loaded yet: {placement} loads it, with other numbers too; {stop} leaves it."
+
+
+class Usage(NamedTuple):
+    """What is used of a device: bytes of its memory, of how many, and the share of the time that it is busy."""
+
+    used: int | None
+    total: int | None
+    busy: float | None = None
+    gpu: Gpu | None = None
+    """What the monitor knows of it."""
+    measured: bool = False
+    """The monitor has read the memory; else it is as ggml knew it at load."""
+
+    @property
+    def share(self) -> float | None:
+        """Share of the memory, 0..1."""
+        return self.used / self.total if self.used is not None and self.total else None
+
+
+def usage(device: Device, models: Iterable[ModelInfo], telemetry: Telemetry | None) -> Usage:
+    """What is used of a device, from the monitor, else from ggml at load."""
+    used, total, gpu = used_memory(device, models), device.total or None, None
+    if telemetry is None:
+        return Usage(used, total)
+    if device.kind == "cpu":
+        host = telemetry.host
+        now = host.memory_used, host.memory_total, host.cpu
+    elif (gpu := find_gpu(telemetry.gpus, device.id)) is not None:
+        now = gpu.memory_used, gpu.memory_total, gpu.utilisation
+    else:
+        return Usage(used, total)
+    if now[0] is not None and now[1]:
+        return Usage(*now, gpu, measured=True)
+    return Usage(used, total, now[2], gpu)
 
 
 class DevicePane(Widget, can_focus=True):
@@ -158,16 +192,14 @@ as layers, context and the share of each GPU. The conversation stays. Several GP
         device = self._devices[row]
         width, bar_width = self._widths()
         name = printable(device.name if device.kind != "cpu" else f"CPU {device.description}").replace("\n", " ")
-        gpu = find_gpu(self._telemetry.gpus, device.id) if self._telemetry is not None else None
-        if gpu is not None and gpu.lost:
+        use = usage(device, self._models.values(), self._telemetry)
+        if use.gpu is not None and use.gpu.lost:
             return Content.assemble(set_cell_size(name, width), ("   lost", "$error")).truncate(self.size.width)
-        used, total, busy = self._memory(device)
-        share = used / total if used is not None and total else None
-        memory = UNKNOWN if used is None or not total else f"{decimal(used / 1e9)}/{total / 1e9:.0f}"
+        memory = UNKNOWN if use.used is None or not use.total else f"{decimal(use.used / 1e9)}/{use.total / 1e9:.0f}"
         return Content.assemble(
             set_cell_size(name, width), "   ",
             self._mark(row, 0), "      ", self._mark(row, 1), "   ",
-            gauge(share, bar_width), f"{memory:>{MEMORY}}", f"{percent(busy):>{USE}}",
+            gauge(use.share, bar_width), f"{memory:>{MEMORY}}", f"{percent(use.busy):>{USE}}",
         ).truncate(self.size.width)  # fmt: skip
 
     def _mark(self, row: int, index: int) -> Content:
@@ -177,22 +209,3 @@ as layers, context and the share of each GPU. The conversation stays. Several GP
         on = device.name in chosen(self._setup, role, self._devices, self._models.get(role))
         here = self.has_focus and (row, index) == (self._row, self._role)
         return Content.styled("●" if on else "○", "reverse" if here else "$accent" if on else MUTED)
-
-    def _memory(self, device: Device) -> tuple[int | None, int | None, float | None]:
-        """(bytes used, total bytes, share busy) from the monitor, else from ggml at load."""
-        used = used_memory(device, self._models.values())
-        total: int | None = device.total or None
-        busy: float | None = None
-        if self._telemetry is None:
-            return used, total, busy
-        if device.kind == "cpu":
-            host = self._telemetry.host
-            if host.memory_used is not None and host.memory_total:
-                used, total = host.memory_used, host.memory_total
-            return used, total, host.cpu
-        gpu = find_gpu(self._telemetry.gpus, device.id)
-        if gpu is not None:
-            busy = gpu.utilisation
-            if gpu.memory_used is not None and gpu.memory_total:
-                used, total = gpu.memory_used, gpu.memory_total
-        return used, total, busy

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from spectui.chat.device_choice import used_memory
 from spectui.chat.figures.format import UNKNOWN, count, percent
 from spectui.chat.sentences import counted_lines
 from spectui.engine.events import Device, ModelInfo, ThreadsInUse
 from spectui.telemetry.gpus import Gpu, find_gpu, joules_per_token
 from spectui.telemetry.monitor import Telemetry
 from spectui.text import printable
+from spectui.ui.dashboard.devices import Usage, usage
 from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.dashboard.plot import columns
 from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled, wrapped
@@ -19,11 +19,14 @@ from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled, wrappe
 MINUTES = 2
 """Seconds of history; the monitor reads once a second."""
 
-BRIEF = -1
-"""Rows of history of a GPU that is shown in one line."""
-
 _GPUS = ("gpu", "igpu")
 """Kinds of devices that the monitor may have figures of."""
+
+_HOST = Device("host", "", "cpu", 0, 0)
+"""Where no models are loaded yet."""
+
+_FIGURE = 20
+"""Width of a row's figure, in cells."""
 
 
 class MachinePage(Page):
@@ -69,38 +72,65 @@ devices: **{devices}**, arrows and Enter pick those for the models.
         self.redraw()
 
     def build_lines(self) -> list[Line]:
-        """GPUs, host, models. The history is as high as the room allows; many GPUs get one line each. The remarks about the
-        models are left out where the models would be cut.
+        """Devices and models. The history is as high as the room allows. Without room for the devices, the host alone: the
+        table below has all. The remarks about the models are left out where the models would be cut.
         """
         models, room = self._model_lines(self.size.width), self.size.height
         beside = room - len(models)
         for rows, owners, most in (
-            (2, True, beside), (1, True, beside), (1, True, room), (1, False, room),
-            (0, True, room), (0, False, room), (BRIEF, False, room),
+            (2, True, beside), (1, True, beside), (1, True, room), (1, False, room), (0, False, room),
         ):  # fmt: skip
-            lines = self._device_lines(self.size.width, rows, owners)
+            lines = self._device_lines(self.size.width, rows, owners, self._devices)
             if len(lines) <= most:
                 break
+        else:
+            lines = self._device_lines(self.size.width, 0, False, ())
         if len(lines) + len(models) > room:
             models = self._model_lines(self.size.width, remarks=False)
         return [*lines, *models]
 
-    def _device_lines(self, width: int, rows: int, owners: bool) -> list[Line]:
-        """Every device with its figures, each with `rows` of history; with the owners of a GPU's memory, or without."""
+    def _device_lines(self, width: int, rows: int, owners: bool, devices: Iterable[Device]) -> list[Line]:
+        """These devices with their figures, each with `rows` of history; with the owners of a GPU's memory, or without."""
         lines: list[Line] = []
+        gap: list[Line] = [[]] if rows else []
         if not any(device.kind in _GPUS for device in self._devices) and self._past and self._past[-1].gpu_reason:
             lines = [*wrapped("no GPU", self._past[-1].gpu_reason, width, "label"), []]
-        for device in self._devices:
+        for device in devices:
             if device.kind != "cpu":
-                gpu = device.kind in _GPUS
-                lines += self._gpu(device, width, rows, owners) if gpu else _accelerator(device, width, rows)
-                lines += [[]] if rows > 0 else []
+                lines += [*self._device(device, width, rows, owners), *gap]
         if (joules := self._joules()) is not None:
-            lines += [
-                labelled("energy", (f"{joules:.1f} J a token, of GPUs alone", "value")),
-                *([[]] if rows > 0 else []),
-            ]
-        return [*lines, *self._host(width, rows)]
+            lines += [labelled("energy", (f"{joules:.1f} J a token, of GPUs alone", "value")), *gap]
+        host = next((device for device in self._devices if device.kind == "cpu"), _HOST)
+        return [*lines, *self._device(host, width, rows, False), *self._taken_cores(width)]
+
+    def _device(self, device: Device, width: int, rows: int, owners: bool) -> list[Line]:
+        """A device: its name, its memory and how busy it is, with their history."""
+        past: list[Telemetry | None] = [*self._past] or [None]
+        uses = [usage(device, self._models, reading) for reading in past]
+        now, title, gpu = uses[-1], _title(device), device.kind in _GPUS
+        if now.gpu is not None and now.gpu.lost:
+            return [[(title[: width - 8], "value"), ("  lost", "rejected")]]
+        beside = self._beside(device, now)
+        memory = "memory" if not gpu else "shared" if device.unified else "VRAM"
+        figure = UNKNOWN if now.share is None else f"{_gigabytes(now.used)} of {_gigabytes(now.total)}"
+        lines = [
+            [(title[: max(4, width - len(beside))], "value"), (beside, "label")],
+            *_row(memory, now.share, figure, [use.share if use.measured else None for use in uses], width, rows),
+        ]
+        if owners and gpu:
+            lines.append(_owners(now.gpu))
+        if device.kind != "accel":  # the monitor has no figures of BLAS and its like
+            busy = [use.busy for use in uses]
+            lines += _row("use" if gpu else "processor", now.busy, percent(now.busy), busy, width, rows)
+        return lines
+
+    def _beside(self, device: Device, now: Usage) -> str:
+        """What stands to the right of a device's name."""
+        if device.kind in _GPUS:
+            gpu = now.gpu or Gpu(0)
+            return f"  {_whole(gpu.temperature)} °C {_whole(gpu.power)} W"
+        own = self._past[-1].host.process if self._past and device.kind == "cpu" else None
+        return f"  spectui {_gigabytes(own)}" if own is not None else ""
 
     def _model_lines(self, width: int, remarks: bool = True) -> list[Line]:
         """The models, with the remarks made at load, or without."""
@@ -128,62 +158,17 @@ devices: **{devices}**, arrows and Enter pick those for the models.
         on = [device for device in self._devices if device.name in names and device.kind in _GPUS]
         return joules_per_token((find_gpu(self._past[-1].gpus, device.id) for device in on), self.figures.speed)
 
-    def _gpu(self, device: Device, width: int, rows: int, owners: bool) -> list[Line]:
-        gpus = [find_gpu(each.gpus, device.id) for each in self._past]
-        now = gpus[-1] if gpus else None
-        name = _title(device)
-        if now is not None and now.lost:
-            return [[(name[: width - 8], "value"), ("  lost", "rejected")]]
-        used = now.memory_used if now and now.memory_used is not None else used_memory(device, self._models)
-        total = now.memory_total if now and now.memory_total else device.total
-        use = now.utilisation if now else None
-        if rows == BRIEF:
-            (memory,) = _measured(printable(device.name)[: LABEL - 1], used, total, [], width - 6, 0)
-            return [[*memory, (f"{percent(use):>6}", "value")]]
-        temperature, power = _whole(now.temperature if now else None), _whole(now.power if now else None)
-        past = _shares((gpu.memory_used, gpu.memory_total) if gpu else (None, None) for gpu in gpus)
-        return [
-            [(name[: width - 14], "value"), (f"  {temperature} °C {power} W", "label")],
-            *_measured("shared" if device.unified else "VRAM", used, total, past, width, rows),
-            *([_owners(now)] if owners else []),
-            *_row("use", use, percent(use), [gpu.utilisation if gpu else None for gpu in gpus], width, rows),
-        ]  # fmt: skip
-
     def _taken_cores(self, width: int) -> list[Line]:
         now, most = self._threads
         if now == most:
             return []
         return wrapped("threads", f"{now} of {most}: other processes are busy on the other cores", width)
 
-    def _host(self, width: int, rows: int) -> list[Line]:
-        hosts = [each.host for each in self._past]
-        cpu = next((device for device in self._devices if device.kind == "cpu"), None)
-        name = printable(f"host  {cpu.kind_name}, {cpu.description}" if cpu else "host").replace("\n", " ")
-        if not hosts:
-            return [[(name[:width], "value")], labelled("memory", (UNKNOWN, "label"))]
-        now = hosts[-1]
-        own = f"  spectui {_gigabytes(now.process)}" if now.process is not None else ""
-        return [
-            [(name[: max(4, width - len(own))], "value"), (own, "label")],
-            *_measured("memory", now.memory_used, now.memory_total,
-                       _shares((host.memory_used, host.memory_total) for host in hosts), width, rows),
-            *_row("processor", now.cpu, percent(now.cpu), [host.cpu for host in hosts], width, rows),
-            *self._taken_cores(width),
-        ]  # fmt: skip
-
-
-def _accelerator(device: Device, width: int, rows: int) -> list[Line]:
-    """A device such as BLAS, which the monitor has no figures of. Most have no memory of their own."""
-    if rows == BRIEF:
-        return _measured(printable(device.name)[: LABEL - 1], device.total - device.free, device.total, [], width, 0)
-    return [
-        [(_title(device)[:width], "value")],
-        *_measured("memory", device.total - device.free, device.total, [], width, 0),
-    ]
-
 
 def _title(device: Device) -> str:
-    return printable(f"{device.name}  {device.kind_name}, {device.description}").replace("\n", " ")
+    name = "host" if device.kind == "cpu" else device.name
+    about = f"  {device.kind_name}, {device.description}" if device is not _HOST else ""
+    return printable(name + about).replace("\n", " ")
 
 
 def _whole(number: float | None) -> str:
@@ -196,25 +181,13 @@ def _owners(gpu: Gpu | None) -> Line:
     return labelled("", (f"spectui {_gigabytes(own)}, others {_gigabytes(others)}", "label"))
 
 
-def _measured(
-    name: str, used: int | None, total: int | None, past: list[float | None], width: int, rows: int
-) -> list[Line]:
-    part = used / total if used is not None and total else None
-    figure = UNKNOWN if part is None else f"{_gigabytes(used)} of {_gigabytes(total)}"
-    return _row(name, part, figure, past, width, rows)
-
-
 def _row(name: str, part: float | None, figure: str, past: list[float | None], width: int, rows: int) -> list[Line]:
     """A bar with its figure, and below it the history as columns."""
-    lines = [labelled(name, *bar_of(part, width - 12 - 20), (f"{figure:>20}", "value"))]
+    lines = [labelled(name, *bar_of(part, width - LABEL - _FIGURE), (f"{figure:>{_FIGURE}}", "value"))]
     if rows > 0 and any(share is not None for share in past):
-        latest = past[-(width - 12) :]
+        latest = past[-(width - LABEL) :]
         lines += [labelled("", (text, "accepted")) for text in columns(latest, rows)]
     return lines
-
-
-def _shares(pairs: Iterable[tuple[int | None, int | None]]) -> list[float | None]:
-    return [used / total if used is not None and total else None for used, total in pairs]
 
 
 def _gigabytes(number: int | None) -> str:
