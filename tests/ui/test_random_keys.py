@@ -21,7 +21,7 @@ from spectui.ui.app import SpectuiApp
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.pilot_helpers import write_reply
 
-EVENTS = int(os.environ.get("TEST_EVENTS", "240"))
+EVENTS = int(os.environ.get("TEST_EVENTS", "120"))
 RUNS = max(2, EVENTS // 500)
 KEYS = [
     "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "escape", "enter", "tab", "shift+tab", "up", "down", "left",

@@ -11,10 +11,11 @@ from textual.geometry import Offset
 from textual.selection import SELECT_ALL, Selection
 
 from spectui.store.rounds.packed import PackedRounds
+from spectui.ui.transcript import transcript as module
 from spectui.ui.transcript.document import Block
 from spectui.ui.transcript.markdown import layout
 from spectui.ui.transcript.painter import Painter
-from spectui.ui.transcript.transcript import AT_ONCE, Transcript
+from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.transcript.wrap import Line
 from tests.ui.pilot_helpers import wait_until
 from tests.ui.transcript.test_transcript import TranscriptApp, a_round, append, rows, token_at
@@ -47,17 +48,24 @@ def write(transcript: Transcript, parts: int) -> str:
     return text
 
 
+@pytest.fixture
+def little_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reply of more than a part is drawn in a thread."""
+    monkeypatch.setattr(module, "AT_ONCE", len(PART))
+
+
 def is_text(transcript: Transcript) -> bool:
     return all(reply.drawing and reply.drawing.view.as_text for reply in transcript.document.replies)
 
 
-@pytest.mark.parametrize("parts", [3, 40], ids=["at once", "in a thread"])
-async def test_the_line_that_is_read_stays_in_place(parts: int) -> None:
+@pytest.mark.parametrize("at_once", [4000, 100], ids=["at once", "in a thread"])
+async def test_the_line_that_is_read_stays_in_place(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", at_once)
     app = TranscriptApp()
     async with app.run_test(size=(50, 12)) as pilot:
         transcript = app.query_one(Transcript)
-        text = write(transcript, parts)
-        name = f"function{parts - 2}"
+        text = write(transcript, 4)
+        name = "function2"
         row = next(at for at in range(transcript.virtual_size.height) if name in transcript_row(transcript, at))
         transcript.scroll_to(y=row, animate=False)
         await pilot.pause()
@@ -78,23 +86,24 @@ def transcript_row(transcript: Transcript, row: int) -> str:
     return transcript.render_line(row - transcript.scroll_offset.y).text
 
 
+@pytest.mark.usefixtures("little_at_once")
 async def test_a_view_at_the_end_stays_there() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(50, 12)) as pilot:
         transcript = app.query_one(Transcript)
-        write(transcript, 40)
+        write(transcript, 4)
         transcript.finish_reply()
         transcript.add_notice("stopped")
         await wait_until(pilot, lambda: is_text(transcript))
         assert transcript.scroll_y == transcript.max_scroll_y and rows(transcript)[-1] == "   stopped"
 
 
+@pytest.mark.usefixtures("little_at_once")
 async def test_a_long_reply_is_laid_out_in_a_thread_and_only_what_is_seen_is_drawn() -> None:
     app = TranscriptApp()
     async with app.run_test(size=(50, 12)) as pilot:
         transcript = app.query_one(Transcript)
-        text = write(transcript, 60)
-        assert len(text) > AT_ONCE
+        write(transcript, 8)
         threads, drawn = set[int](), set[int]()
         lines_of, draw = layout.lines_of, Painter.draw
 
@@ -111,7 +120,7 @@ async def test_a_long_reply_is_laid_out_in_a_thread_and_only_what_is_seen_is_dra
             await wait_until(pilot, lambda: is_text(transcript))
             await pilot.pause()
         assert threads and threading.get_ident() not in threads
-        assert len(drawn) <= 4 * 12
+        assert len(drawn) <= 4 * 12 < transcript.document.height
 
 
 async def test_what_is_selected_in_a_text_is_copied_as_it_was_written() -> None:
