@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from spectui.gguf_files.check import heads_in
 from spectui.gguf_files.header import GgufHeader, read_header
 from spectui.gguf_files.heads import READ_LAYERS, TARGETS
-from spectui.gguf_files.vocabulary import digest_difference
+from spectui.gguf_files.vocabulary import difference, lacking
 from spectui.paths import expanded
 from spectui.pin import LAYER_ROWS
 
@@ -37,9 +37,9 @@ def match(target: GgufHeader, draft: GgufHeader) -> Match:
         return Match("never", "cannot take back a rejected token (it is recurrent)")
     if target.vocabulary is None or draft.vocabulary is None:
         return Match("never", f"{'the target' if target.vocabulary is None else 'it'} has no vocabulary of text")
-    difference = digest_difference(target.vocabulary, draft.vocabulary)
-    if difference:
-        return Match("translated", f"translated, slower: {difference}")
+    ours, theirs = target.vocabulary, draft.vocabulary
+    if why := difference(ours, theirs) or lacking(ours, theirs):
+        return Match("translated", f"translated, slower: {why}")
     return Match("same", "same vocabulary" if draft.size < target.size else "same vocabulary, but no smaller")
 
 
@@ -49,7 +49,8 @@ def _match_heads(target: GgufHeader, heads: GgufHeader) -> Match:
         if target.architecture not in LAYER_ROWS.split():
             return Match("never", f"drafts for no {target.architecture}, which does not give it its layers' rows")
         ours, theirs = target.vocabulary, heads.vocabulary
-        if ours is None or theirs is None or target.width != heads.width or digest_difference(ours, theirs):
+        same = ours is not None and theirs is not None and not (difference(ours, theirs) or lacking(ours, theirs))
+        if not same or target.width != heads.width:
             return Match("never", "is the head of another model")
         return Match("same", f"a head for such a target ({READ_LAYERS[heads.architecture]})")
     of = TARGETS.get(heads.architecture, heads.architecture)

@@ -12,7 +12,7 @@ from spectui.gguf_files import metadata
 from spectui.gguf_files.heads import EAGLE3, TARGETS, are_heads, usable_heads
 from spectui.gguf_files.judgement import judge, read_file
 from spectui.gguf_files.parts import model_name
-from spectui.gguf_files.vocabulary import VocabularyDigest, read_vocabulary
+from spectui.gguf_files.vocabulary import VocabularyDigest
 
 LARGEST_HEADER = 1 << 26
 """Bytes. The largest real ones, with a tokenizer of 262,144 tokens, take 15 MB."""
@@ -72,7 +72,7 @@ def read_header(path: Path, cancelled: Callable[[], bool] = lambda: False) -> Gg
         n_ctx_train=metadata.whole_number(values.get(f"{architecture}.context_length")),
         recurrent=any(key.startswith((f"{architecture}.ssm.", f"{architecture}.wkv.")) for key in values)
         or f"{architecture}.shortconv.l_cache" in values,
-        vocabulary=read_vocabulary(values, of.n_tokens, of.digests, of.padding),
+        vocabulary=of.vocabulary,
         problem=found.problem,
         heads=usable_heads(of),
         only_heads=are_heads(of),

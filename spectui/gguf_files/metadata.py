@@ -14,7 +14,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
-from spectui.gguf_files.vocabulary import digests_of, padding_of
+from spectui.gguf_files.vocabulary import VocabularyDigest, digests_of, padding_of, read_vocabulary
 from spectui.pin import LONGEST_TENSOR_NAME, MOST_DIMENSIONS, MOST_LAYERS
 from spectui.text import safe
 
@@ -229,6 +229,11 @@ class Metadata(NamedTuple):
         """The text of a key, cut and safe to show; "" if there is none."""
         value = self.values.get(name)
         return " ".join(safe(value[:40].decode("utf-8", "replace")).split()) if isinstance(value, bytes) else ""
+
+    @property
+    def vocabulary(self) -> VocabularyDigest | None:
+        """What decides whether it is another model's; None where its tokens have no texts."""
+        return read_vocabulary(self.values, self.n_tokens, self.digests, self.padding)
 
     @property
     def tokenizer(self) -> tuple[Value | None, ...]:

@@ -1,6 +1,6 @@
 """What decides whether two models have the same vocabulary, and the rule (llama.cpp's, common/speculative.cpp).
 
-The list of models asks with what a GGUF header says, and loading with what llama.cpp has read.
+The list of models and loading ask with what the GGUF files say.
 """
 
 from __future__ import annotations
@@ -54,10 +54,11 @@ _WITHOUT_BOS = frozenset(("chatglm-bpe", "glm4", "glm5"))
 
 
 @dataclass(frozen=True)
-class VocabularyFacts:
+class VocabularyDigest:
     """A tokenizer's kind, its number of tokens, and the tokens that it begins and ends a text with; -1: with none.
 
-    `padding`: tokens at its end that no text has.
+    `padding`: tokens at its end that no text has. `digests`: of all tokens, and before it those of the first count - 1,
+    - 2, ... - PADDING.
     """
 
     kind: str
@@ -65,16 +66,6 @@ class VocabularyFacts:
     begins: int = -1
     ends: int = -1
     padding: int = 0
-
-    def named(self, token: int) -> str:
-        """A token in words."""
-        return "none" if token < 0 else f"token {token}"
-
-
-@dataclass(frozen=True)
-class VocabularyDigest(VocabularyFacts):
-    """What a GGUF header says. `digests`: of all tokens, and before it those of the first count - 1, - 2, ... - PADDING."""
-
     digests: str = ""
 
     def digest(self, count: int) -> str:
@@ -88,34 +79,28 @@ def kind_of(model: str) -> str:
     return _KINDS[model][0] if model in _KINDS else model
 
 
-def difference(target: VocabularyFacts, draft: VocabularyFacts, token: str, *, example: str = "") -> str:
-    """The first relevant difference, in words without a full stop; "" if the vocabularies are the same.
+def difference(target: VocabularyDigest, draft: VocabularyDigest, token: str = "") -> str:
+    """The first relevant difference, in words without a full stop; "" if the vocabularies are the same as far as both go.
 
-    `token`: which of the tokens that both have differs, or ""; `example`: the same, to follow another difference.
+    `token`: which of the tokens that both have differs first, where that is known.
     """
+    example, common = f"; {token}" if token else "", min(target.count, draft.count)
     if target.kind != draft.kind:
         return f"its tokenizer is {draft.kind} and the target's is {target.kind}{example}"
     if abs(target.count - draft.count) > PADDING:
         return f"it has {draft.count} tokens and the target {target.count}{example}"
     for name, ours, theirs in (("begins", target.begins, draft.begins), ("ends", target.ends, draft.ends)):
         if ours != theirs:
-            return f"it {name} a text with {draft.named(theirs)} and the target with {target.named(ours)}"
-    return token
+            return f"it {name} a text with {_named(theirs)} and the target with {_named(ours)}"
+    same = target.digest(common) == draft.digest(common) != ""
+    return "" if same else token or "some of its tokens differ from the target's"
 
 
-def lacking(target: VocabularyFacts, draft: VocabularyFacts) -> str:
+def lacking(target: VocabularyDigest, draft: VocabularyDigest) -> str:
     """The tokens that the target uses and the draft lacks at its end, in words without a full stop; "" if it has all."""
     more = target.count - target.padding - draft.count
     others = "" if more <= 1 else f" and {more - 1} more"
-    return f"it lacks the target's {target.named(draft.count)}{others}" if more > 0 else ""
-
-
-def digest_difference(target: VocabularyDigest, draft: VocabularyDigest) -> str:
-    """`difference` between two headers, which do not tell which token differs, or what the draft is `lacking`."""
-    common = min(target.count, draft.count)
-    same = target.digest(common) == draft.digest(common) != ""
-    differs = difference(target, draft, "" if same else "some of its tokens differ from the target's")
-    return differs or lacking(target, draft)
+    return f"it lacks the target's {_named(draft.count)}{others}" if more > 0 else ""
 
 
 def read_vocabulary(
@@ -158,6 +143,10 @@ def padding_of(types: metadata.Numbers) -> int:
     """`VocabularyFacts.padding`, from the types of all tokens."""
     kinds = [kind for (kind,) in struct.iter_unpack(f"<{types.form}", types.content)]
     return sum(1 for _ in takewhile(lambda kind: kind == _UNUSED, reversed(kinds)))
+
+
+def _named(token: int) -> str:
+    return "none" if token < 0 else f"token {token}"
 
 
 def _flag(values: Mapping[str, metadata.Value], name: str, usual: bool) -> bool:

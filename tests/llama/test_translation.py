@@ -140,6 +140,6 @@ def test_drafting_by_text_accepts_what_drafting_by_token_does(target: Model):
 def test_a_model_without_text_is_refused(target: Model, tmp_path: Path):
     write_tiny_model(tmp_path / "tiny.gguf")
     draft = Model(str(tmp_path / "tiny.gguf"), "draft", extra_buffers=False)
-    with memory(draft) as context, pytest.raises(VocabularyError, match="its tokenizer is none"):
+    with memory(draft) as context, pytest.raises(VocabularyError, match="it has none of text"):
         drafter_for(target, draft, context)
     draft.close()

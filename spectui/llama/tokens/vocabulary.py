@@ -1,16 +1,16 @@
 """Vocabularies of loaded models: whether two are the same, and what drafting with two needs.
 
-The rule is `gguf_files.vocabulary`'s; here it names the token that differs.
+The rule is `gguf_files.vocabulary`'s; here the token that differs is named.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from spectui.errors import SpectuiError
-from spectui.gguf_files.vocabulary import FIRST_COMPARED, WITHOUT_TEXT, VocabularyFacts, difference, kind_of, lacking
+from spectui.gguf_files.check import metadata_of
+from spectui.gguf_files.vocabulary import FIRST_COMPARED, difference, lacking
 from spectui.llama.library import llama
 from spectui.llama.model import Model
 
@@ -25,26 +25,6 @@ class VocabularyError(SpectuiError):
 
 class LackingError(VocabularyError):
     """The draft's vocabulary is the target's without its last tokens."""
-
-
-@dataclass(frozen=True)
-class LoadedVocabulary(VocabularyFacts):
-    """What llama.cpp has read of a model's vocabulary."""
-
-    model: Model | None = None
-
-    @classmethod
-    def of(cls, model: Model) -> LoadedVocabulary:
-        """The vocabulary of a loaded model."""
-        kind = WITHOUT_TEXT if model.textless else kind_of(model.metadata("tokenizer.ggml.model") or "")
-        begins = llama.llama_vocab_bos(model.vocab) if llama.llama_vocab_get_add_bos(model.vocab) else -1
-        ends = llama.llama_vocab_eos(model.vocab) if llama.llama_vocab_get_add_eos(model.vocab) else -1
-        return cls(kind, model.n_vocab, begins, ends, padding(model), model)
-
-    def named(self, token: int) -> str:
-        """A token with its text."""
-        found = super().named(token)
-        return found if token < 0 or self.model is None else f"{found} ({self.model.token_text(token)!r})"
 
 
 def padding(model: Model) -> int:
@@ -62,12 +42,14 @@ def check_vocabularies(target: Model, draft: Model) -> None:
 
     LackingError: they are the same but for tokens at the end of the target's.
     """
-    token = _first_token(target, draft)
-    ours, theirs = LoadedVocabulary.of(target), LoadedVocabulary.of(draft)
-    if found := difference(ours, theirs, token, example=f"; {token}" if token else ""):
-        raise VocabularyError(f"The draft has another vocabulary than the target: {found}.")
-    if found := lacking(ours, theirs):
-        raise LackingError(f"The draft has another vocabulary than the target: {found}.")
+    ours, theirs = (metadata_of(model.path).vocabulary for model in (target, draft))
+    said = "The draft has another vocabulary than the target"
+    if ours is None or theirs is None:
+        raise VocabularyError(f"{said}: {'the target' if ours is None else 'it'} has none of text.")
+    if why := difference(ours, theirs, _first_token(target, draft)):
+        raise VocabularyError(f"{said}: {why}.")
+    if why := lacking(ours, theirs):
+        raise LackingError(f"{said}: {why}.")
 
 
 def _first_token(target: Model, draft: Model) -> str:
