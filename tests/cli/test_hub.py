@@ -103,55 +103,37 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[str, Any]:
     return done.output, Recorded.setups[0] if Recorded.setups else None
 
 
-def test_both_models_are_fetched_and_loaded(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
-    _, setup = run(monkeypatch, "-hf", "user/big-GGUF:q8_0", "-hfd", "user/big-GGUF")
-    assert hub.fetched == ["big-Q8_0.gguf", "big-Q4_K_M.gguf"]
-    assert (setup.model, setup.draft) == (str(hub.directory / "big-Q8_0.gguf"), str(hub.directory / "big-Q4_K_M.gguf"))
-
-
-def test_all_parts_of_a_split_model_are_fetched_and_the_first_is_loaded(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
-    _, setup = run(monkeypatch, "--hf-repo", "user/big-GGUF:BF16")
-    assert hub.fetched == list(FILES[-2:])
-    assert setup.model == str(hub.directory / FILES[-2])
+HEADS = ("mtp-big-BF16.gguf", "mtp-big-Q4_K_M.gguf", *FILES)
+ASSISTANT = ("gemma-4-E2B-it-Q8_0.gguf", "gemma-4-E2B-it-assistant-BF16.gguf")
+APART = ("UD/big-Q4_K_M.gguf", "MTP/mtp-big-Q8_0.gguf", "other/deep/mtp-other-Q4_K_M.gguf")
+BIG = "-hf user/big-GGUF"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "fetched"),
+    ("arguments", "files", "fetched"),
     [
-        (("-hf", "user/big-GGUF"), ["big-Q4_K_M.gguf", "mtp-big-Q4_K_M.gguf"]),
-        (("-hf", "user/big-GGUF:Q8_0"), ["big-Q8_0.gguf", "mtp-big-BF16.gguf"]),
-        (("-hf", "user/big-GGUF", "--drafter", "suffix"), ["big-Q4_K_M.gguf"]),
-        (("-hf", "user/big-GGUF", "-hfd", "user/big-GGUF:Q4_K_S"), ["big-Q4_K_M.gguf", "big-Q4_K_S.gguf"]),
-        (("-hf", "user/big-GGUF", "-md", "/m/small.gguf"), ["big-Q4_K_M.gguf"]),
-        (("-hf", "user/big-GGUF:BF16"), [*FILES[-2:], "mtp-big-BF16.gguf"]),  # above the directory of the parts
+        (f"{BIG}:q8_0", FILES, ["big-Q8_0.gguf"]),
+        ("--hf-repo user/big-GGUF:BF16", FILES, FILES[-2:]),  # all parts of a split model
+        (BIG, HEADS, ["big-Q4_K_M.gguf", "mtp-big-Q4_K_M.gguf"]),
+        (f"{BIG}:Q8_0", HEADS, ["big-Q8_0.gguf", "mtp-big-BF16.gguf"]),
+        (f"{BIG} --drafter suffix", HEADS, ["big-Q4_K_M.gguf"]),
+        (f"{BIG} -hfd user/big-GGUF:Q4_K_S", HEADS, ["big-Q4_K_M.gguf", "big-Q4_K_S.gguf"]),
+        (f"{BIG} -md /m/small.gguf", HEADS, ["big-Q4_K_M.gguf"]),
+        (f"{BIG}:BF16", HEADS, [*FILES[-2:], "mtp-big-BF16.gguf"]),  # above the directory of the parts
+        (BIG, APART, APART[:2]),
+        (BIG, ("eagle3-big-Q4_K_M.gguf", *FILES), ["big-Q4_K_M.gguf", "eagle3-big-Q4_K_M.gguf"]),
+        (BIG, ("dflash-big-Q4_K_M.gguf", *FILES), ["big-Q4_K_M.gguf", "dflash-big-Q4_K_M.gguf"]),
+        (BIG, ASSISTANT, ASSISTANT),
     ],
 )
-def test_the_heads_of_a_target_are_fetched_with_it(
-    monkeypatch: pytest.MonkeyPatch, hub: FakeHub, arguments: Sequence[str], fetched: Sequence[str]
+def test_a_target_is_fetched_with_its_parts_and_heads_and_with_a_draft_that_is_named(
+    monkeypatch: pytest.MonkeyPatch, hub: FakeHub, arguments: str, files: tuple[str, ...], fetched: Sequence[str]
 ):
-    hub.files = ("mtp-big-BF16.gguf", "mtp-big-Q4_K_M.gguf", *FILES)
-    _, setup = run(monkeypatch, *arguments)
-    assert hub.fetched == fetched
+    hub.files = files
+    _, setup = run(monkeypatch, *arguments.split())
+    assert hub.fetched == list(fetched)
     assert setup.model == str(hub.directory / fetched[0])
-
-
-def test_heads_in_a_folder_of_their_own_are_fetched_too(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
-    hub.files = ("UD/big-Q4_K_M.gguf", "MTP/mtp-big-Q8_0.gguf", "other/deep/mtp-other-Q4_K_M.gguf")
-    run(monkeypatch, "-hf", "user/big-GGUF")
-    assert hub.fetched == ["UD/big-Q4_K_M.gguf", "MTP/mtp-big-Q8_0.gguf"]
-
-
-@pytest.mark.parametrize("kind", ["eagle3", "dflash"])
-def test_so_is_a_head_that_reads_its_layers(monkeypatch: pytest.MonkeyPatch, hub: FakeHub, kind: str):
-    hub.files = (f"{kind}-big-Q4_K_M.gguf", *FILES)
-    run(monkeypatch, "-hf", "user/big-GGUF")
-    assert hub.fetched == ["big-Q4_K_M.gguf", f"{kind}-big-Q4_K_M.gguf"]
-
-
-def test_an_assistant_is_fetched_with_its_target(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
-    hub.files = ("gemma-4-E2B-it-Q8_0.gguf", "gemma-4-E2B-it-assistant-BF16.gguf")
-    run(monkeypatch, "-hf", "user/big-GGUF")
-    assert hub.fetched == list(hub.files)
+    assert "-hfd" not in arguments or setup.draft == str(hub.directory / fetched[1])
 
 
 @pytest.mark.parametrize(
@@ -193,21 +175,7 @@ def test_no_such_file(quant: str, files: Sequence[str], says: str):
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        "",
-        "big",
-        "user/",
-        "user/repo:",
-        "a/b/c",
-        "user/re po",
-        "../../etc",
-        "../..",
-        "a/..",
-        "a/b..c",
-        ".a/b",
-        "user/repo:a/b",
-    ],
+    "value", ["", "big", "user/", "user/repo:", "a/b/c", "user/re po", "../../etc", "a/..", "a/b..c", ".a/b", "a/b:a/b"]
 )
 def test_what_is_no_name_of_a_repository(value: str):
     with pytest.raises(UsageError, match="-hf takes USER/REPO or USER/REPO:QUANT"):
@@ -221,23 +189,28 @@ def test_without_the_client_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     assert setup is None
 
 
-def test_no_such_repository(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
-    assert "The hub has no repository user/other that you may see" in run(monkeypatch, "-hf", "user/other")[0]
-
-
-def test_one_that_asks_for_consent(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
-    hub.listing = hub.errors.GatedRepoError("403")
-    assert "agree to its terms" in run(monkeypatch, "-hf", "user/big-GGUF")[0]
+@pytest.mark.parametrize(
+    ("arguments", "error", "sentence"),
+    [
+        ("-hf user/other", "", "The hub has no repository user/other that you may see"),
+        (BIG, "GatedRepoError", "user/big-GGUF is only for those who agree to its terms"),
+        (BIG, "Network is unreachable\nmore", "The hub cannot be asked for user/big-GGUF (Network is unreachable), and nothing "
+         "of it is in the cache: try again with a network."),
+        (f"-m a.gguf {BIG}", "", "-m names a file and -hf a repository of the hub: give one of them."),
+    ],
+)  # fmt: skip
+def test_a_repository_that_cannot_be_had_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, hub: FakeHub, arguments: str, error: str, sentence: str
+):
+    if error:
+        hub.listing = getattr(hub.errors, error, OSError)(error)
+    said, setup = run(monkeypatch, *arguments.split())
+    assert said.startswith(f"spectui: {sentence}") and said.count("\n") == 1
+    assert not hub.fetched and setup is None
 
 
 def test_without_a_network_what_is_in_the_cache_is_used(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
-    hub.listing = OSError("Network is unreachable\nmore")
-    said, setup = run(monkeypatch, "-hf", "user/big-GGUF")
-    assert said == (
-        "spectui: The hub cannot be asked for user/big-GGUF (Network is unreachable), and nothing of it is in the cache: "
-        "try again with a network.\n"
-    )
-    hub.cached = FILES
+    hub.listing, hub.cached = OSError("Network is unreachable"), FILES
     said, setup = run(monkeypatch, "-hf", "user/big-GGUF:Q8_0")
     assert setup.model == str(hub.directory / "big-Q8_0.gguf")
     assert said.startswith(
@@ -265,12 +238,6 @@ def test_a_download_that_ends_early_says_that_it_can_be_gone_on_with(
     said = done.output
     assert done.exit_code == code
     assert "the same command continues" in said and said.count("\n") == 1
-
-
-def test_a_file_and_a_repository_for_one_model(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
-    said, _ = run(monkeypatch, "-m", "a.gguf", "-hf", "user/big-GGUF")
-    assert said == "spectui: -m names a file and -hf a repository of the hub: give one of them.\n"
-    assert hub.fetched == []
 
 
 def test_the_flag_wins_over_the_configuration(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):

@@ -47,8 +47,8 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Arguments: a tiny pair, two candidates, one prompt."""
     monkeypatch.setattr(search, "candidates", lambda drafts: [FIXED, OTHER])
     monkeypatch.setattr(quiet, "busy", lambda: "")
-    looks = count()  # the search's clock: 300 looks at it are 3 seconds, however busy the machine is
-    monkeypatch.setattr(command, "perf_counter", lambda: next(looks) / 100)
+    looks = count()  # the search's clock: 120 looks at it are 3 seconds, however busy the machine is
+    monkeypatch.setattr(command, "perf_counter", lambda: next(looks) / 40)
     setup = tiny_setup(tmp_path)
     (tmp_path / "config.toml").write_text("# mine\ntemperature = 0.3  # warm\n")
     arguments = ["-m", str(setup.model), "-md", str(setup.draft), "-c", "256", "-t", "1", "--requantise-draft", "off"]
@@ -116,6 +116,9 @@ def test_the_profile_is_what_wins_with_the_whole_set_up(
     given = ("--no-profile", "-n", "6", "-s", "5", "-ctk", "bf16", "--top-k", "7")
     done = tune(*pair, *given, "--save", "tuned")
     assert done.exit_code == 0, done.output
+    assert (
+        "target alone" in done.stdout and "\nThe best of 1 fixed settings: " in done.stdout and "\nSo " in done.stdout
+    )
     profile = saved(tmp_path)
     assert {key: getattr(profile.knobs, key) for key in knobs} == knobs
     setup = profile.setup
@@ -136,24 +139,20 @@ def test_the_profile_is_what_wins_with_the_whole_set_up(
 @pytest.mark.parametrize(
     ("name", "arguments", "sentence"),
     [
-        ("taken", [], "has a profile 'taken' already: --replace it, or give this one another name."),
-        ("x" * 121, [], "A profile's name has 1 to 120 printable characters"),
-        ("  ", [], "A profile's name has 1 to 120 printable characters"),
-        (
-            "new",
-            ["-f", "prompts", "--prompts", "toaster"],
-            "Give the prompts with --prompts or with -f, not with both.",
-        ),
-        ("taken", ["--replace"], "nonesuch.gguf"),
+        ("taken", "", "has a profile 'taken' already: --replace it, or give this one another name."),
+        ("x" * 121, "", "A profile's name has 1 to 120 printable characters"),
+        ("  ", "", "A profile's name has 1 to 120 printable characters"),
+        ("new", "-f prompts --prompts toaster", "Give the prompts with --prompts or with -f, not with both."),
+        ("taken", "--replace", "nonesuch.gguf"),
     ],
 )
 def test_what_cannot_be_saved_is_refused_before_a_model_is_looked_for(
-    tmp_path: Path, name: str, arguments: list[str], sentence: str
+    tmp_path: Path, name: str, arguments: str, sentence: str
 ) -> None:
     file = tmp_path / "config.toml"
     file.write_text("[profiles.taken]\ndraft-max = 3\n")
     model = str(tmp_path / "nonesuch.gguf")
-    done = tune("-m", model, "--config", str(file), "--save", name, *arguments)
+    done = tune("-m", model, "--config", str(file), "--save", name, *arguments.split())
     assert done.exit_code != 0 and sentence in done.stderr
     assert file.read_text() == "[profiles.taken]\ndraft-max = 3\n"
 
@@ -167,43 +166,25 @@ def test_a_file_that_cannot_be_written_is_refused_before_a_model_is_looked_for(
     assert done.exit_code == 1 and "config.toml cannot be written: Not a directory." in done.stderr
 
 
-def test_what_was_found_is_said_and_replaces_a_profile(pair: list[str], tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text("[profiles.tuned]\nbatch = 64  # small\ndraft-max = 3\n")
-    done = tune(*pair, "-n", "6", "--no-profile", "--save", "tuned", "--replace")
-    assert done.exit_code == 0, done.output
-    assert "\nThe best of " in done.stdout and "\nSo " in done.stdout and "target alone" in done.stdout
-    assert saved(tmp_path).origins["batch"] == "default" and saved(tmp_path).setup.ctx_size == 256
-
-
-@pytest.mark.parametrize(("replies", "rows"), [(2, 1), (4, 3)])
+@pytest.mark.parametrize(("replies", "policies"), [(2, ["fixed"] * 2), (4, ["fixed", "fixed", "auto", "fixed"])])
 def test_ctrl_c_prints_what_is_known_and_saves_nothing(
     pair: list[str],
     halved: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     replies: int,
-    rows: int,
+    policies: list[str],
 ) -> None:
     interrupt_at(monkeypatch, replies)
     before = (tmp_path / "config.toml").read_text()
-    done = tune(*pair, *halved, "--save", "tuned", "--replace")
-    assert done.exit_code == 130, done.output
-    assert "It ended before a fixed setting was compared with plain decoding." in done.stdout
-    first_table = done.stdout.split("\nsetting ")[1].split("\n\n")[0]
-    assert len(first_table.splitlines()) == 1 + rows
-    assert done.stderr.splitlines()[-1].startswith("spectui: Profile tuned was not saved: ")
-    assert (tmp_path / "config.toml").read_text() == before
-
-
-def test_ctrl_c_keeps_the_figures_of_the_replies(
-    pair: list[str], halved: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    interrupt_at(monkeypatch, 4)
-    done = tune(*pair, *halved, "--json")
+    done = tune(*pair, *halved, "--save", "tuned", "--replace", "--json")
     assert done.exit_code == 130, done.output
     found = json.loads(done.stdout)
+    assert found["sentences"] == ["It ended before a fixed setting was compared with plain decoding."]
     assert not found["complete"] and found["best"] is None and found["winner"] is None
-    assert [each["setting"]["policy"] for each in found["runs"]] == ["fixed", "fixed", "auto", "fixed"]
+    assert [run["setting"]["policy"] for run in found["runs"]] == policies
+    assert done.stderr.splitlines()[-1].startswith("spectui: Profile tuned was not saved: ")
+    assert (tmp_path / "config.toml").read_text() == before
 
 
 def test_a_model_that_fails_leaves_what_was_measured(
@@ -224,18 +205,20 @@ def test_a_model_that_fails_leaves_what_was_measured(
     assert "was not saved" in done.stderr and done.stderr.endswith("spectui: The device is gone.\n")
 
 
-def test_every_figure_can_be_computed_from_its_json(pair: list[str], tmp_path: Path) -> None:
+def test_every_figure_can_be_computed_from_its_json_and_a_profile_is_replaced(pair: list[str], tmp_path: Path) -> None:
     (tmp_path / "prompts.txt").write_text("Hi\nWho are you?\n")
-    own = [each for each in pair if each not in ("--prompts", "toaster")]
-    done = tune(*own, "-n", "20", "-s", "3", "-f", str(tmp_path / "prompts.txt"), "--json")
+    (tmp_path / "config.toml").write_text("[profiles.tuned]\nbatch = 64  # small\ndraft-max = 3\n")
+    own = [argument for argument in pair if argument not in ("--prompts", "toaster")]
+    save = ("--save", "tuned", "--replace")
+    done = tune(*own, "-n", "20", "-s", "3", "-f", str(tmp_path / "prompts.txt"), "--json", *save)
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    runs = [parsed(each, parsed_conditions(each["conditions"])) for each in found["runs"]]
+    runs = [parsed(run, parsed_conditions(run["conditions"])) for run in found["runs"]]
     assert {run.prompt for run in runs} == {"Hi", "Who are you?"} and {run.conditions.seed for run in runs} == {3}
     summary = summarise(runs)
     for told, row in zip(found["settings"], summary.rows, strict=True):
         assert told["setting"] == asdict(row.setting)
         assert told["gain"] == (row.gain and row.gain._asdict()) and told["best"] == row.best
     assert found["complete"] and found["winner"] is not None
-    text = " ".join(found["sentences"])
-    assert "A drafted token takes " in text, "both models are the same size"
+    assert "A drafted token takes " in " ".join(found["sentences"]), "both models are the same size"
+    assert saved(tmp_path).origins["batch"] == "default" and saved(tmp_path).setup.ctx_size == 256
