@@ -149,14 +149,9 @@ def test_an_empty_flag_takes_a_model_of_the_file_away(tmp_path: Path) -> None:
     assert load({"draft": ("", "-md")}, path=file, environ={}).setup.draft is None
 
 
-def test_an_empty_variable_is_no_variable() -> None:
-    found = load(environ={"SPECTUI_TEMPERATURE": "", "SPECTUI_CONFIG_DIR": "x"})
-    assert found.origins["temperature"] == "default"
-
-
-def test_variables_are_text_and_become_the_settings_type() -> None:
-    found = load(environ={"SPECTUI_DRAFT_MAX": "16", "SPECTUI_P_MIN": "0.5", "SPECTUI_THEME": "mono"})
-    assert (found.knobs.draft_max, found.knobs.p_min, found.ui.theme) == (16, 0.5, "mono")
+def test_variables_become_the_settings_type_and_an_empty_one_is_none() -> None:
+    found = load(environ={"SPECTUI_P_MIN": "0.5", "SPECTUI_THEME": "mono", "SPECTUI_TEMPERATURE": ""})
+    assert (found.knobs.p_min, found.ui.theme, found.origins["temperature"]) == (0.5, "mono", "default")
 
 
 @pytest.mark.parametrize(
@@ -249,23 +244,11 @@ def test_an_unknown_profile_gets_the_nearest(tmp_path: Path) -> None:
         load(path=write(tmp_path, "[profiles.code]\n"), profile="cood", environ={})
 
 
-def test_unreadable_files_get_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
+def test_a_file_that_cannot_be_read_gets_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^The configuration file .*missing.toml cannot be read: No such file"):
         load(path=tmp_path / "missing.toml", environ={})
-    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
-        load(path=tmp_path, environ={})
-    large = write(tmp_path, "#" * (LARGEST_FILE + 1))
-    with pytest.raises(UsageError, match="larger than 1 MB"):
-        load(path=large, environ={})
-    large.write_bytes(b"[ui]\ntheme = '\xff'\n")
-    with pytest.raises(UsageError, match=r"not text in UTF-8 \(line 2\)"):
-        load(path=large, environ={})
-
-
-def test_a_byte_order_mark_is_allowed(tmp_path: Path) -> None:
-    file = tmp_path / "config.toml"
-    file.write_bytes(b"\xef\xbb\xbf[sampling]\ntop-k = 3\n")
-    assert load(path=file, environ={}).knobs.top_k == 3
+    with pytest.raises(UsageError, match=r"is larger than 1 MB: no configuration is, so give the right file"):
+        load(path=write(tmp_path, "#" * (LARGEST_FILE + 1)), environ={})
 
 
 def test_a_bad_variable_is_named() -> None:

@@ -25,21 +25,16 @@ def shown(*arguments: str) -> dict[str, tuple[str, str]]:
 
 
 def test_a_line_for_llama_server_can_be_pasted() -> None:
-    line = (
-        "-m a.gguf -md b.gguf -ngl 99 -ngld 99 -fa on --draft-max 16 -c 4096 -dev CUDA0 -ts 0,1,1 -devd none -ctkd q8_0"
-    )
-    found = shown(*line.split())
-    assert found["model"] == ("a.gguf", "flag -m")
-    assert found["draft"] == ("b.gguf", "flag -md")
-    assert found["gpu-layers"] == ("99", "flag -ngl")
-    assert found["gpu-layers-draft"] == ("99", "flag -ngld")
-    assert found["flash-attn"] == ("on", "flag -fa")
-    assert found["draft-max"] == ("16", "flag --draft-max")
-    assert found["ctx-size"] == ("4096", "flag -c")
-    assert found["device"] == ("CUDA0", "flag -dev")
-    assert found["tensor-split"] == ("0,1,1", "flag -ts")
-    assert found["device-draft"] == ("none", "flag -devd")
-    assert found["cache-type-k-draft"] == ("q8_0", "flag -ctkd")
+    line = {
+        "-m": ("model", "a.gguf"), "-md": ("draft", "b.gguf"), "-ngl": ("gpu-layers", "99"), "-fa": ("flash-attn", "on"),
+        "-ngld": ("gpu-layers-draft", "99"), "--draft-max": ("draft-max", "16"), "-c": ("ctx-size", "4096"),
+        "-dev": ("device", "CUDA0"), "-ts": ("tensor-split", "0,1,1"), "-devd": ("device-draft", "none"),
+        "-ctkd": ("cache-type-k-draft", "q8_0"),
+    }  # fmt: skip
+    found = shown(*(word for flag, (_, value) in line.items() for word in (flag, value)))
+    assert {flag: found[key] for flag, (key, _) in line.items()} == {
+        flag: (value, f"flag {flag}") for flag, (_, value) in line.items()
+    }
     assert found["top-k"] == ("40", "default")
 
 
@@ -112,17 +107,6 @@ def test_control_characters_from_a_file_are_not_printed(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert result.output.replace("\n", "").isprintable()
     assert "ui.keys.?]0;x?" in result.output
-
-
-def test_every_origin_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "mine.toml"
-    file.write_text("[profiles.code]\ntop-k = 5\n[sampling]\ntop-p = 0.5\n", encoding="utf-8")
-    monkeypatch.setenv("SPECTUI_TEMPERATURE", "0.1")
-    found = shown("--config", str(file), "-P", "code", "--theme", "mono")
-    assert found["temperature"] == ("0.1", "env SPECTUI_TEMPERATURE")
-    assert found["top-k"] == ("5", f"profile code in {file}")
-    assert found["top-p"] == ("0.5", f"file {file}")
-    assert found["theme"] == ("mono", "flag --theme")
 
 
 def test_init_writes_the_example_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,6 +118,20 @@ def test_escapes_and_stop_texts(session: type[ScriptedSession], flags: Sequence[
     assert session.asked_with.stop == stop
 
 
+@pytest.mark.parametrize(
+    ("arguments", "given", "sentence"),
+    [
+        ("", b"caf\xe9", "The prompt from standard input is not text in UTF-8 (line 1): convert it first."),
+        ("", b" \n", "The prompt from standard input is empty: give one with -p, with -f or on standard input."),
+        ("-f none", b"", "The prompt file none cannot be read: No such file or directory."),
+        ("-f x -p y", b"", "Give the prompt with -p or with -f, not with both."),
+    ],
+)
+def test_a_prompt_that_cannot_be_used(arguments: str, given: bytes, sentence: str) -> None:
+    done = CliRunner().invoke(root, ["run", *arguments.split()], input=given)
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"spectui: {sentence}\n")
+
+
 def test_the_engine_computes_in_a_thread_of_its_own(session: type[ScriptedSession]) -> None:
     """Python sees Ctrl+C in the main thread alone, and there only between two calls of llama.cpp."""
     assert run("-p", "x").exit_code == 0

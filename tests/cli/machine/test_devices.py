@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,25 +28,18 @@ def test_the_devices_are_listed() -> None:
     assert " (CPU, " in found.output, "its kind"
 
 
-def test_the_plan_names_models_devices_and_whether_they_fit() -> None:
-    pair = replace(whole())
+def test_the_plan_names_models_devices_and_whether_they_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of the working directory are no modules of Python: plans, as the engine, have a process of their own."""
+    for name in ("json", "pickle", "numpy", "spectui", "runpy"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of a person')\n")
+    monkeypatch.chdir(tmp_path)
+    pair = whole()
     found = said("--plan", "-m", pair.model or "", "-md", pair.draft or "", "-c", "1024")
     assert found.exit_code == 0
     lines = found.output.splitlines()
     assert lines[0].split() == ["device", "model", "weights", "cells", "compute", "sum", "free"]
     assert [line.split()[:2] for line in lines[1:3]] == [["CPU", "target"], ["CPU", "draft"]]
     assert lines[-1] == "It fits."
-
-
-def test_files_of_the_working_directory_are_no_modules_of_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Devices, plans, the self-test, quantising, measuring and the engine have processes of their own."""
-    pair = whole()
-    for name in ("json", "pickle", "numpy", "spectui", "runpy"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of a person')\n")
-    monkeypatch.chdir(tmp_path)
-    assert said("--plan", "-m", pair.model or "", "-c", "256").output.endswith("It fits.\n")
 
 
 def test_what_does_not_fit_has_exit_code_1_and_a_way_out() -> None:

@@ -67,11 +67,14 @@ def test_the_same_work_may_go_on_after_it_was_kept(setup, tmp_path):
         ({"threads": 2}, "threads 1, not 2"), ({"ctx_size": 512}, "ctx-size 4096, not 512"),
         ({"cache_type_k": "q8_0"}, "cache-type-k f16, not q8_0"),
         ({"system": "be brief"}, "another text of the prompt 'python'"),
+        ({"seed": 2}, "seed 1, not 2"), ({"predict": 9}, "predict 8, not 9"), ({"top_k": 3}, "top-k 40, not 3"),
+        ({"repeat_penalty": 1.1}, "repeat-penalty 1.0, not 1.1"),
     ],
 )  # fmt: skip
-def test_another_pair_or_set_up_is_one_sentence(setup, other, said):
+def test_another_pair_set_up_or_sampling_is_one_sentence(setup, other, said):
+    now = [replace(holder, **other) if hasattr(holder, *other) else holder for holder in (setup, KNOBS)]
     with pytest.raises(UsageError, match=rf"in runs\.jsonl were made with {said}: repeat that") as caught:
-        check(made(setup), replace(setup, **other))
+        check(made(setup), *now)
     assert "\n" not in str(caught.value)
 
 
@@ -79,16 +82,6 @@ def test_a_bench_does_not_go_on_with_the_runs_of_a_search(setup):
     done = [replace(run, stage="finals") for run in made(setup)]
     with pytest.raises(UsageError, match="were made with another command"):
         check(done, setup)
-
-
-@pytest.mark.parametrize(
-    ("other", "said"),
-    [({"seed": 2}, "seed 1, not 2"), ({"predict": 9}, "predict 8, not 9"), ({"top_k": 3}, "top-k 40, not 3"),
-     ({"repeat_penalty": 1.1}, "repeat-penalty 1.0, not 1.1")],
-)  # fmt: skip
-def test_another_sampling_is_one_sentence(setup, other, said):
-    with pytest.raises(UsageError, match=said):
-        check(made(setup), setup, replace(KNOBS, **other))
 
 
 def test_another_file_of_the_same_name_is_one_sentence(setup):

@@ -26,41 +26,33 @@ def test_runs_come_back_as_they_were(tmp_path):
     assert read(out.path) == runs
 
 
-def test_what_an_editor_of_windows_saved_is_read(tmp_path):
+FIRST, CUT = a_run(FAST, 20.0).line(), a_run(FAST, 21.0, 1, prompt="Grüße").line().encode()
+WITHIN_A_CHARACTER = CUT.index("ü".encode()) + 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"\ufeff{HEADER}\r\n{FIRST}\r\n".encode(),  # as an editor of Windows saves it
+        f"{HEADER}\n{FIRST}".encode(),
+        *(f"{HEADER}\n{FIRST}\n".encode() + CUT[:length] for length in (1, 5, 50, WITHIN_A_CHARACTER)),
+    ],
+)
+def test_a_last_line_that_was_cut_off_is_left_out_and_replaced(tmp_path, content):
     file = tmp_path / "runs.jsonl"
-    file.write_bytes(f"\ufeff{HEADER}\r\n{a_run(FAST, 20.0).line()}\r\n".encode())
+    file.write_bytes(content)
     assert read(file) == [a_run(FAST, 20.0)]
-
-
-@pytest.mark.parametrize("length", [1, 5, 50])
-def test_a_line_that_was_cut_off_is_left_out_and_replaced(tmp_path, length):
-    file = tmp_path / "runs.jsonl"
-    file.write_text("\n".join([HEADER, a_run(FAST, 20.0).line(), a_run(FAST, 21.0, 1).line()[:length]]))
-    done = read(file)
-    assert len(done) == 1
     ResultsFile(file).append(a_run(TARGET, 9.0))
-    assert [run.speed for run in read(file)] == pytest.approx([20.0, 9.0])
+    assert read(file) == [a_run(FAST, 20.0), a_run(TARGET, 9.0)]
 
 
-def test_a_line_that_was_cut_off_within_a_character_is_left_out(tmp_path):
-    file = tmp_path / "runs.jsonl"
-    whole = a_run(FAST, 20.0, prompt="Grüße").line().encode()
-    file.write_bytes(HEADER.encode() + b"\n" + whole + b"\n" + whole[: whole.index("ü".encode()) + 1])
-    assert [run.prompt for run in read(file)] == ["Grüße"]
-
-
-def test_a_last_line_that_lacks_its_end_is_a_run(tmp_path):
-    file = tmp_path / "runs.jsonl"
-    file.write_text(f"{HEADER}\n{a_run(FAST, 20.0).line()}")
-    ResultsFile(file).append(a_run(TARGET, 9.0))
-    assert [run.speed for run in read(file)] == pytest.approx([20.0, 9.0])
-
-
-def test_what_is_no_file_of_runs_is_left_as_it_is(tmp_path):
+@pytest.mark.parametrize("content", ["my notes, in one line", FIRST + "\n"])
+def test_what_is_no_file_of_runs_or_has_no_conditions_is_left_as_it_is(tmp_path, content):
     file = tmp_path / "notes.txt"
-    file.write_text("my notes, in one line")
+    file.write_text(content)
     with pytest.raises(UsageError, match="line 1: this is no line of spectui bench"):
         read(file)
+    assert file.read_text() == content
 
 
 def test_two_processes_do_not_write_to_one_file(tmp_path):
@@ -108,13 +100,6 @@ def test_what_stands_between_runs_is_named(tmp_path, line, sentence):
     run = a_run(FAST, 20.0).line()
     file.write_text("\n".join([HEADER, run, line, run]))
     with pytest.raises(UsageError, match=sentence):
-        read(file)
-
-
-def test_a_run_without_conditions_is_none(tmp_path):
-    file = tmp_path / "runs.jsonl"
-    file.write_text(a_run(FAST, 20.0).line() + "\n")
-    with pytest.raises(UsageError, match="line 1: this is no line of spectui bench"):
         read(file)
 
 
