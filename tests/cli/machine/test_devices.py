@@ -15,6 +15,7 @@ from spectui.cli import root
 from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
 from tests.helpers.smollm2 import whole
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
+from tests.measure.models import tiny_setup
 
 
 def said(*arguments: str) -> Result:
@@ -33,7 +34,7 @@ def test_the_plan_names_models_devices_and_whether_they_fit(tmp_path: Path, monk
     for name in ("json", "pickle", "numpy", "spectui", "runpy"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of a person')\n")
     monkeypatch.chdir(tmp_path)
-    pair = whole()
+    pair = tiny_setup(tmp_path)
     found = said("--plan", "-m", pair.model or "", "-md", pair.draft or "", "-c", "1024")
     assert found.exit_code == 0
     lines = found.output.splitlines()
@@ -58,8 +59,11 @@ def test_bad_input_is_a_sentence(arguments: tuple[str, ...], message: str) -> No
 
 
 @pytest.mark.parametrize("wrong", [("-dev", "CUDA9"), ("-ts", "nan,1"), ("-devd", "CUDA9")])
-def test_the_plan_refuses_the_settings_that_a_chat_refuses_with_the_same_exit_code(wrong: tuple[str, str]) -> None:
-    pair = ("-m", whole().model or "", "-md", whole().draft or "", *wrong)
+def test_the_plan_refuses_the_settings_that_a_chat_refuses_with_the_same_exit_code(
+    wrong: tuple[str, str], tmp_path: Path
+) -> None:
+    setup = tiny_setup(tmp_path)
+    pair = ("-m", setup.model or "", "-md", setup.draft or "", *wrong)
     planned, run = (
         CliRunner().invoke(root, each) for each in (["devices", "--plan", *pair], ["run", *pair, "-p", "Hi"])
     )
