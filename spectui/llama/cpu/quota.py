@@ -6,89 +6,40 @@ the middle of a pass keep the others waiting at ggml's barriers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
-
-PROC = Path("/proc/self")
 
 
-class _Mount(NamedTuple):
-    """Where groups are seen: the group `shown` (as /proc/self/cgroup names groups) and those below it, at `at`."""
-
-    unified: bool
-    shown: str
-    at: Path
-
-
-def cpu_quota(proc: Path = PROC) -> float | None:
+def cpu_quota(groups: Path = Path("/proc/self/cgroup"), mounted: Path = Path("/sys/fs/cgroup")) -> float | None:
     """Cores' time, such as 1.5, by the tightest quota of the process's group and of those above it; None without any.
 
-    `proc`: the directory of a process, with its `cgroup` and `mountinfo`. Of groups above those that a container sees, nothing
-    is known.
+    `groups`: the file that names the process's groups. `mounted`: the place of all groups. Of groups above those that a
+    container sees, nothing is known.
     """
-    groups = dict(_groups(_text(proc / "cgroup")))
-    quotas = [
-        quota
-        for mount in _mounts(_text(proc / "mountinfo"))
-        if mount.unified in groups
-        for directory in _up(mount, groups[mount.unified])
-        if (quota := _quota(directory, mount.unified)) is not None
-    ]
-    return min(quotas, default=None)
+    return min(filter(None, (_quota(directory) for directory in _directories(_text(groups), mounted))), default=None)
 
 
-def _groups(text: str) -> Iterator[tuple[bool, str]]:
-    """Whether of the unified hierarchy (version 2) -> the group that bounds the process's CPU time there."""
-    for line in text.splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, group = rest.partition(":")
-        if number == "0" and not controllers:
-            yield True, group
-        elif "cpu" in controllers.split(","):
-            yield False, group
+def _directories(groups: str, mounted: Path) -> Iterator[Path]:
+    """Those of the groups that bound the process's CPU time: of version 2, and of version 1's CPU controller.
 
-
-def _mounts(text: str) -> Iterator[_Mount]:
-    """Those of control groups that have the CPU controller: proc_pid_mountinfo(5)."""
-    for line in text.splitlines():
-        before, _, after = line.partition(" - ")
-        fields, (kind, *options) = before.split(), after.split() or [""]
-        unified = kind == "cgroup2"
-        if len(fields) >= 5 and (unified or (kind == "cgroup" and options and "cpu" in options[-1].split(","))):
-            yield _Mount(unified, _unescaped(fields[3]), Path(_unescaped(fields[4])))
-
-
-def _up(mount: _Mount, group: str) -> Iterator[Path]:
-    """The directories of the group and of those above it, as far as the mount shows them.
-
-    In a container without a namespace for its groups, or moved after it was mounted, the group's name may not be below what the
-    mount shows: then only that is known.
+    A container without a namespace for its groups sees its own group at the top, and not under the name that the file has.
     """
-    parts = Path(group).parts[1:]
-    shown = Path(mount.shown).parts[1:]
-    below = parts[len(shown) :] if parts[: len(shown)] == shown and ".." not in parts else ()
-    for number in range(len(below), -1, -1):
-        yield mount.at.joinpath(*below[:number])
+    for line in groups.splitlines():
+        _, controllers, group = (*line.split(":", 2), "", "")[:3]
+        if not controllers or "cpu" in controllers.split(","):
+            top = mounted / "cpu" if controllers else mounted
+            below = [] if ".." in group else Path(group).parts[1:]
+            yield from (top.joinpath(*below[:number]) for number in range(len(below) + 1))
 
 
-def _quota(directory: Path, unified: bool) -> float | None:
+def _quota(directory: Path) -> float | None:
     """The quota of one group, in cores."""
-    if unified:
-        numbers = _text(directory / "cpu.max").split()
-    else:
-        numbers = [_text(directory / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
+    version_1 = [_text(directory / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
     with suppress(ValueError):  # "max", or nothing
-        quota, period = map(int, numbers)
+        quota, period = map(int, _text(directory / "cpu.max").split() or version_1)
         return quota / period if quota > 0 and period > 0 else None
     return None
-
-
-def _unescaped(path: str) -> str:
-    """A path of mountinfo: blanks, line ends and backslashes are three octal digits in it."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), path)
 
 
 def _text(file: Path) -> str:
