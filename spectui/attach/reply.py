@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from time import perf_counter
 
@@ -16,9 +14,8 @@ from spectui.engine.events import Event, Finished, Message, Notice, Prompt, Roun
 from spectui.engine.room import no_room, to_drop
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.speculation.records import Reason, Round, StopReason, Token
+from spectui.speculation.records import Reason, Round, StopReason
 from spectui.speculation.statistics import Statistics
-from spectui.text import safe
 from spectui.thinking import Piece, ThoughtStream
 
 STALL_S = 20.0
@@ -65,8 +62,6 @@ class Reply:
         self._total: int | None = None  # tokens of the prompt
         self._asked = self._read = False
         self._thoughts = ThoughtStream()
-        self._pieces: deque[Piece] = deque()  # of the text whose rounds are still to come
-        self._thought = False  # the last token was thought
         self._named = False  # the server names what is thought by itself
         self._started = self._last = perf_counter()
         self._first_s: float | None = None
@@ -90,7 +85,8 @@ class Reply:
                         ServerTrouble(f"{self._root} broke off: {chunk.error.rstrip('.')}.", table=chunk.table)
                     )
         finally:
-            self._tell(self._origins.add(self._written(self._thoughts.end()), None))
+            text, thought = _joined(self._thoughts.end())
+            self._tell(self._origins.add(text, None, thought=thought))
             self._tell(self._origins.end(total=self._usage.reply))
         if self.reason is None:
             raise ServerTrouble(
@@ -122,12 +118,12 @@ class Reply:
             self._emit(Prompt(progress.done, progress.total, progress.cached, progress.seconds))
         if chunk.usage is not None:
             self._usage = chunk.usage
-        text = self._written(self._divided(chunk))
+        text, thought = _joined(self._divided(chunk))
         if text or (chunk.counters is not None and chunk.counters.predicted):
             self._begin(chunk.counters)
         if text or chunk.counters is not None:
             seconds, self._last = now - self._last, now
-            self._tell(self._origins.add(text, chunk.counters, chunk.chosen, seconds))
+            self._tell(self._origins.add(text, chunk.counters, chunk.chosen, seconds, thought))
         self._counters = chunk.counters or self._counters
         if chunk.last and self._read:  # some servers end a reply by this alone
             self.reason = self.reason or StopReason.EOS
@@ -168,31 +164,11 @@ class Reply:
             pieces += self._thoughts.push(chunk.text)
         return pieces
 
-    def _written(self, pieces: Iterable[Piece]) -> str:
-        """The text of these pieces, safe to show; notes which of it is thinking."""
-        made_safe = [(thought, safe(text)) for thought, text in pieces]
-        self._pieces += made_safe
-        return "".join(text for _, text in made_safe)
-
-    def _noted(self, token: Token) -> Token:
-        """The token with the note whether it is thinking."""
-        left, thought = len(token.text), False
-        while left > 0 and self._pieces:
-            of_piece, text = self._pieces.popleft()
-            thought = thought or of_piece
-            if len(text) > left:
-                self._pieces.appendleft((of_piece, text[left:]))
-            left -= len(text)
-        self._thought = thought if token.text else self._thought
-        return token._replace(thought=self._thought)
-
     def _tell(self, rounds: Iterable[Round]) -> None:
-        for told in rounds:
-            round = dataclasses.replace(told, tokens=tuple(map(self._noted, told.tokens)))
+        for round in rounds:
             self._statistics.add(round)
             self._text += [token.text for token in round.tokens]
-            known = self._total is not None
-            self._emit(RoundDone(round, self._origins.position if known else None))
+            self._emit(RoundDone(round, self._origins.position if self._total is not None else None))
 
     def worded(self, error: ServerTrouble) -> SpectuiError:
         """The error as the chat has to know it: a prompt without room says how many turns to drop."""
@@ -223,6 +199,12 @@ class Reply:
             reason, "".join(self._text), self._statistics, self._knobs, prompt,
             counters.prompt_s if counters is not None else None, self._first_s, needed,
         )  # fmt: skip
+
+
+def _joined(pieces: Iterable[Piece]) -> tuple[str, bool]:
+    """The text of these pieces, and whether any of it is thinking."""
+    pieces = list(pieces)
+    return "".join(text for _, text in pieces), any(thought for thought, text in pieces if text)
 
 
 def _silent(facts: Facts) -> Reason | None:
