@@ -42,23 +42,28 @@ from spectui.speculation.policies.strategy import Strategy
 
 
 class Pair:
-    """Target, draft, their contexts and the chat template; None while they are not loaded."""
+    """Target, draft, their contexts and the chat template. What belongs to the target is there from the first `load` on; it may
+    be used while the pair is `ready`."""
+
+    target: Model
+    context: Context
+    """The target's."""
+    template: ChatTemplate
+    marks: ReplyMarks
+    strategy: Strategy
+    _resolved: Resolved
+    """The set-up, with its automatic choices made."""
 
     def __init__(self, emit: Callable[[Event], None], interrupt: Interrupt) -> None:
         self._emit = emit
         self._interrupt = interrupt
         self._loaded: dict[str, tuple[Any, ...]] = {}  # what is loaded -> what it depends on
-        self.target: Model | None = None
+        self.ready = False
+        """Whether a target, and what the set-up names beside it, is loaded."""
         self.draft: Model | None = None
-        self.context: Context | None = None
-        """The target's."""
         self.draft_context: Context | None = None
         self.drafter: DraftModel | None = None
-        self.template: ChatTemplate | None = None
-        self.marks: ReplyMarks | None = None
-        self.strategy: Strategy | None = None
         self._translated = False  # True: the draft has another vocabulary
-        self._resolved: Resolved | None = None  # the set-up, with its automatic choices made
         self._automatic = AutomaticPlacement(emit)
         self._measured: tuple[tuple[Key, Key], TargetCosts, DraftCosts] | None = None
         self._own_kernels = LLAMA_CPP  # spectui's, where they are available
@@ -91,6 +96,7 @@ class Pair:
         resolved = self._resolved = resolve(chosen)
         if not tested.extra_buffers and not self._own_kernels.set and not self._loaded:
             self._emit(Notice(remarks.FAST_KERNELS_CRASH))
+        self.ready = False
         self._make_room(resolved)
         self._load_target(resolved)
         if resolved.draft is not None:
@@ -100,6 +106,7 @@ class Pair:
         rpc.reset_when_closed()
         self._make_strategy(resolved, again)
         self._choose_threads(resolved)
+        self.ready = True
 
     def adapt_threads(self) -> None:
         """Use as many threads as other processes leave cores. Call it between two passes."""
@@ -118,21 +125,17 @@ class Pair:
         self._use_threads(self._threads)
 
     def _rounds_by_threads(self, resolved: Resolved) -> bool:
-        assert self.target is not None  # its output is the last of it to go to a GPU
-        return resolved.target.rounds_by_threads and not self.target.output_on_gpu
+        return resolved.target.rounds_by_threads and not self.target.output_on_gpu  # the last of it to go there
 
     def _use_threads(self, count: ThreadCount) -> None:
         """Set the number of threads, also of contexts that were created with more."""
-        assert self.context is not None
         self.context.use_threads(count.now)
-        named = self._resolved is not None and self._resolved.setup.threads_draft > 0
-        named |= isinstance(self.drafter, AheadDrafter)
+        named = isinstance(self.drafter, AheadDrafter) or self._resolved.setup.threads_draft > 0
         if self.draft_context is not None and not named:
             self.draft_context.use_threads(count.now)
 
     def _make_strategy(self, resolved: Resolved, again: bool) -> None:
         """Measure the costs of passes, and create the strategy."""
-        assert self.target is not None and self.context is not None
         setup = resolved.setup
         found, drafting = TargetCosts(), DraftCosts()
         found_out = [remarks.SAME_THREADS] if self._rounds_by_threads(resolved) else []
@@ -172,12 +175,10 @@ class Pair:
         """Measure the costs of passes anew, in place of those that are stored. Nothing may be in the contexts."""
         if self._measured is not None:
             forget(*self._measured[0])
-        assert self._resolved is not None
         self._make_strategy(self._resolved, again=False)
 
     def _measure(self, setup: Setup, target_key: Key, draft_key: Key) -> tuple[TargetCosts, DraftCosts]:
         """What passes take: as it is stored under these keys, or as it is measured now. Raises LoadCancelled."""
-        assert self.target is not None and self.context is not None
         stopped, target, draft = self._interrupt.is_set, self.context, self.draft_context
         progress, path = self.progress("costs"), os.path.abspath(self.target.path)
         others = ThreadCount(placement.threads(setup.threads), len(allowed_cpus()))
@@ -211,16 +212,15 @@ class Pair:
             self._close_draft()
 
     def _load_target(self, resolved: Resolved) -> None:
-        if self.target is None:
+        if "target" not in self._loaded:
             placed = self._with_kernels(resolved.target)
-            target = models.load(placed, placed, self._loading("target", placed.path))
+            self.target = models.load(placed, placed, self._loading("target", placed.path))
             try:
-                self.template = ChatTemplate(target, lambda text: self._emit(Notice(text)))
-                self.marks = ReplyMarks(target, self.template.with_thinking)
+                self.template = ChatTemplate(self.target, lambda text: self._emit(Notice(text)))
+                self.marks = ReplyMarks(self.target, self.template.with_thinking)
             except SpectuiError:
-                target.close()
+                self.target.close()
                 raise
-            self.target = target
             self._loaded["target"] = resolved.target_key
             if not self.template.from_file and resolved.setup.no_template == "off":
                 self._emit(Notice(remarks.CHATML_IS_USED))
@@ -244,13 +244,11 @@ class Pair:
 
     def _own_heads(self, resolved: Resolved) -> Placed:
         """The target's own heads."""
-        assert self.target is not None
         heads = placement.place_draft(resolved.setup, self.target.path, resolved.target)
         return replace(heads, kernels=self.target.kernels)
 
     def _use_own_heads(self, resolved: Resolved) -> None:
         """Let the target draft with its own heads, if it has some."""
-        assert self.target is not None and self.context is not None
         if not rows.available() and drafting_heads(self.target.path, None):
             self._emit(Notice(f"The model's own heads cannot draft: {models.FUNCTIONS_MOVED}."))
         if self.context.hidden is None:
@@ -262,7 +260,6 @@ class Pair:
 
     def _make_heads(self, placed: Placed, model: Model) -> None:
         """The context of the heads, the target's own or those of the draft's file, beside a new context of the target."""
-        assert self.target is not None and self.context is not None
         if self.context.hidden is None or self.draft_context is not None:
             return
         heads = models.heads_context(placed, model, self.context, self._interrupt)
@@ -273,13 +270,10 @@ class Pair:
         if isinstance(self.draft_context, Heads):
             self.draft_context.close()
             self.draft_context = self.drafter = None
-        if self.context is not None:
+        if self._loaded.pop("context", None) is not None:
             self.context.close()
-        self.context = None
-        self._loaded.pop("context", None)
 
     def _load_draft(self, resolved: Resolved, placed: Placed) -> None:
-        assert self.target is not None and self.context is not None
         try:
             if placed.heads and (problem := models.heads_problem(placed.path, self.target)):
                 raise DraftError(problem)
@@ -310,12 +304,10 @@ class Pair:
             raise DraftError(str(error)) from error
 
     def _draft_or_copy(self, resolved: Resolved, placed: Placed) -> Model:
-        assert self.target is not None
-        target = self.target
 
         def load(path: str) -> Model:
-            metadata = same_vocabulary(target.path, path)
-            if metadata is not None and metadata.n_tokens < target.n_vocab - padding(target):
+            metadata = same_vocabulary(self.target.path, path)
+            if metadata is not None and metadata.n_tokens < self.target.n_vocab - padding(self.target):
                 metadata = None  # it lacks tokens of the target, so the texts are needed
             chosen = self._with_kernels(replace(placed, path=path))
             return models.load(chosen, resolved.target, self._loading("draft", path), metadata=metadata)
@@ -323,7 +315,7 @@ class Pair:
         if placed.heads or resolved.setup.requantise_draft == "off" or not placed.on_cpu:
             return load(placed.path)
         return draft_copy.load_best(
-            placed.path, target, load, self.progress("draft copy"), lambda text: self._emit(Notice(text))
+            placed.path, self.target, load, self.progress("draft copy"), lambda text: self._emit(Notice(text))
         )
 
     def progress(self, what: str, size: int = 0) -> Callable[[float], None]:
@@ -349,7 +341,6 @@ class Pair:
 
     def target_info(self) -> ModelInfo:
         """Facts about the target."""
-        assert self.target is not None and self.context is not None and self.template is not None
         info = models.info(self.target, self.context, self.remarks.get("target", ""))
         return info._replace(thinks=self.template.thinks())
 
@@ -358,7 +349,6 @@ class Pair:
         if self.draft_context is None:
             return None
         if self.draft is None:
-            assert self.target is not None
             return models.heads_info(self.target, self.draft_context)
         info = models.info(self.draft, self.draft_context, self.remarks.get("draft", ""))
         # The path of the set-up, not of the draft copy.
@@ -366,14 +356,14 @@ class Pair:
 
     def _memory(self) -> list[MemoryUse]:
         """Memory of the loaded models on each device."""
-        return [use for each in (self.context, self.draft_context) if each is not None for use in each.memory]
+        contexts = [self.context] if "context" in self._loaded else []
+        return [use for context in (*contexts, self.draft_context) if context is not None for use in context.memory]
 
     def clear_caches(self) -> None:
         """Empty both contexts after a failure, which their content may have caused."""
         if isinstance(self.drafter, AheadDrafter):
             self.drafter.drop()
-        if self.context is not None:
-            self.context.clear()
+        self.context.clear()
         if self.draft_context is not None:
             self.draft_context.clear()
 
@@ -381,9 +371,8 @@ class Pair:
         """Free everything."""
         self._close_draft()
         self._close_context()
-        if self.target is not None:
+        if "target" in self._loaded:
             self.target.close()
-        self.target = self.template = self.marks = self.strategy = self.replies = None
         self._loaded.clear()
 
     def _close_draft(self) -> None:
@@ -393,5 +382,5 @@ class Pair:
             self.draft_context.close()
         if self.draft is not None:
             self.draft.close()
-        self.draft = self.draft_context = self.drafter = self.strategy = None  # the strategy uses the drafter
+        self.draft = self.draft_context = self.drafter = None
         self._loaded.pop("draft", None)

@@ -36,8 +36,7 @@ class Reply:
         names: bool,
     ) -> None:
         """`begun`: the tokens of a reply that is continued. `names`: show those of control tokens, too (--special)."""
-        target, context, marks, strategy = pair.target, pair.context, pair.marks, pair.strategy
-        assert target is not None and context is not None and marks is not None and strategy is not None
+        target, context, marks = pair.target, pair.context, pair.marks
         self._pair, self._context, self._knobs, self._emit = pair, context, knobs, emit
         self._prompt = [*prompt, *begun]
         limit = ThoughtLimit(marks, prompt)
@@ -50,7 +49,7 @@ class Reply:
         self.is_end, self.cancelled, self.stops, self.forced = target.is_end, stopped, self._stops.reached, limit.forced
         self.piece = cache(lambda token: safe(target.piece(token).decode("utf-8", "replace")))
         self._thought: deque[bool] = deque()  # of the tokens whose text was asked for
-        self._decoder = Decoder(context, strategy, self)
+        self._decoder = Decoder(context, pair.strategy, self)
         self._statistics = Statistics()
         self._texts: list[str] = []
         self._read = 0
@@ -118,12 +117,5 @@ class Reply:
     def finished(self, to_drop: int) -> Finished:
         """The event that it ended with. `to_drop`: as there."""
         return Finished(
-            reason=self.reason,
-            text=self.text,
-            statistics=self._statistics,
-            knobs=self._knobs(),
-            prompt_tokens=self._read,
-            prompt_s=self._prompt_s,
-            time_to_first_token_s=self._first_s,
-            to_drop=to_drop,
+            self.reason, self.text, self._statistics, self._knobs(), self._read, self._prompt_s, self._first_s, to_drop
         )

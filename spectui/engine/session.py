@@ -53,6 +53,7 @@ class Session:
         self._said: set[str] = set()  # about models that are loaded again and again
         self._asked: tuple[object, list[int]] | None = None  # the last conversation, and its tokens
         self._clock: datetime | None = None  # what templates write while replies are measured
+        self._cold = False  # the next reply is measured, and not remembered
         self._opening = ""  # the first prompt of the last answered conversation
 
     def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
@@ -137,6 +138,7 @@ class Session:
         Templates write the time of the first call from here on, so that settings are measured on the same prompts.
         """
         self._clock = self._clock or datetime.now()
+        self._cold = True
         if self.pair is not None and self._loaded is not None:
             self.pair.clear_caches()
             self.pair.load(self._loaded, again=True)
@@ -147,7 +149,7 @@ class Session:
         from spectui.llama.devices.listing import list_devices
 
         pair, since = self._loaded_pair, perf_counter()
-        assert pair.context is not None and pair.strategy is not None
+        cold, self._cold = self._cold, False
         prompt, begun = self._prompt(messages, at)
         tokens = [*prompt, *begun]
         if len(tokens) > pair.context.n_ctx and messages[-1].role != "assistant":  # a reply that goes on ends at once
@@ -164,7 +166,7 @@ class Session:
         except Exception:
             pair.clear_caches()
             raise
-        if pair.replies is not None:
+        if pair.replies is not None and not cold:
             pair.replies.add(reply.tokens)
         finished = reply.finished(self._to_drop(messages, begun, reply, pair.context.n_ctx))
         self._emit(Devices(list_devices()))
@@ -196,16 +198,14 @@ class Session:
     @property
     def _loaded_pair(self) -> Pair:
         """The pair, if it is loaded. Raises SpectuiError."""
-        if self.pair is None or self.pair.context is None or self.pair.strategy is None:
+        if self.pair is None or not self.pair.ready:
             raise SpectuiError("No model is loaded: choose one first.")
         return self.pair
 
     @property
     def strategy(self) -> Strategy:
         """The loaded pair's strategy: its cost model and what was learned about drafts. Raises SpectuiError without one."""
-        strategy = self._loaded_pair.strategy
-        assert strategy is not None
-        return strategy
+        return self._loaded_pair.strategy
 
     @contextmanager
     def listening(self, on_event: Callable[[Event], None]) -> Iterator[None]:
@@ -218,10 +218,8 @@ class Session:
 
     def context_and_prompt(self, messages: Sequence[Message]) -> tuple[Context, list[int]]:
         """The target's context and the conversation's tokens, to examine what a pass computes. Raises SpectuiError."""
-        context = self._loaded_pair.context
-        assert context is not None
         prompt, begun = self._prompt(messages)
-        return context, prompt + begun
+        return self._loaded_pair.context, prompt + begun
 
     def _prompt(self, messages: Sequence[Message], at: float | None = None) -> tuple[list[int], list[int]]:
         """The prompt for the next reply, and the tokens of one that is continued, if they are known.
@@ -230,32 +228,30 @@ class Session:
         """
         from spectui.llama.tokens.chat_template import raw_tokens
 
-        assert self.pair is not None and self.pair.template is not None and self.pair.target is not None
+        target, template = self._loaded_pair.target, self._loaded_pair.template
         *before, last = messages
-        begun = [token for token in last.tokens if 0 <= token < self.pair.target.n_vocab]
-        if len(begun) < len(last.tokens):
-            begun = []
+        begun = list(last.tokens) if all(0 <= token < target.n_vocab for token in last.tokens) else []
         if self._shows_names:
-            names = self.pair.target.control_names
+            names = target.control_names
             before = [
-                each._replace(content=names.sub("", each.content), thought=names.sub("", each.thought))
-                if each.role == "assistant"
-                else each
-                for each in before
+                turn._replace(content=names.sub("", turn.content), thought=names.sub("", turn.thought))
+                if turn.role == "assistant"
+                else turn
+                for turn in before
             ]
         if self._loaded is not None and self._loaded.no_template == "on":
             read = before if begun else messages
-            return raw_tokens(self.pair.target, [each.whole for each in read]), begun
-        turns = [(each.role, each.content, each.thought) for each in before]
+            return raw_tokens(target, [message.whole for message in read]), begun
+        turns = [(turn.role, turn.content, turn.thought) for turn in before]
         if not begun:
             turns.append((last.role, last.content, ""))
         # A template may write the time: the same conversation again is the prompt that was answered.
         kwargs = self.knobs.chat_template_kwargs  # read once, because another thread may set it
-        asked = (self.pair.template, kwargs, turns, at)
+        asked = (template, kwargs, turns, at)
         if self._asked is None or self._asked[0] != asked:
             clock = self._clock if at is None else datetime.fromtimestamp(at)
-            self.pair.template.read_values(json_object(kwargs) or {}, clock)
-            self._asked = asked, self.pair.template.tokens(turns)
+            template.read_values(json_object(kwargs) or {}, clock)
+            self._asked = asked, template.tokens(turns)
         return list(self._asked[1]), begun
 
     @property
