@@ -31,7 +31,12 @@ class Replies:
         self._extend(self._read())
 
     def add(self, reply: Sequence[int]) -> None:
-        """Add a finished reply. Reads the file again first, because another process may have written to it."""
+        """Add a finished reply, unless it is the last one, decoded again.
+
+        Reads the file again first, because another process may have written to it.
+        """
+        if self.automaton.tokens[-len(reply) - 1 :] == [*reply, _BREAK]:
+            return
         self._extend((*reply, _BREAK))
         if len(self.automaton.tokens) > 2 * MOST:  # an automaton cannot delete its oldest tokens
             latest = self.automaton.tokens[-MOST:]
