@@ -20,6 +20,8 @@ from spectui.text import safe
 MOST_AT_ONCE = 4096
 """Tokens that one chunk may count: a chunk that counts more is cut there, so that a wrong number takes no memory."""
 
+_NOTHING = Counters(0, 0, 0, None, 0, 0, None)
+
 FEWEST_PLAIN = 4
 """Rounds without a draft that must be seen before their time is taken for that of a plain pass."""
 
@@ -82,7 +84,7 @@ class Origins:
     """Whether the server counts; None while that is not known."""
     _open: _Open | None = None
     _index: int = 0
-    _seen: Counters = Counters(0, 0, 0, None, 0, 0, None)
+    _seen: Counters = _NOTHING
     _held: list[_Piece] = field(default_factory=list)  # what no token was counted for yet
     _thought: bool = False  # the last token was thought
 
@@ -136,7 +138,9 @@ class Origins:
         )  # fmt: skip
         rest = [*[_Piece("")] * (new - 1), self._piece()]
         if self._open is not None:
-            fills = min(self._open.missing, len(rest) - bool(drafted))  # the last one is of the round that the jump began
+            fills = min(
+                self._open.missing, len(rest) - bool(drafted)
+            )  # the last one is of the round that the jump began
             self._open.pieces += rest[:fills]
             rest = rest[fills:]
             if not rest:
@@ -194,5 +198,15 @@ class Origins:
     def _token(self, piece: _Piece, place: int, accepted: bool, own: Origin) -> Token:
         self._thought = self._thought if piece.thought is None else piece.thought
         id, p = (piece.chosen.id, piece.chosen.p) if piece.chosen else (UNKNOWN, None)
-        origin, source = ("accepted", self.source) if accepted else (own, None)
-        return Token(id, piece.text, origin, source, self._index, self.position + place, None, p, self._thought)
+        source = self.source if accepted else None
+        return Token(
+            id,
+            piece.text,
+            "accepted" if accepted else own,
+            source,
+            self._index,
+            self.position + place,
+            None,
+            p,
+            self._thought,
+        )
