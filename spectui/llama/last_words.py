@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 import re
 import signal
@@ -11,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 from spectui.gguf_files.parts import files_of
 from spectui.llama.library import symbol
@@ -64,29 +62,12 @@ _losing = threading.Lock()  # of several threads, one tells it
 @ctypes.CFUNCTYPE(None, ctypes.c_int)  # type: ignore[untyped-decorator]
 def _file_lost(_: int) -> None:
     _losing.acquire()
-    if lost := _cut_off():
-        model = all(file in _sizes for file in lost)
-        kind, advice = ("model file", "copy it there again") if model else ("file", "start spectui again")
-        what = f"The {kind} {' or '.join(map(safe, lost))} was cut off or its disk failed while it was in use"
+    if lost := [path for path, size in _sizes.items() if _size(path) < size]:
+        what = f"The model file {' or '.join(map(safe, lost))} was cut off or its disk failed while it was in use"
+        _tell_lost(f"{what} (bus error)", "copy it there again")
     else:
-        what, advice = "A file in use was cut off, or a disk or the memory failed", "start spectui again"
-    _tell_lost(f"{what} (bus error)", advice)
+        _tell_lost("A file in use was cut off, or a disk or the memory failed (bus error)", "start spectui again")
     os._exit(1)
-
-
-def _cut_off() -> list[str]:
-    """The files in use that are smaller than what is mapped into the memory, or than they were; [] if none is known to be."""
-    lost = [path for path, size in _sizes.items() if _size(path) < size]
-    with suppress(OSError):  # where there is no such file, only those of the models are known
-        named = {os.path.realpath(path): path for path in _sizes}
-        for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
-            if found := re.fullmatch(r"(\w+)-(\w+) r\S+ (\w+) \S+ \d+ +(/.*)", line):
-                start, end, offset = (int(each, 16) for each in found.groups()[:3])
-                path = named.get(found[4], found[4])
-                last_page = offset + end - start - mmap.PAGESIZE
-                if path not in lost and os.path.isfile(path) and _size(path) <= last_page:
-                    lost.append(path)
-    return lost
 
 
 def _size(path: str) -> int:
