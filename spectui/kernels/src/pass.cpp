@@ -75,7 +75,10 @@ struct Pass {
         auto expert = [&](int64_t i) { return *(const int32_t *) ((const char *) ids->data + i % slots*ids->nb[0] + i/slots*ids->nb[1]); };
         // Counting sort of the columns by expert.
         order.assign(experts + 1, 0);
-        for (int64_t i = 0; i < slots*tokens; i++) order[expert(i) + 1]++;
+        for (int64_t i = 0; i < slots*tokens; i++) {
+            if (expert(i) < 0 || expert(i) >= experts) ggml.ggml_abort(__FILE__, __LINE__, "there is no expert %d", expert(i));
+            order[expert(i) + 1]++;
+        }
         for (int64_t e = 0; e < experts; e++) order[e + 1] += order[e];
         const size_t at = x.size();
         x.resize(at + slots*tokens); out.resize(at + slots*tokens);
@@ -156,6 +159,7 @@ struct Pass {
         const int nodes = ggml.ggml_graph_n_nodes(graph);
         for (int i = 0; i < nodes; i++) {
             const ggml_tensor * op = ggml.ggml_graph_node(graph, i);
+            if (!(op->flags & TENSOR_FLAG_COMPUTE)) continue;
             if (op->ne[0]*op->ne[1]*op->ne[2]*op->ne[3] == 0) continue;   // a pass that asks for no logits has products of no columns
             if (op->op == OP_MUL_MAT) add_product(op);
             if (op->op == OP_MUL_MAT_ID) add_experts(op);
