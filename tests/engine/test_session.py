@@ -48,7 +48,7 @@ def chosen(events: Sequence[Event]) -> list[tuple[int, float]]:
     return [(token.id, token.p_target) for event in rounds(events) for token in event.round.tokens]
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.2])
+@pytest.mark.parametrize("temperature", [0.0, 1.2])
 def test_text_with_a_draft_is_text_without(pair: Opened, plain: Opened, temperature: float):
     knobs = fixed(temperature=temperature, seed=11, predict=40, draft_max=6, p_min=0.2)
     expected = ask(plain[0], knobs, SNAKE)
@@ -66,8 +66,9 @@ def plain_text(plain: Opened) -> str:
     return ask(plain[0], Knobs(temperature=0.7, seed=11, predict=32, drafter="off"), SNAKE).text
 
 
-@pytest.mark.parametrize("drafter", ["auto", "suffix", "model"])
-@pytest.mark.parametrize("policy", ["auto", "expected"])
+@pytest.mark.parametrize(
+    ("drafter", "policy"), [("auto", "auto"), ("suffix", "expected"), ("model", "auto"), ("model", "expected")]
+)
 def test_text_is_the_same_for_every_drafter_and_policy(pair: Opened, plain_text: str, drafter: str, policy: str):
     knobs = Knobs(temperature=0.7, seed=11, predict=32, drafter=drafter, policy=policy)
     assert ask(pair[0], knobs, SNAKE).text == plain_text
@@ -258,7 +259,7 @@ def test_strict_keeps_passes_equal_behind_a_long_message():
     size = (session.strategy.longest or 0) + 1
     assert size == 16
     context.evaluate(tokens[:512], 0)
-    for start in range(512, 640, size):
+    for start in range(512, 576, size):
         together = context.evaluate(tokens[start : start + size], size).copy()
         context.truncate(start)
         single = [context.evaluate([token], 1)[0].copy() for token in tokens[start : start + size]]
@@ -305,7 +306,7 @@ def test_strict_keeps_to_passes_that_are_bit_equal(kind: str):
     session, events = opened(replace(both, model=target, draft=None, strict="on"))
     [found] = [event.target.remark for event in events if isinstance(event, Loaded)]
     assert "strict makes none longer" in found or kind == "k-quants"
-    knobs = Knobs(temperature=0, predict=40, drafter="suffix", policy="fixed", draft_max=48, p_min=0.0)
+    knobs = Knobs(temperature=0, predict=24, drafter="suffix", policy="fixed", draft_max=48, p_min=0.0)
     again = ("list of numbers", "one two three four five six seven eight nine ten\n" * 4, "again")
     events.clear()
     plain = ask(session, replace(knobs, drafter="off"), *again)

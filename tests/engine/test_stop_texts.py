@@ -113,8 +113,7 @@ def reply(session: Session, events: list[Event], knobs: Knobs, messages: Sequenc
     return finished
 
 
-@pytest.mark.parametrize("drafter", ["off", "model", "auto"])
-@pytest.mark.parametrize("draft_max", [1, 5, 16])
+@pytest.mark.parametrize(("drafter", "draft_max"), [("off", 1), ("model", 1), ("model", 5), ("auto", 16)])
 def test_drafts_do_not_move_the_cut(
     session: Session, events: list[Event], models: tuple[Path, Path], drafter: str, draft_max: int
 ):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from spectui.llama.library import address
 
 CPU, KERNELS = b"CPU", b"SPECTUI"
+_FLAGS, _COMPUTE = 148, 16  # where a ggml_tensor has its flags, and GGML_TENSOR_FLAG_COMPUTE (ggml.h)
 THREADS = 2
 
 Kind = GGMLQuantizationType
@@ -44,17 +45,8 @@ def quantised(kind: Kind, weights: NDArray[np.float32]) -> bytes:
     block, size = GGML_QUANT_SIZES[kind]
     found = (ctypes.c_uint8 * (rows * k // block * size))()
     source = np.ascontiguousarray(weights, np.float32)
-    call(
-        "ggml_quantize_chunk",
-        _S,
-        (_I, int(kind)),
-        (_P, source.ctypes.data),
-        (_P, ctypes.addressof(found)),
-        0,
-        rows,
-        k,
-        None,
-    )
+    places = (_P, source.ctypes.data), (_P, ctypes.addressof(found))
+    call("ggml_quantize_chunk", _S, (_I, int(kind)), *places, 0, rows, k, None)
     return bytes(found)
 
 
@@ -102,17 +94,8 @@ class Graph:
         return self.tensor(Kind.F32, values.astype(np.float32), *values.shape[::-1])
 
     def _tensor(self, context: int, kind: Kind, ne: Sequence[int], pieces: list[tuple[int, bytes]]) -> Any:
-        found = (
-            _P,
-            call(
-                "ggml_new_tensor",
-                _P,
-                self._contexts[context],
-                (_I, int(kind)),
-                (_I, len(ne)),
-                (ctypes.POINTER(_L), (_L * len(ne))(*ne)),
-            ),
-        )
+        shape = (_I, len(ne)), (ctypes.POINTER(_L), (_L * len(ne))(*ne))
+        found = (_P, call("ggml_new_tensor", _P, self._contexts[context], (_I, int(kind)), *shape))
         self._data.append((found, pieces))
         return found
 
@@ -135,11 +118,12 @@ class Graph:
             for offset, piece in pieces:
                 call("ggml_backend_tensor_set", None, tensor, (ctypes.c_char_p, piece), (_S, offset), (_S, len(piece)))
 
-    def compute(self, *results: Any) -> list[NDArray[np.float32]]:
-        """Compute them in one graph; the values of each, flat."""
+    def compute(self, *results: Any, needed: bool = True) -> list[NDArray[np.float32]]:
+        """Compute them in one graph; the values of each, flat. `needed`: ggml says so of each result."""
         graph = (_P, call("ggml_new_graph", _P, self._contexts[1]))
         for each in results:
             call("ggml_build_forward_expand", None, graph, each)
+            ctypes.c_int32.from_address(each[1] + _FLAGS).value &= -1 if needed else ~_COMPUTE
         self._allocate()
         backend = (_P, call("ggml_backend_dev_init", _P, self.device, None))
         registry = (_P, call("ggml_backend_dev_backend_reg", _P, self.device))

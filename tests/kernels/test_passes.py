@@ -18,7 +18,8 @@ from spectui.llama.model import Model
 from tests.kernels.ggml import Kind, quantised
 
 ROWS = 63
-LENGTH = 3000
+LENGTH = 1100
+"""Attention adds up 1024 cells at once."""
 VOCABULARY, WIDTH, INNER = 64, 256, 512
 
 
@@ -140,8 +141,8 @@ def test_a_draft_has_signs_and_a_model_loaded_beside_it_has_none(kernels: str, t
 
 def test_the_number_of_threads_changes_no_bit(kernels: str, tried: tuple[Path, str]):
     found = []
-    for threads in (1, 2, 3):
-        with context(tried[0], kernels, 700, tried[1], threads) as used:
+    for threads in (1, 3):
+        with context(tried[0], kernels, 200, tried[1], threads) as used:
             used.evaluate(tokens(0, 60), 0)
             found.append([singles(used, 60, 2), used.evaluate(tokens(62, 20), 20).copy()])
     for several in found[1:]:

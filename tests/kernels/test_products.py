@@ -57,7 +57,7 @@ def on_both(build: Callable[[Graph], list[object]]) -> list[list[NDArray[np.floa
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_products_are_ggml_s(kernels: str, kind: Kind):
     random = np.random.default_rng(int(kind))
-    for _ in range(6):
+    for _ in range(3):
         k, rows, n = shape(random, kind)
         w, x = weights(random, kind, rows, k), floats(random, n, k)
         x[int(random.integers(n)), : k // 2] = 0
@@ -70,7 +70,7 @@ def test_products_are_ggml_s(kernels: str, kind: Kind):
 def test_columns_may_lie_anywhere(kernels: str, kind: Kind):
     """Several batches of columns, a part of longer columns, and columns whose dimensions are exchanged."""
     random = np.random.default_rng(3)
-    for _ in range(5):
+    for _ in range(2):
         k, rows, n = shape(random, kind)
         heads, batches = (int(v) for v in random.integers(1, 4, 2))
         w, x = weights(random, kind, rows, k), floats(random, batches, heads, n, k + 64)
@@ -101,7 +101,7 @@ def test_a_row_has_the_same_bits_in_passes_of_all_sizes(kernels: str, kind: Kind
         return found.reshape(-1, rows)
 
     whole = outputs(x)
-    for n in (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 63, 64):
+    for n in (1, 2, 3, 4, 5, 7, 8, 9, 17, 64):
         first = int(random.integers(70 - n + 1))
         assert np.array_equal(outputs(x[first : first + n]), whole[first : first + n]), n
 
@@ -135,7 +135,7 @@ def test_a_layer_is_one_graph(kernels: str):
         assert np.abs(a - b).max() < 0.02 * a.std()  # each product quantises what the one before rounded
 
 
-@pytest.mark.parametrize("kind", [Kind.Q8_0, Kind.Q4_0, Kind.Q4_K, Kind.Q6_K, Kind.Q2_K], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [Kind.Q8_0, Kind.Q4_K, Kind.Q2_K], ids=lambda kind: kind.name)
 def test_experts_are_ggml_s(kernels: str, kind: Kind):
     """Tokens choose experts, some of them twice, some none; all slots share a column, or each has its own."""
     random = np.random.default_rng(11)
@@ -160,7 +160,7 @@ def test_experts_are_ggml_s(kernels: str, kind: Kind):
         assert error(kind, [each for (each,) in both], sizes) < 1, (k, rows, experts, slots, tokens)
 
 
-@pytest.mark.parametrize("kind", [Kind.Q4_0, Kind.Q5_1, Kind.Q4_K, Kind.IQ4_XS], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [Kind.Q5_1, Kind.Q4_K], ids=lambda kind: kind.name)
 def test_an_output_matrix_with_signs_is_read_where_their_products_are_largest(
     kernels: str, library: ctypes.CDLL, kind: Kind
 ):
@@ -209,6 +209,17 @@ def test_weights_that_come_in_parts(kernels: str, kind: Kind):
                 graph.compute(graph.op("mul_mat_id", experts, graph.columns(x), graph.tensor(Kind.I32, ids, 1, n)))[0]
             )
     assert all(np.array_equal(each, found[0]) for each in found)
+
+
+def test_a_node_that_need_not_be_computed_is_left(kernels: str):
+    random = np.random.default_rng(19)
+    w, x = weights(random, Kind.Q8_0, 32, 64), floats(random, 3, 64)
+    found = []
+    for needed in (True, False):
+        with Graph(KERNELS) as graph:
+            product = graph.op("mul_mat", graph.weights(Kind.Q8_0, w, 64, 32), graph.columns(x))
+            found += graph.compute(product, needed=needed)
+    assert not np.array_equal(*found)
 
 
 def test_what_is_left_to_ggml(kernels: str):

@@ -95,21 +95,11 @@ def test_the_declarations_are_ggml_s(tmp_path: Path):
     header = (SOURCES / "ggml.h").read_text()
     found = members(header)
     assert len(found) > 70 and {struct for struct, _ in found} == set(THEIR_STRUCTS)
-    numbers = re.findall(r"\b((?:TYPE|OP|STATUS|DEVICE)_\w+) = \d+", header)
+    numbers = re.findall(r"\b((?:TYPE|OP|STATUS|DEVICE|TENSOR)_\w+) = \d+", header)
     assert len(numbers) > 20
-    flat = {
-        "device",
-        "context",
-        "api_version",
-        "reg",
-        "name",
-        "description",
-        "memory_free",
-        "memory_total",
-        "type",
-        "device_id",
-    }
-    prefix = {"TYPE": "GGML_", "OP": "GGML_", "STATUS": "GGML_", "DEVICE": "GGML_BACKEND_DEVICE_TYPE_"}
+    flat = {"device", "context", "api_version", "reg", "name", "description", "type", "device_id"}
+    flat |= {"memory_free", "memory_total"}
+    prefix = {"DEVICE": "GGML_BACKEND_DEVICE_TYPE_"}
 
     def program(
         include: str, structs: Sequence[str], places: Sequence[tuple[str, str]], constants: Sequence[str]
@@ -120,7 +110,10 @@ def test_the_declarations_are_ggml_s(tmp_path: Path):
         return f'#include "{include}"\n{PRINT}\nint main() {{\n' + "\n".join(lines) + "\n}\n"
 
     api = ["GGML_API_VERSION", *numbers]
-    theirs_api = ["GGML_BACKEND_API_VERSION", *(prefix[n.split("_")[0]] + n.removeprefix("DEVICE_") for n in numbers)]
+    theirs_api = [
+        "GGML_BACKEND_API_VERSION",
+        *(prefix.get(n.split("_")[0], "GGML_") + n.removeprefix("DEVICE_") for n in numbers),
+    ]
     places = [(THEIR_STRUCTS[struct], theirs(struct, member, flat)) for struct, member in found]
     ours = run(tmp_path, program("ggml.h", list(THEIR_STRUCTS), found, api), SOURCES).decode().splitlines()
     right = run(

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from spectui.engine.events import Loaded, Notice
+from spectui.engine.events import Loaded
 from spectui.engine.loading.plan import make_plan
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
-from tests.engine.exactness.peer import accepts_as_llama_cpp, needs_llama_cpp
 from tests.engine.exactness.test_heads import KNOBS, OFF
 from tests.helpers.smollm2 import ask, opened
 from tests.llama.heads.assistant import write_assistant, write_target
@@ -28,17 +27,6 @@ def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
     target = write_target(folder / "target.gguf", attends=0.2)
     write_assistant(folder / "target-assistant.gguf", attends=0.2, echo=0.2)
     return Setup(model=str(target), ctx_size=512, threads=1, no_profile="on")
-
-
-def test_it_drafts_unasked_beside_its_target(setup: Setup) -> None:
-    session, events = opened(setup)
-    (loaded,) = (event for event in events if isinstance(event, Loaded))
-    assert Path(loaded.setup.draft or "").name == "target-assistant.gguf"
-    assert [event.message for event in events if isinstance(event, Notice) and "beside" in event.message] == [
-        "target-assistant.gguf, which lies beside the target, drafts: it has its heads (MTP)."
-    ]
-    assert ask(session, KNOBS, "hello").statistics.accepted > 0
-    session.close()
 
 
 def test_the_plan_counts_its_weights_and_no_cells(setup: Setup) -> None:
@@ -89,9 +77,3 @@ def test_it_is_refused_for_another_target(setup: Setup, tmp_path: Path, other: s
     with pytest.raises(SpectuiError, match=r"was made for another target|are those of another model"):
         session.load(replace(setup, model=target, draft=str(assistant)))
     session.close()
-
-
-@needs_llama_cpp
-def test_llama_cpp_accepts_as_many_of_it(setup: Setup, tmp_path: Path) -> None:
-    draft = Path(setup.model or "").with_name("target-assistant.gguf")
-    accepts_as_llama_cpp(tmp_path, replace(setup, draft=str(draft)))

@@ -15,7 +15,6 @@ from spectui.engine.session import Session
 from spectui.errors import DraftError, SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
-from tests.engine.exactness.peer import accepts_as_llama_cpp, needs_llama_cpp
 from tests.helpers.smollm2 import ask, opened
 from tests.llama.heads import dflash, eagle
 from tests.llama.heads.assistant import write_assistant, write_target
@@ -62,19 +61,14 @@ def rounds(events: Sequence[Event]) -> list[RoundDone]:
     return [event for event in events if isinstance(event, RoundDone)]
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.8, 1.5])
-def test_the_text_is_that_without_drafts(pair: Opened, temperature: float) -> None:
-    session, _ = pair
-    expected = ask(session, replace(OFF, temperature=temperature), "hello")
-    found = ask(session, replace(KNOBS, temperature=temperature), "hello")
-    assert found.text == expected.text
-
-
-@pytest.mark.parametrize("drafter", ["mtp", "model", "suffix"])
-def test_tokens_are_named_by_who_drafted_them(pair: Opened, drafter: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("temperature", "drafter"), [(0.0, "mtp"), (1.5, "model"), (0.8, "suffix")])
+def test_the_text_is_that_without_drafts_and_tokens_are_named_by_who_drafted_them(
+    pair: Opened, temperature: float, drafter: str, request: pytest.FixtureRequest
+) -> None:
     session, events = pair
+    expected = ask(session, replace(OFF, temperature=temperature), "hello")
     before = len(rounds(events))
-    ask(session, replace(KNOBS, drafter=drafter), "hello")
+    assert ask(session, replace(KNOBS, temperature=temperature, drafter=drafter), "hello").text == expected.text
     kind = request.node.callspec.params["pair"].partition(",")[0]
     of_heads = {"EAGLE-3": "eagle3", "DFlash": "dflash"}.get(kind, "mtp")
     source = "suffix" if drafter == "suffix" else of_heads
@@ -176,14 +170,27 @@ def test_a_file_of_heads_drafts_for_its_target(apart: tuple[Setup, Path]) -> Non
         session.close()
 
 
-def test_heads_beside_the_target_draft_unasked(apart: tuple[Setup, Path]) -> None:
-    session, events = opened(replace(apart[0], draft=None))
+BESIDE: dict[str, tuple[str, Callable[[Path], Path], Callable[[Path], Path]]] = {
+    "mtp-target.gguf": ("MTP", lambda path: write_headed(path, heads=0), lambda path: write_headed(path, alone=True)),
+    "target-assistant.gguf": ("MTP", lambda path: write_target(path, attends=0.2),
+                              lambda path: write_assistant(path, attends=0.2, echo=0.2)),
+    "eagle3-target.gguf": ("EAGLE-3", eagle.write_target, eagle.write_eagle),
+    "dflash-target.gguf": ("DFlash", dflash.write_target, dflash.write_dflash),
+}  # fmt: skip
+"""A file of heads -> what people call them, and how the target and the file are written."""
+
+
+@pytest.mark.parametrize("file", BESIDE)
+def test_heads_beside_the_target_draft_unasked(tmp_path: Path, file: str) -> None:
+    kind, write_its_target, write_heads = BESIDE[file]
+    target, _ = write_its_target(tmp_path / "target.gguf"), write_heads(tmp_path / file)
+    session, events = opened(Setup(model=str(target), ctx_size=512, threads=1, no_profile="on"))
     try:
-        assert [event.setup for event in events if isinstance(event, Loaded)] == [apart[0]]
+        assert [Path(event.setup.draft or "").name for event in events if isinstance(event, Loaded)] == [file]
         assert [event.message for event in events if isinstance(event, Notice) and "beside" in event.message] == [
-            "mtp-target.gguf, which lies beside the target, drafts: it has its heads (MTP)."
+            f"{file}, which lies beside the target, drafts: it has its heads ({kind})."
         ]
-        assert (ask(session, KNOBS, "hello").statistics.acceptance or 0) > 0.5
+        assert (ask(session, KNOBS, "hello").statistics.acceptance or 0) > 0.2
     finally:
         session.close()
 
@@ -277,10 +284,3 @@ def test_a_hybrid_with_heads_writes_its_own_text(tmp_path: Path) -> None:
         assert max(len(event.round.drafted) for event in rounds(events)) == 8
     finally:
         session.close()
-
-
-@needs_llama_cpp
-@pytest.mark.parametrize("heads", [1, 3])
-def test_llama_cpp_accepts_as_many(tmp_path: Path, heads: int) -> None:
-    path = write_headed(tmp_path / "headed.gguf", heads=heads, echo=0.2)
-    accepts_as_llama_cpp(tmp_path, Setup(model=str(path), ctx_size=512, threads=1, no_profile="on"))

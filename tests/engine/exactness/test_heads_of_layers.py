@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import pytest
 
-from spectui.engine.events import Loaded, Notice, RoundDone
+from spectui.engine.events import Loaded, RoundDone
 from spectui.engine.session import Session
 from spectui.errors import DraftError
 from spectui.knobs import Setup
-from tests.engine.exactness.peer import accepts_as_llama_cpp, needs_llama_cpp
 from tests.engine.exactness.test_heads import KNOBS, OFF
 from tests.helpers.smollm2 import ask, opened
 from tests.llama.heads import dflash, eagle
@@ -42,21 +41,6 @@ of_each = pytest.mark.parametrize("kind", [EAGLE3, DFLASH], ids=lambda kind: kin
 
 def set_up(target: Path, head: Path | None) -> Setup:
     return Setup(model=str(target), draft=str(head) if head else None, ctx_size=512, threads=1, no_profile="on")
-
-
-@of_each
-def test_it_drafts_unasked_beside_its_target(kind: Kind, tmp_path: Path) -> None:
-    target = kind.write_target(tmp_path / "target.gguf")
-    file = f"{kind.source}-target.gguf"
-    kind.write(tmp_path / file)
-    session, events = opened(set_up(target, None))
-    try:
-        assert [event.message for event in events if isinstance(event, Notice) and "beside" in event.message] == [
-            f"{file}, which lies beside the target, drafts: it has its heads ({kind.name})."
-        ]
-        assert (ask(session, KNOBS, "hello").statistics.acceptance or 0) > 0.5
-    finally:
-        session.close()
 
 
 def test_a_head_foresees_no_further_than_its_block(tmp_path: Path) -> None:
@@ -134,18 +118,4 @@ def test_where_the_functions_for_it_have_moved_the_sentence_says_so(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spectui.llama.heads.rows.set_layer", None)
-    session = Session(lambda _: None)
-    with pytest.raises(DraftError, match=r"does not have llama.cpp's functions for heads .* where they were; install"):
-        session.load(set_up(kind.write_target(tmp_path / "target.gguf"), kind.write(tmp_path / "head.gguf")))
-    session.close()
-
-
-@needs_llama_cpp
-@pytest.mark.parametrize(
-    ("kind", "settings", "most"),
-    [(EAGLE3, {"echo": echo}, 3) for echo in (0.2, 0.3)]
-    + [(DFLASH, {"near": near, "own": own}, BLOCK - 1) for near in (1, 2) for own in (True, False)],
-)
-def test_llama_cpp_accepts_as_many(tmp_path: Path, kind: Kind, settings: dict[str, object], most: int) -> None:
-    target, head = kind.write_target(tmp_path / "target.gguf"), kind.write(tmp_path / "head.gguf", **settings)
-    accepts_as_llama_cpp(tmp_path, set_up(target, head), kind.source, most)
+    refused(kind.write_target(tmp_path / "target.gguf"), kind.write(tmp_path / "head.gguf"), "where they were; install")

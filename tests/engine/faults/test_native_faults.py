@@ -120,18 +120,19 @@ def goes_on(chat: Chat, expected: str, monkeypatch: pytest.MonkeyPatch) -> Finis
     return finished
 
 
-@pytest.mark.parametrize("done", [False, True])
-@pytest.mark.parametrize("nth", [1, 2, 5])  # the prompt, the first round, a later one
+# (which pass fails, whether it was computed): the prompt's, the first round's, a later one's
+PLACES = [(1, False), (2, True), (5, False), (5, True)]
+
+
+@pytest.mark.parametrize(("nth", "done"), PLACES)
 @pytest.mark.parametrize(
     ("code", "says"),
     [
         (1, "The context is full"),
-        (-1, r"could not evaluate \d+ tokens \(code -1"),
         (
             -2,
             r"could not evaluate \d+ tokens \(code -2.*\): there is too little memory, so load the models with a smaller -c",
         ),
-        (-42, r"could not evaluate \d+ tokens \(code -42"),
         (3, r"could not evaluate \d+ tokens \(code 3.*\): send the prompt again"),
     ],
 )
@@ -145,11 +146,11 @@ def test_the_targets_pass_fails(chat: Chat, expected: str, inject: Inject, monke
     goes_on(chat, expected, monkeypatch)
 
 
-@pytest.mark.parametrize("nth", [1, 2, 5])
-def test_the_targets_pass_is_aborted(
-    chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch, nth: int
+@pytest.mark.parametrize(("of", "nth"), [("target", 1), ("target", 2), ("target", 5), ("draft", 1), ("draft", 3)])
+def test_a_pass_is_aborted(
+    chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch, of: str, nth: int
 ) -> None:
-    inject("llama_decode", 2, nth=nth, of=chat.target, done=True)
+    inject("llama_decode", 2, nth=nth, of=getattr(chat, of), done=True)
     finished = chat.ask()
     assert finished.reason == "cancelled"
     assert finished.text == chat.text
@@ -157,54 +158,46 @@ def test_the_targets_pass_is_aborted(
     goes_on(chat, expected, monkeypatch)
 
 
-@pytest.mark.parametrize("done", [False, True])
-@pytest.mark.parametrize("nth", [1, 2, 7])
-@pytest.mark.parametrize("code", [1, -1, -2, -42, 3])
-def test_the_drafts_pass_fails(chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch,
-                               code: int, nth: int, done: bool) -> None:  # fmt: skip
-    inject("llama_decode", code, nth=nth, of=chat.draft, done=done)
+def not_numbers(chat: Chat) -> Any:
+    """Logits that llama.cpp may return."""
+    rows = np.full((5, chat.session.pair.target.n_vocab), np.nan, np.float32)  # type: ignore[union-attr]
+    return rows, rows.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+
+
+def drafts_fail(chat: Chat, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reply goes on without the draft, and the next one has it again."""
     assert chat.ask().text == expected
     (notice,) = [event.message for event in chat.events if isinstance(event, Notice)]
     assert notice.startswith("The draft failed, so the reply goes on without it: ")
     assert goes_on(chat, expected, monkeypatch).statistics.accepted > 0, "it drafts again"
 
 
-@pytest.mark.parametrize("nth", [1, 3])
-def test_the_drafts_pass_is_aborted(
-    chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch, nth: int
-) -> None:
-    inject("llama_decode", 2, nth=nth, of=chat.draft, done=True)
-    assert chat.ask().reason == "cancelled"
-    assert expected.startswith(chat.text)
-    goes_on(chat, expected, monkeypatch)
-
-
-def test_no_logits(chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch) -> None:
-    inject("llama_get_logits", None, nth=4, of=chat.target)
-    with pytest.raises(SpectuiError, match="returned no logits"):
-        chat.ask()
-    assert expected.startswith(chat.text) and chat.text
-    goes_on(chat, expected, monkeypatch)
-
-
-def test_logits_that_are_nan(chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = np.full((5, chat.session.pair.target.n_vocab), np.nan, np.float32)  # type: ignore[union-attr]
-    inject("llama_get_logits", rows.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), nth=4, of=chat.target)
-    with pytest.raises(SpectuiError, match="logits that are not numbers"):
-        chat.ask()
-    assert expected.startswith(chat.text) and chat.text
-    goes_on(chat, expected, monkeypatch)
+@pytest.mark.parametrize(("nth", "done"), PLACES)
+@pytest.mark.parametrize("code", [1, -2])
+def test_the_drafts_pass_fails(chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch,
+                               code: int, nth: int, done: bool) -> None:  # fmt: skip
+    inject("llama_decode", code, nth=nth, of=chat.draft, done=done)
+    drafts_fail(chat, expected, monkeypatch)
 
 
 def test_a_draft_whose_logits_are_nan(
     chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = np.full((5, chat.session.pair.target.n_vocab), np.nan, np.float32)  # type: ignore[union-attr]
-    inject("llama_get_logits", rows.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), nth=2, of=chat.draft)
-    assert chat.ask().text == expected
-    (notice,) = [event.message for event in chat.events if isinstance(event, Notice)]
-    assert notice.startswith("The draft failed, so the reply goes on without it: ")
-    assert goes_on(chat, expected, monkeypatch).statistics.accepted > 0, "it drafts again"
+    _kept, pointer = not_numbers(chat)
+    inject("llama_get_logits", pointer, nth=2, of=chat.draft)
+    drafts_fail(chat, expected, monkeypatch)
+
+
+@pytest.mark.parametrize("nan", [False, True])
+def test_no_logits_or_such_as_are_nan(
+    chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch, nan: bool
+) -> None:
+    _kept, pointer = not_numbers(chat)
+    inject("llama_get_logits", pointer if nan else None, nth=4, of=chat.target)
+    with pytest.raises(SpectuiError, match="logits that are not numbers" if nan else "returned no logits"):
+        chat.ask()
+    assert expected.startswith(chat.text) and chat.text
+    goes_on(chat, expected, monkeypatch)
 
 
 def test_a_context_that_cannot_be_truncated_changes_no_token(chat: Chat, expected: str, inject: Inject) -> None:

@@ -47,7 +47,7 @@ def texts_agree(session: Session, events: list[Event], target: Path, draft: Path
     """Load the pair, and compare replies with plain decoding's; the tokens of all prompts and replies."""
     session.load(Setup(model=str(target), draft=str(draft), ctx_size=512, threads=1, no_profile="on"))
     all_tokens: list[int] = []
-    for seed in range(3):
+    for seed in range(2):
         knobs = replace(ANYTHING, seed=seed)
         plain = answered(session, events, replace(knobs, drafter="off"))
         for drafter in ("model", "auto"):
@@ -57,22 +57,25 @@ def texts_agree(session: Session, events: list[Event], target: Path, draft: Path
     return all_tokens
 
 
-@pytest.mark.parametrize("kind", list(TYPES))
-@pytest.mark.parametrize("more", [1, 2, 128, 129, 5000])
-def test_the_target_has_more_tokens(session: tuple[Session, list[Event]], tmp_path: Path, more: int, kind: str):
-    target = write_model(tmp_path / "target.gguf", template=TEMPLATE, **vocabulary(more, kind))
-    draft = write_model(tmp_path / "draft.gguf", tokens=FEW)
+@pytest.mark.parametrize("larger", ["target", "draft"])
+@pytest.mark.parametrize(
+    ("more", "kind"), [(1, "control"), (2, "user-defined"), (128, "unused"), (129, "normal"), (5000, "control")]
+)
+def test_one_model_has_more_tokens(
+    session: tuple[Session, list[Event]], tmp_path: Path, larger: str, more: int, kind: str
+):
+    target, draft = (
+        write_model(
+            tmp_path / f"{role}.gguf",
+            template=TEMPLATE,
+            **(vocabulary(more, kind) if role == larger else {"tokens": FEW}),
+        )
+        for role in ("target", "draft")
+    )
     tokens = texts_agree(*session, target, draft)
-    assert more < 100 or max(tokens) >= len(FEW)
-    if kind in ("control", "user-defined"):
-        assert len(FEW) in tokens
-
-
-@pytest.mark.parametrize("kind", list(TYPES))
-@pytest.mark.parametrize("more", [1, 2, 128, 129, 5000])
-def test_the_draft_has_more_tokens(session: tuple[Session, list[Event]], tmp_path: Path, more: int, kind: str):
-    target = write_model(tmp_path / "target.gguf", template=TEMPLATE, tokens=FEW)
-    texts_agree(*session, target, write_model(tmp_path / "draft.gguf", **vocabulary(more, kind)))
+    if larger == "target":
+        assert more < 100 or max(tokens) >= len(FEW)
+        assert len(FEW) in tokens or kind not in ("control", "user-defined")
 
 
 def test_a_draft_whose_tokens_cannot_be_translated_drafts_until_one_that_it_lacks(

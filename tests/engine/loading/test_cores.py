@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from spectui.cli.machine.doctor import threads_in_words
-from spectui.engine.costs.files import TargetCosts, stored_targets
+from spectui.engine.costs.files import DraftCosts, TargetCosts, stored_targets
 from spectui.engine.loading import placement
 from spectui.llama.cpu.cores import of_highest_class, performance_cores
 from spectui.llama.cpu.quota import cpu_quota
@@ -167,6 +167,7 @@ def test_costs_under_another_quota_are_not_believed(tmp_path: Path, monkeypatch:
     """Neither when a pair is loaded, whatever its number of threads, nor by doctor."""
     monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path))
     monkeypatch.setattr("spectui.engine.costs.measuring._measure_target", lambda *_: TargetCosts({1: 0.05, 2: 0.14}))
+    monkeypatch.setattr("spectui.engine.costs.measuring._measure_draft", lambda *_: DraftCosts(0.01, 0.01))
     monkeypatch.setattr("spectui.engine.costs.measuring._is_noisy", lambda seconds: False)
     found = []
     for quota in (None, 0.5, 1.5, 0.5):

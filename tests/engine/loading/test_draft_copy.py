@@ -18,7 +18,7 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.listing import Device
 from spectui.llama.quantiser import quantise
-from tests.helpers.smollm2 import SNAKE, ask, opened, whole
+from tests.helpers.smollm2 import SNAKE, ask, opened, setup
 from tests.llama.ggufs import write_model
 
 KNOBS = Knobs(temperature=0, predict=24, policy="fixed", draft_max=4, p_min=0.0)
@@ -26,16 +26,16 @@ KNOBS = Knobs(temperature=0, predict=24, policy="fixed", draft_max=4, p_min=0.0)
 
 @pytest.fixture(scope="module")
 def heavy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo target in Q8_0: 145 MB, of which a copy in Q4_0 has 78."""
+    """A target in Q8_0: 45 MB, of which a copy in Q4_0 has 24."""
     file = tmp_path_factory.mktemp("heavy") / "heavy.gguf"
-    quantise(Path(whole().model or ""), file, "Q8_0")
+    quantise(Path(setup().model or ""), file, "Q8_0")
     return file
 
 
 @pytest.fixture
 def pair(heavy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setup:
     monkeypatch.setenv("SPECTUI_CACHE_DIR", str(tmp_path / "cache"))
-    return replace(whole(), draft=str(heavy))
+    return replace(setup(), draft=str(heavy))
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def small_pair(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Models that are copied in no time, and whose copies are worth using."""
     monkeypatch.setenv("SPECTUI_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(draft_copy, "_LEAST_SAVED", 1)
-    return replace(whole(), model=str(small), draft=str(small), ctx_size=256)
+    return replace(setup(), model=str(small), draft=str(small), ctx_size=256)
 
 
 def test_a_heavy_draft_uses_a_copy_that_is_made_once(pair: Setup, heavy: Path):
