@@ -1,14 +1,17 @@
-"""What a server says of itself: its models, the context, and what drafts."""
+"""What a server says of itself: its models, the context, what drafts, and what it has counted."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from spectui.attach.chunks import number, whole_number
 from spectui.attach.connection import ANSWER_S, Connection, ServerTrouble
+from spectui.engine.events import Counts
 from spectui.errors import SpectuiError
 from spectui.text import one_line, safe
 
@@ -223,3 +226,32 @@ async def _switch(connection: Connection, model: ServedModel, loading: Callable[
             return now
         if now.failed or now.status == "unloaded":
             raise SpectuiError(f"{connection.address.root} could not load {model.name}: look into the server's log.")
+
+
+_LINE = re.compile(r"^\w+:spec_decode_num_(\w+?)(?:_total)?(?:\{([^}\n]*)\})?[ \t]+([0-9.eE+]{1,30})\s*$", re.MULTILINE)
+_POSITION = re.compile(r'(?:^|,)\s*position="(\d{1,3})"')
+
+
+def read_counts(text: str) -> Counts | None:
+    """The counters of speculation in this text for Prometheus, added up over the engines of a server; None if it has none.
+
+    vLLM and llama-server have the same names for them.
+    """
+    counted: Counter[str] = Counter()
+    by_position: Counter[int] = Counter()
+    for name, labels, value in _LINE.findall(text):
+        try:
+            number = int(float(value))
+        except (ValueError, OverflowError):
+            continue
+        if name != "accepted_tokens_per_pos":
+            counted[name] += number
+        elif (found := _POSITION.search(labels)) is not None:
+            by_position[int(found[1])] += number
+    if not {"drafts", "draft_tokens", "accepted_tokens"} <= counted.keys():
+        return None
+    length = max(by_position, default=-1) + 1
+    return Counts(
+        counted["drafts"], counted["draft_tokens"], counted["accepted_tokens"],
+        tuple(by_position[position] for position in range(length)),
+    )  # fmt: skip

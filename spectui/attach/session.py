@@ -11,8 +11,7 @@ from typing import Any, Protocol, TypeVar
 from spectui.attach import requests
 from spectui.attach.address import address, read_key
 from spectui.attach.connection import Connection, ServerTrouble
-from spectui.attach.facts import LOOK_S, Facts, drafters_now, look
-from spectui.attach.metrics import read_counts
+from spectui.attach.facts import LOOK_S, Facts, drafters_now, look, read_counts
 from spectui.attach.origins import PassTime
 from spectui.attach.reply import STALL_S, Reply
 from spectui.engine.events import Counted, Counts, Event, Finished, Loaded, Loading, Message, ModelInfo, Notice

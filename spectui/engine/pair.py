@@ -26,7 +26,6 @@ from spectui.llama.context import Context
 from spectui.llama.cpu.cores import allowed_cpus
 from spectui.llama.devices import rpc
 from spectui.llama.devices.records import MemoryUse
-from spectui.llama.drafting import drafter_for
 from spectui.llama.heads import rows
 from spectui.llama.heads.context import Heads
 from spectui.llama.interrupt import Interrupt
@@ -289,7 +288,7 @@ class Pair:
             if resolved.setup.async_draft == "on" and not ahead:
                 self._emit(Notice(remarks.NOT_AHEAD))
             self.draft_context = models.draft_context(loaded, self.draft, self._interrupt, self.context.n_ctx, ahead)
-            self.drafter, sentence = drafter_for(self.target, self.draft, self.draft_context)
+            self.drafter, sentence = models.drafter_for(self.target, self.draft, self.draft_context)
             if ahead:
                 self.drafter = AheadDrafter(self.drafter)
             self._translated = bool(sentence)

@@ -17,7 +17,6 @@ from spectui.gguf_files.metadata import CUT_SHORT, Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.llama.cpu import plugin
 from spectui.llama.devices import listing, memory_use
-from spectui.llama.devices.buffers import tensor_overrides
 from spectui.llama.devices.records import Device
 from spectui.llama.last_words import forget_file, watch_file
 from spectui.llama.library import clear_errors, first_error, listening, llama
@@ -90,7 +89,7 @@ class Model:
         """Number of its own heads that can draft."""
         params.load_mtp = self.heads > 0
         if overrides:
-            placed = tensor_overrides(overrides)
+            placed = listing.tensor_overrides(overrides)
             params.tensor_buft_overrides = ctypes.cast(placed, ctypes.c_void_p)
         if simulated:
             params.no_alloc = True

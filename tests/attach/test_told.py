@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.attach.metrics import read_counts
+from spectui.attach.facts import read_counts
 from spectui.attach.session import ServerSession
 from spectui.chat.sentences import counted_lines
 from spectui.engine.events import Counted, Counts, Event, Finished, Loaded, Message, Notice, RoundDone

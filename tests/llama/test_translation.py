@@ -10,10 +10,10 @@ from pathlib import Path
 import gguf
 import pytest
 
+from spectui.engine.loading.models import drafter_for
 from spectui.gguf_files.tiny import write_tiny_model
 from spectui.knobs import Knobs
 from spectui.llama.context import Context
-from spectui.llama.drafting import drafter_for
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 from spectui.llama.tokens.vocabulary import TokenBytes, VocabularyError

@@ -11,11 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.telemetry import host
 from spectui.telemetry import monitor as module
 from spectui.telemetry.gpus import Gpu
-from spectui.telemetry.host import Host, HostProbe
-from spectui.telemetry.monitor import Monitor, SeenGpus
+from spectui.telemetry.monitor import Host, HostProbe, Monitor, SeenGpus
 
 
 def test_the_host_has_memory_and_this_process_takes_some() -> None:
@@ -129,7 +127,7 @@ def test_the_engines_process_is_this_programs_and_so_are_those_that_it_has_start
 ) -> None:
     """Where Linux lists them, and where psutil looks for them. Their memory is this program's."""
     if not listed:
-        monkeypatch.setattr(host, "_descendants", lambda process: None)
+        monkeypatch.setattr(module, "_descendants", lambda process: None)
     code = "import subprocess, sys; print(subprocess.Popen(['sleep', '600']).pid, flush=True); input()"
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout is not None

@@ -1,4 +1,4 @@
-"""Create models and contexts from a set-up: the same way to load them and to simulate it."""
+"""Create models, contexts and drafters from a set-up: the same way to load them and to simulate it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ from spectui.llama.heads import rows
 from spectui.llama.heads.context import Assistant, DFlash, Eagle, Heads, misfit
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
-from spectui.llama.tokens.vocabulary import check_vocabularies
+from spectui.llama.tokens.vocabulary import LackingError, TokenBytes, VocabularyError, check_vocabularies
 from spectui.pin import LLAMA_CPP_PYTHON
 from spectui.speculation.choice import tokens_to_keep
+from spectui.speculation.drafters.cross_vocabulary.drafters import TranslationError, translating_drafter
+from spectui.speculation.drafters.model import DraftModel, ModelDrafter
+from spectui.speculation.evaluator import Evaluator
 
 _ALIGNED = 64
 """Logits in 256 bytes, the largest alignment that Vulkan's specification lets a GPU ask for."""
@@ -133,6 +136,30 @@ def draft_context(placed: Placed, model: Model, interrupt: Interrupt, n_ctx: int
         keeps=tokens_to_keep_on(model),
         **_settings(placed),
     )
+
+
+def drafter_for(target: Model, draft: Model, context: Evaluator) -> tuple[DraftModel, str]:
+    """The drafter, which uses the draft's `context`, and a sentence to show if the vocabularies differ, else "".
+
+    Raises VocabularyError if the draft's text cannot be turned into the target's tokens.
+    """
+    if draft.same_vocabulary:
+        return ModelDrafter(context, target.n_vocab), ""
+    try:
+        check_vocabularies(target, draft)
+    except VocabularyError as difference:
+        if target.textless or draft.textless:
+            raise
+        try:
+            drafter, how = translating_drafter(context, TokenBytes(target), TokenBytes(draft))
+            return drafter, f"{difference} {how}"
+        except TranslationError as error:
+            if isinstance(difference, LackingError):
+                return ModelDrafter(
+                    context, target.n_vocab
+                ), f"{difference} It drafts until such a token is in the text."
+            raise VocabularyError(f"{difference} {error}") from error
+    return ModelDrafter(context, target.n_vocab), ""
 
 
 def with_heads_beside(setup: Setup) -> Setup:

@@ -17,9 +17,8 @@ from spectui.llama.cpu import plugin, reference_path
 from spectui.llama.cpu.cores import allowed_cpus, performance_cores
 from spectui.llama.cpu.quota import cpu_quota
 from spectui.llama.devices.listing import gpu_key, list_devices, offloading, selected
-from spectui.llama.devices.records import Device
+from spectui.llama.devices.records import Device, has_own_devices
 from spectui.llama.devices.rpc import on_this_machine
-from spectui.llama.drafting import has_own_devices
 from spectui.llama.library import build_key
 
 _PLAIN_TYPES = ("f16", "bf16", "f32")

@@ -1,4 +1,4 @@
-"""ggml's devices: which exist, how much memory is free, and which one a name means."""
+"""ggml's devices and their buffers: which exist, how much memory is free, and which one a name means."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ _get = symbol("ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t)
 _name = symbol("ggml_backend_dev_name", ctypes.c_char_p, ctypes.c_void_p)
 _description = symbol("ggml_backend_dev_description", ctypes.c_char_p, ctypes.c_void_p)
 _type = symbol("ggml_backend_dev_type", ctypes.c_int, ctypes.c_void_p)
+_buffer_type = symbol("ggml_backend_dev_buffer_type", ctypes.c_void_p, ctypes.c_void_p)
+_buffer_name = symbol("ggml_backend_buft_name", ctypes.c_char_p, ctypes.c_void_p)
 _properties = symbol("ggml_backend_dev_get_props", None, ctypes.c_void_p, ctypes.POINTER(_Properties))
 
 _OPENING = ("CUDA", "ROCm", "MUSA", "SYCL", "CANN")
@@ -202,6 +204,29 @@ def handles(devices: Sequence[Device]) -> ctypes.Array[ctypes.c_void_p]:
     named = {device_name(handle): handle for handle in device_handles()}
     _in_use.update(device.name for device in devices)
     return (ctypes.c_void_p * (len(devices) + 1))(*(named[device.name] for device in devices), None)
+
+
+class _Override(ctypes.Structure):
+    """llama_model_tensor_buft_override."""
+
+    _fields_ = (("pattern", ctypes.c_char_p), ("buffers", ctypes.c_void_p))
+
+
+def tensor_overrides(wanted: Sequence[tuple[str, str]]) -> Any:
+    """The array that llama.cpp takes, ended by an empty one, which the caller keeps alive while the model loads.
+
+    `wanted`: (regular expression for tensors' names, name of the buffers). Raises UsageError if there are no such buffers.
+    """
+    known: dict[str, int] = {}
+    for handle in device_handles():
+        if buffers := _buffer_type(handle):
+            known[_text(_buffer_name(buffers))] = buffers
+    found = (_Override * (len(wanted) + 1))()
+    for index, (pattern, name) in enumerate(wanted):
+        if name not in known:
+            raise UsageError(f"There are no buffers {name!r} for the tensors {pattern!r}, only {', '.join(known)}.")
+        found[index].pattern, found[index].buffers = pattern.encode(), known[name]
+    return found
 
 
 if __name__ == "__main__":

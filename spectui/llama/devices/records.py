@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 _KINDS = {"cpu": "CPU", "gpu": "GPU", "igpu": "integrated GPU", "accel": "accelerator"}
@@ -30,6 +30,18 @@ class Device(NamedTuple):
         """Is its memory the host's? Then it must not be counted a second time. Apple's GPUs call themselves "gpu"."""
         apple = sys.platform == "darwin" and platform.machine() == "arm64"
         return self.kind == "igpu" or (apple and self.kind == "gpu" and self.name.startswith(("MTL", "Metal")))
+
+
+def has_own_devices(target: Sequence[Device], draft: Sequence[Device]) -> bool:
+    """Whether the draft computes where the target does not; [] is the CPU.
+
+    An RPC server answers one question after the other, so two of its devices count as one. Their description is its address.
+    """
+
+    def processors(devices: Sequence[Device]) -> set[str]:
+        return {device.description if device.name.startswith("RPC") else device.name for device in devices}
+
+    return bool(draft) and not processors(draft) & processors(target)
 
 
 class MemoryUse(NamedTuple):

@@ -16,7 +16,7 @@ from spectui.knobs import Setup
 from spectui.llama import library
 from spectui.llama.devices import listing
 from spectui.llama.devices.listing import handles, list_devices, selected
-from spectui.llama.devices.records import Device
+from spectui.llama.devices.records import Device, has_own_devices
 
 CPU = Device("CPU", "a CPU", "cpu", 1, 2)
 FIRST = Device("CUDA0", "a GPU", "gpu", 1, 2)
@@ -195,3 +195,26 @@ def test_apples_gpus_share_the_hosts_memory(monkeypatch: pytest.MonkeyPatch, pla
     monkeypatch.setattr("spectui.llama.devices.records.platform.machine", lambda: "arm64")
     assert Device(device, "", "gpu", 1, 2).unified is unified
     assert Device("Vulkan0", "", "igpu", 1, 2).unified
+
+
+CARDS = {name: Device(name, "a card", "gpu", 1, 1) for name in ("CUDA0", "CUDA1")}
+SERVERS = {f"RPC{n}": Device(f"RPC{n}", host, "gpu", 1, 1) for n, host in enumerate(("host:1", "host:1", "other:1"))}
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "own"),
+    [
+        ("CUDA0", "CUDA1", True),
+        ("CUDA0", "CUDA0", False),
+        ("CUDA0 CUDA1", "CUDA1", False),
+        ("", "CUDA0", True),
+        ("CUDA0", "", False),
+        ("", "", False),
+        ("RPC0", "RPC1", False),
+        ("RPC0", "RPC2", True),
+        ("CUDA0", "RPC0", True),
+    ],
+)
+def test_which_drafts_have_a_device_of_their_own(target: str, draft: str, own: bool):
+    devices = ([(CARDS | SERVERS)[name] for name in names.split()] for names in (target, draft))
+    assert has_own_devices(*devices) is own

@@ -8,8 +8,7 @@ from spectui.chat.figures.records import Figures
 from spectui.engine.events import ThreadsInUse
 from spectui.llama.devices.records import Device, MemoryUse, ModelInfo
 from spectui.telemetry.gpus import Gpu, joules_per_token
-from spectui.telemetry.host import Host
-from spectui.telemetry.monitor import Telemetry
+from spectui.telemetry.monitor import Host, Telemetry
 from spectui.ui.dashboard.pages.machine import MachinePage
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.pilot_helpers import Make, streaming, wait_until
