@@ -36,8 +36,10 @@ def test_run_prints_the_reply_and_the_servers_figures():
 
 def test_run_prints_one_object_with_what_is_not_known_as_null():
     with serving(GOOD) as server:
-        done = spectui("run", "--server", f"{server.url}/v1", "-p", "hello", "--json")
+        done = spectui("run", "--server", f"{server.url}/v1", "-p", "hello", "--json", "--rounds")
     found = json.loads(done.stdout)
+    rounds = found["rounds"]
+    assert "".join(token["text"] for round in rounds for token in round["tokens"]) == "Abcd" and len(rounds) == 3
     assert (found["text"], found["prompt_tokens"], found["stop_reason"]) == ("Abcd", 7, "eos")
     assert [token["origin"] for token in found["tokens"]] == ["plain", "accepted", "accepted", "correction", "plain"]
     assert {token["p_target"] for token in found["tokens"]} == {None}
@@ -60,13 +62,6 @@ def test_neither_llama_cpp_nor_the_decoder_is_loaded():
             capture_output=True, text=True, check=False, input="hello\n",
         )  # fmt: skip
         assert (done.stdout, done.stderr.splitlines()[-1]) == ("Abcd\n", "[]")
-
-
-def test_the_rounds_of_a_server_are_in_the_object():
-    with serving(GOOD) as server:
-        done = spectui("run", "--server", server.url, "-p", "hello", "--json", "--rounds")
-    rounds = json.loads(done.stdout)["rounds"]
-    assert "".join(token["text"] for round in rounds for token in round["tokens"]) == "Abcd" and len(rounds) == 3
 
 
 @pytest.mark.parametrize(

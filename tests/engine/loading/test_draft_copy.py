@@ -144,9 +144,7 @@ def test_a_copy_that_is_not_smaller_is_not_made_again(small_pair: Setup, small: 
     assert not any(isinstance(event, Loading) and event.what == "draft copy" for event in events)
 
 
-@pytest.mark.parametrize(
-    "name", ["x" * 250 + ".gguf", "\u00e9" * 120 + ".gguf", os.fsdecode(b"\xff.gguf"), "a\x1b[2J.gguf"]
-)
+@pytest.mark.parametrize("name", ["\u00e9" * 120 + ".gguf", os.fsdecode(b"\xff\x1b[2J.gguf")])
 def test_a_draft_may_have_any_file_name(small_pair: Setup, small: Path, tmp_path: Path, name: str):
     draft = tmp_path / name
     draft.symlink_to(small)
