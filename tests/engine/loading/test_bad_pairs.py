@@ -13,6 +13,7 @@ from spectui.engine.costs.files import DraftCosts, TargetCosts
 from spectui.engine.events import Finished, Loaded, LoadFailed, Loading, Message, Notice
 from spectui.engine.loading.remarks import no_cheaper
 from spectui.engine.worker import Worker
+from spectui.gguf_files.check import same_file
 from spectui.gguf_files.tiny import write_tiny_model
 from spectui.knobs import Knobs
 from tests.engine.waiting import PATIENCE, Events
@@ -116,7 +117,7 @@ def test_a_draft_that_is_the_target_itself_is_named_before_the_first_reply(worke
     link.symlink_to(target)
     hard_link.hardlink_to(target)
     for draft in (target, link, hard_link):
-        assert same_model(str(target), str(draft))
+        assert same_file(str(target), str(draft))
     assert isinstance(worker.events, Events)
     worker.load(replace(setup(), draft=str(link)))
     worker.events.wait(Loaded)
