@@ -169,12 +169,8 @@ def set_aside(file: Path, damaged: tuple[int, int] | None) -> Path | None:
     with names_kept(file, alone=True):
         if identity(file) != damaged:
             return None
-        stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+        stamp = datetime.now().strftime("%Y%m%d-%H%M%S-%f")
         aside = file.with_name(f"{file.stem}.damaged-{stamp}{file.suffix}")
-        number = 1
-        while aside.exists():
-            number += 1
-            aside = file.with_name(f"{file.stem}.damaged-{stamp}-{number}{file.suffix}")
         # The log first: SQLite would take it for the log of a new file with the old name.
         for suffix in (*BESIDE, ""):
             beside = file.with_name(file.name + suffix)

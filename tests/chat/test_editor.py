@@ -17,11 +17,16 @@ from spectui.chat.text.editor import EditorError, edited
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
-def test_what_an_editor_of_windows_saves_has_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    editor = tmp_path / "editor"
-    editor.write_text("#!/bin/sh\nprintf '\\357\\273\\277one\\r\\ntwo\\r\\n' > \"$1\"\n")
+def be_edited_by(script: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make this script of the shell a person's editor."""
+    editor = directory / "editor"
+    editor.write_text(f"#!/bin/sh\n{script}\n")
     editor.chmod(0o700)
     monkeypatch.setenv("VISUAL", str(editor))
+
+
+def test_what_an_editor_of_windows_saves_has_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    be_edited_by("printf '\\357\\273\\277one\\r\\ntwo\\r\\n' > \"$1\"", tmp_path, monkeypatch)
     assert edited("before", nullcontext()) == "one\ntwo"
 
 
@@ -64,10 +69,7 @@ def _caught() -> Iterator[list[int]]:
 def test_ctrl_c_is_the_editors_and_a_signal_that_ends_spectui_ends_it_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    editor = tmp_path / "editor"
-    editor.write_text("#!/bin/sh\nkill -INT $PPID\nkill -TERM $PPID\nexec sleep 600\n")
-    editor.chmod(0o700)
-    monkeypatch.setenv("VISUAL", str(editor))
+    be_edited_by("kill -INT $PPID\nkill -TERM $PPID\nexec sleep 600", tmp_path, monkeypatch)
     with _caught() as caught, pytest.raises(EditorError, match="failed"):
         edited("before", nullcontext())
     assert caught == [signal.SIGTERM]
@@ -76,10 +78,8 @@ def test_ctrl_c_is_the_editors_and_a_signal_that_ends_spectui_ends_it_first(
 def test_a_signal_that_the_system_gives_to_another_thread_ends_the_editor_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    editor, open_ = tmp_path / "editor", tmp_path / "open"
-    editor.write_text(f"#!/bin/sh\n: > '{open_}'\nexec sleep 60\n")
-    editor.chmod(0o700)
-    monkeypatch.setenv("VISUAL", str(editor))
+    open_ = tmp_path / "open"
+    be_edited_by(f": > '{open_}'\nexec sleep 60", tmp_path, monkeypatch)
 
     def take() -> None:
         while not open_.exists():

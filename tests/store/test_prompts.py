@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,22 +40,6 @@ def test_a_comment_of_code_is_sent_whole(prompt: str) -> None:
 def test_a_slash_keeps_another_from_being_a_command(message: str) -> None:
     assert without_slash(with_slash(message)) == message
     assert not with_slash(message).startswith("/") or with_slash(message).startswith("//")
-
-
-def test_a_file_that_has_grown_too_large_is_read_and_prompts_can_be_deleted_from_it(file: Path) -> None:
-    """An earlier spectui let it grow."""
-    with file.open("wb") as out:
-        for number in range(320):
-            out.write(json.dumps(f"{number} " + "🙂" * 9000).encode() + b"\n")
-        out.write(b'"secret"\n')
-    assert file.stat().st_size > 32 * 1024 * 1024
-    history = PromptHistory(file)
-    assert len(history.load()) == 321 and history.load()[-1] == "secret"
-    history.forget(["secret"])
-    assert b"secret" not in file.read_bytes() and len(history.load()) == 320
-    history.add("newest")
-    assert file.stat().st_size <= MOST_BYTES
-    assert history.load()[-1] == "newest" and history.load()[-2].startswith("319 ")
 
 
 def test_the_longest_prompts_do_not_let_the_file_grow_without_bound(file: Path) -> None:

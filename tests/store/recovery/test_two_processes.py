@@ -94,39 +94,29 @@ def test_both_meet_the_damage_and_share_one_new_file(file: Path) -> None:
     assert len(aside(file)) == 1
 
 
-def test_only_the_damaged_file_is_set_aside(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("at_start", [False, True])
+def test_only_the_damaged_file_is_set_aside(file: Path, monkeypatch: pytest.MonkeyPatch, at_start: bool) -> None:
     """The other acts between finding the damage and setting the file aside, within the same second."""
     written(file)
     lose(file)
     was = file.read_bytes()
-    set_aside = database.set_aside
+    module, name = (conversations, "begin_anew") if at_start else (database, "set_aside")
+    act = getattr(module, name)
 
-    def late(*given: Any) -> Path | None:
-        monkeypatch.setattr(database, "set_aside", set_aside)
+    def late(*given: Any) -> object:
+        monkeypatch.setattr(module, name, act)
         assert "is damaged" in chat(file, "quick").notices[0]
-        return set_aside(*given)
+        return act(*given)
 
-    monkeypatch.setattr(database, "set_aside", late)
+    monkeypatch.setattr(module, name, late)
+    monkeypatch.setattr(conversations, "database_file", lambda: file)
+    if at_start:
+        notices: list[str] = []
+        opened = conversations.conversation_at_start(None, file, notices)
+        assert opened is not None and opened.title == "quick" and not notices
     assert not chat(file, "slow").notices
     assert [each.read_bytes() for each in aside(file)] == [was]
     assert prompts(file) == [["quick"], ["slow"]]
-
-
-def test_only_the_damaged_file_is_set_aside_at_the_start(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(file)
-    lose(file)
-    begin_anew = conversations.begin_anew
-
-    def late(*given: Any) -> object:
-        chat(file, "quick")
-        return begin_anew(*given)
-
-    monkeypatch.setattr(conversations, "begin_anew", late)
-    monkeypatch.setattr(conversations, "database_file", lambda: file)
-    notices: list[str] = []
-    found = conversations.conversation_at_start(None, file, notices)
-    assert found is not None and found.title == "quick" and not notices
-    assert len(aside(file)) == 1 and prompts(file) == [["quick"]]
 
 
 @pytest.mark.parametrize("step", ["connect", "check_pages"])
