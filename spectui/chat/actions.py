@@ -26,6 +26,7 @@ from spectui.config import SETTINGS, convert, nearest, shown
 from spectui.errors import ExistsError, UsageError
 from spectui.knobs import Knobs, spec_of, title
 from spectui.profiles.setup_line import flags_of
+from spectui.speculation.records import StopReason
 from spectui.store import export
 from spectui.store.records import Summary
 from spectui.text import printable, unescaped
@@ -94,9 +95,23 @@ def continue_reply(session: ChatSession, words: str) -> str:
     raise UsageError("There is no reply that was stopped, and no conversation that was cut off.")
 
 
+def no_dropping(session: ChatSession) -> str:
+    """Why nothing can be dropped just now; "" if the last reply ended, or was not begun, because of the context."""
+    last = session.last_reply
+    full = session.conversation.unanswered is not None or (
+        session.can_continue and last is not None and last.stop == StopReason.CONTEXT.value
+    )
+    return session.busy_reason or ("" if full else sentences.ROOM_LEFT)
+
+
+def no_bringing_back(session: ChatSession) -> str:
+    """Why nothing can be brought back just now; "" if something can."""
+    return session.no_change or ("" if session.oldest.dropped else sentences.NOTHING_DROPPED)
+
+
 def drop(session: ChatSession, words: str) -> str:
     """Drop the oldest turns of a full context, and go on."""
-    _refuse(session.oldest.no_dropping)
+    _refuse(no_dropping(session))
     session.oldest.drop_for_next()
     if session.conversation.unanswered:
         session.regenerate()
@@ -362,8 +377,8 @@ DO: dict[str, Callable[[ChatSession, str], str]] = {
     "new-chat": _plainly(lambda session: session.new_chat(), remark="A new chat."),
     "regenerate": _plainly(lambda session: session.regenerate(), lambda session: session.no_regenerating),
     "undrop": _plainly(
-        lambda session: session.oldest.bring_back(),
-        lambda session: session.oldest.no_bringing_back,
+        lambda session: session.oldest.leave_out(0),
+        no_bringing_back,
         sentences.BROUGHT_BACK,
     ),
     "without-draft": _plainly(lambda session: session.models.load_without_draft()),

@@ -7,15 +7,13 @@ an earlier reply that a person goes back to has what was read then, and so has e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from spectui.chat.history.conversation import Conversation
 from spectui.chat.messages import ChatMessage
-from spectui.chat.sentences import NOTHING_DROPPED, ROOM_LEFT
 from spectui.engine.events import Event, Failed, Finished, Message
-from spectui.speculation.records import StopReason
-
-if TYPE_CHECKING:
-    from spectui.chat.session import ChatSession
+from spectui.knobs import Knobs
+from spectui.store.journal import Journal
 
 
 class Dropped(NamedTuple):
@@ -53,18 +51,19 @@ def _joined(messages: Sequence[ChatMessage]) -> Message:
 
 
 class OldestTurns:
-    """Drops the oldest turns of a session's conversation, and brings them back."""
+    """Knows which of a conversation's oldest turns the prompts leave out."""
 
-    def __init__(self, session: ChatSession) -> None:
-        self._session = session
+    def __init__(self, conversation: Conversation, journal: Journal) -> None:
+        self._conversation = conversation
+        self._journal = journal
+        self._writing: ChatMessage | None = None  # the reply in progress
         self._asked = False  # a person has asked for it, for the next reply alone
         self._drops = False
 
     @property
     def _line(self) -> list[ChatMessage]:
         """The messages up to the reply in progress, or to the last one."""
-        writing = self._session.writing
-        return writing.line if writing is not None else self._session.conversation.path
+        return self._writing.line if self._writing is not None else self._conversation.path
 
     @property
     def dropped(self) -> int:
@@ -76,58 +75,35 @@ class OldestTurns:
         """How many turns are no part of the prompt."""
         return sum(each.role == "user" for each in self._line[: self.dropped])
 
-    @property
-    def no_dropping(self) -> str:
-        """Why nothing can be dropped just now; "" if the last reply ended, or was not begun, because of the context."""
-        session, last = self._session, self._session.last_reply
-        if session.busy_reason:
-            return session.busy_reason
-        full = session.conversation.unanswered is not None or (
-            session.can_continue and last is not None and last.stop == StopReason.CONTEXT.value
-        )
-        return "" if full else ROOM_LEFT
-
-    @property
-    def no_bringing_back(self) -> str:
-        """Why nothing can be brought back just now; "" if something can."""
-        return self._session.no_change or ("" if self.dropped else NOTHING_DROPPED)
-
     def drop_for_next(self) -> None:
         """Let the next reply, continued or asked for again, drop the oldest turns if the context is full."""
         self._asked = True
 
-    def bring_back(self) -> None:
-        """Make all turns a part of the next prompt again. Call it only if `no_bringing_back` is ""."""
-        self.leave_out(0)
-
-    def begin_reply(self) -> None:
+    def begin_reply(self, reply: ChatMessage) -> None:
         """A reply is asked for."""
-        self._drops, self._asked = self._asked, False
+        self._writing, self._drops, self._asked = reply, self._asked, False
 
-    def to_drop(self, event: Event) -> int:
+    def end_reply(self) -> None:
+        """The reply has ended."""
+        self._writing = None
+
+    def to_drop(self, event: Event, knobs: Knobs) -> int:
         """How many messages to drop because of this event: 0 if the context is not full, or a reply shall end there."""
-        if not isinstance(event, Finished | Failed) or not event.to_drop or self._session.writing is None:
+        if not isinstance(event, Finished | Failed) or self._writing is None:
             return 0
-        wanted = self._drops or self._session.knobs.context_full == "drop-oldest"
-        return event.to_drop if wanted else 0
+        return event.to_drop if self._drops or knobs.context_full == "drop-oldest" else 0
 
     def drop(self, number: int) -> Dropped:
-        """Drop `number` messages of the prompt, and go on: with the reply that the context has ended, or with its prompt."""
-        session = self._session
+        """Drop `number` messages of the prompt."""
         self.leave_out(self.dropped + sum(map(len, in_turns(self._line[self.dropped :])[:number])))
-        if session.writing is None:
-            session.continue_reply(otherwise=True)
-        else:
-            session.ask(session.writing)
         return Dropped(self.turns)
 
     def leave_out(self, number: int) -> None:
         """Make the first `number` messages no part of the next prompt: behind the last reply, and the one in progress."""
-        session = self._session
         replies = [each for each in self._line if each.role == "assistant"]
-        if session.writing is not None:
-            session.writing.dropped = number
+        if self._writing is not None:
+            self._writing.dropped = number
             replies.pop()
         for reply in replies[-1:]:
             reply.dropped = number
-        session.journal.set_dropped(replies[-1].id if replies else 0, number)
+        self._journal.set_dropped(replies[-1].id if replies else 0, number)

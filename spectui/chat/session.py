@@ -49,7 +49,7 @@ class ChatSession:
         self.activity = Activity("loading" if setup.model else "no model")
         self.user_knobs = UserKnobs(engine)
         self.models = LoadedModels(engine, setup, self.activity, crash)
-        self.oldest = OldestTurns(self)
+        self.oldest = OldestTurns(self.conversation, self.journal)
         self.offer = offer
         self.comparison: Comparison | None = None
         """The comparison of the last reply with plain decoding."""
@@ -67,8 +67,7 @@ class ChatSession:
     def close(self) -> None:
         """Close the engine, save the text of a reply in progress, and close the journal."""
         self.engine.close()
-        for _ in self.drain():
-            pass
+        deque(self.drain(), maxlen=0)
         self.journal.close()
 
     def _changed(self, same: int) -> None:
@@ -197,8 +196,7 @@ class ChatSession:
         return head.parent if head is not None and head.role == "assistant" else head
 
     def regenerate(self) -> None:
-        """Answer the last prompt again. The reply before stays until the new one has text. Call it only if `no_regenerating` is
-        ""."""
+        """Answer the last prompt again, if `no_regenerating` is "". The reply before stays until the new one has text."""
         instead, prompt = self.last_reply is not None, self._last_prompt
         self.journal.at = prompt.id if prompt is not None else None
         self._begin_reply([], prompt, instead=instead)
@@ -210,10 +208,7 @@ class ChatSession:
         return self.state == "ready" and last is not None and bool(last.rounds) and not last.complete
 
     def continue_reply(self, *, otherwise: bool = False) -> None:
-        """Decode the rest of the last reply, `otherwise`: from another prompt than before. Call it only if `can_continue`.
-
-        Round numbers continue from the stopped part.
-        """
+        """Decode the rest of the last reply, if `can_continue`; `otherwise`: from another prompt. Round numbers go on."""
         otherwise = otherwise or self.setup_changed
         reply = self.messages[-1]
         same = reply.setup is not None and reply.setup.model == self.setup.model
@@ -340,13 +335,19 @@ class ChatSession:
         if isinstance(event, RoundDone) and self._writer is not None:
             event = event._replace(round=self._take_round(event.round, self._writer))
         self._figures.take(event)
-        to_drop = self.oldest.to_drop(event)
-        match event:
-            case Finished(reason=reason):
-                self._end_reply(reason.value, event)
-            case Failed() if not to_drop:
-                self._end_reply(FAILED)
-        return self.oldest.drop(to_drop) if to_drop else event
+        to_drop = self.oldest.to_drop(event, self.knobs)
+        if isinstance(event, Finished):
+            self._end_reply(event.reason.value, event)
+        elif isinstance(event, Failed) and not to_drop:
+            self._end_reply(FAILED)
+        if not to_drop:
+            return event
+        told = self.oldest.drop(to_drop)
+        if self.writing is None:
+            self.continue_reply(otherwise=True)
+        else:
+            self.ask(self.writing)
+        return told
 
     def figures(self) -> Figures:
         """The figures of this moment."""
@@ -372,7 +373,7 @@ class ChatSession:
 
     def _begin(self, reply: ChatMessage, begun: Message | None = None) -> None:
         self._figures.show(reply)
-        self.oldest.begin_reply()
+        self.oldest.begin_reply(reply)
         self.activity.now = "reading"
         self.ask(reply, begun)
 
@@ -387,6 +388,7 @@ class ChatSession:
     def _end_reply(self, stop: str, finished: Finished | None = None) -> None:
         assert self._writer is not None  # other replies' events are dropped
         writer, self._writer = self._writer, None
+        self.oldest.end_reply()
         self.activity.end()
         reply, talk = writer.message, self.conversation
         reply.first_token_s = reply.first_token_s or self._figures.first_token_s

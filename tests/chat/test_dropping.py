@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spectui.chat.actions import no_bringing_back, no_dropping
 from spectui.chat.dropping import Dropped, prompt_messages
 from spectui.chat.history.message_list import listed_messages
 from spectui.chat.history.snapshot import snapshot
@@ -101,12 +102,12 @@ def test_a_reply_that_fills_the_context_goes_on_by_itself(engine: FakeEngine, se
 def test_by_default_a_full_context_ends_the_reply_and_dropping_is_asked_for(
     engine: FakeEngine, session: ChatSession
 ) -> None:
-    assert session.oldest.no_dropping == ROOM_LEFT
+    assert no_dropping(session) == ROOM_LEFT
     session.send("four")
     engine.emit_round(plain="d")
     engine.finish(StopReason.CONTEXT, to_drop=6)
     drained(session)
-    assert session.state == "ready" and session.oldest.dropped == 0 and not session.oldest.no_dropping
+    assert session.state == "ready" and session.oldest.dropped == 0 and not no_dropping(session)
     session.oldest.drop_for_next()
     session.continue_reply()
     engine.finish(StopReason.CONTEXT, to_drop=6)  # it is full still
@@ -123,7 +124,7 @@ def test_a_prompt_that_has_failed_can_be_asked_again_so(engine: FakeEngine, sess
     session.send("four")
     engine.fail(FULL, to_drop=6)
     drained(session)
-    assert session.conversation.unanswered and not session.oldest.no_dropping
+    assert session.conversation.unanswered and not no_dropping(session)
     session.oldest.drop_for_next()
     session.regenerate()
     engine.fail(FULL, to_drop=6)
@@ -150,12 +151,12 @@ def test_a_prompt_without_an_answer_goes_with_the_next_one_and_is_dropped_with_i
 
 
 def test_what_was_dropped_is_brought_back(engine: FakeEngine, session: ChatSession, tmp_path: Path) -> None:
-    assert session.oldest.no_bringing_back == NOTHING_DROPPED
+    assert no_bringing_back(session) == NOTHING_DROPPED
     drop_two_turns(engine, session)
     assert (session.oldest.dropped, session.oldest.turns) == (4, 2)
     listed = [each.label for each in listed_messages(session)]
     assert listed[2:6] == ["you, dropped", "reply, dropped", "you", "reply"]
-    session.oldest.bring_back()
+    session.oldest.leave_out(0)
     session.send("five")
     assert asked(engine)[:3] == ["Be brief.", "one", "a"]
     session.close()

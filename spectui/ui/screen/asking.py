@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from spectui.chat.actions import no_dropping
 from spectui.chat.commands import COMMANDS, SLASH
 from spectui.chat.comparison import Comparison
 from spectui.chat.history.message_list import ListedMessage, listed_messages
@@ -95,7 +96,7 @@ def continue_last(window: Window) -> None:
 def drop_oldest(window: Window) -> None:
     """Drop the oldest turns, and go on with the reply that the full context ended, or ask the prompt without room again."""
     session = window.session
-    if not window.refuses(session.oldest.no_dropping):
+    if not window.refuses(no_dropping(session)):
         session.oldest.drop_for_next()
         if session.conversation.unanswered:
             do(window, "regenerate")
