@@ -13,7 +13,7 @@ from spectui.gguf_files.heads import EAGLE3, READ_LAYERS, are_heads, kind_of_hea
 from spectui.gguf_files.judgement import judge, read_file
 from spectui.gguf_files.metadata import Damaged, Metadata, Tensors
 from spectui.gguf_files.parts import files_of
-from spectui.gguf_files.vocabulary import PADDING
+from spectui.gguf_files.vocabulary import difference
 from spectui.paths import expanded
 
 
@@ -49,17 +49,10 @@ def same_vocabulary(target: str, draft: str) -> Metadata | None:
 
     One may have up to PADDING more tokens at the end. None too if a file cannot be read.
     """
-    files = [expanded(path) for path in (target, draft)]
-    try:
-        ours, theirs = (_metadata(file) for file in files)
-        size = min(each.end - each.start for each in (ours, theirs))
-        padding = abs(ours.n_tokens - theirs.n_tokens)
-        if not size or padding > PADDING or ours.tokenizer != theirs.tokenizer:
-            return None
-        one, other = (_bytes(file, each.start, size) for file, each in zip(files, (ours, theirs), strict=True))
-    except (Damaged, OSError):
+    ours, theirs = metadata_of(target), metadata_of(draft)
+    if ours.vocabulary is None or theirs.vocabulary is None or ours.tokenizer != theirs.tokenizer:
         return None
-    return theirs if one == other else None
+    return None if difference(ours.vocabulary, theirs.vocabulary) else theirs
 
 
 def same_file(one: str, other: str) -> bool:
@@ -108,9 +101,3 @@ def _metadata(file: Path) -> Metadata:
 @lru_cache(maxsize=8)  # loading reads a file's metadata more than once, and a large vocabulary takes 0.1 s
 def _read(file: Path, size: int, changed_ns: int) -> Metadata:
     return read_file(file)
-
-
-def _bytes(file: Path, start: int, size: int) -> bytes:
-    with file.open("rb") as opened:
-        opened.seek(start)
-        return opened.read(size)

@@ -217,9 +217,8 @@ def _unfit(file: Metadata) -> str:
         **dict.fromkeys(("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"), (0, sys.float_info.max)),
     }
     why = "the same token twice" if file.twice else ""
-    if (
-        kind_of(file.text("tokenizer.ggml.model")) == "SPM" and not file.spells
-    ):  # llama.cpp throws at the first that is lacking
+    # llama.cpp throws what nobody can catch at the first character that such a tokenizer lacks.
+    if kind_of(file.text("tokenizer.ggml.model")) == "SPM" and not file.spells:
         why = "no tokens for some characters"
     for name, (least, most) in bounds.items():
         value = file.values.get(f"{file.architecture}.{name}", least)

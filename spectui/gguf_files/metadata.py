@@ -200,16 +200,13 @@ class Tensors:
 class Metadata(NamedTuple):
     """A file's keys and tensors, as far as they matter before llama.cpp loads it.
 
-    `start` and `end`: the bytes of the file that hold the texts of its `n_tokens` tokens. `digests` and `padding`: as in
-    `VocabularyDigest`. `twice`: whether a token occurs twice. `spells`: whether each byte has its token. `by_layer`: the keys
-    of no more numbers than a model can have layers.
+    `n_tokens`: those of its vocabulary. `digests` and `padding`: as in `VocabularyDigest`. `twice`: whether a token occurs
+    twice. `spells`: whether each byte has its token. `by_layer`: the keys of no more numbers than a model can have layers.
     """
 
     values: Mapping[str, Value]
     tensors: Tensors
     n_tokens: int = 0
-    start: int = 0
-    end: int = 0
     digests: str = ""
     padding: int = 0
     twice: bool = False
@@ -248,7 +245,7 @@ def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int
     """
     values: dict[str, Value] = {}
     by_layer: dict[str, tuple[float, ...]] = {}
-    n_tokens = start = end = padding = 0
+    n_tokens = padding = 0
     digests, twice, spells = "", False, False
     for name, value in entries(read, keys):
         if isinstance(value, Numbers):
@@ -258,11 +255,10 @@ def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int
         elif not isinstance(value, Strings):
             values[name] = value[:_KEPT] if isinstance(value, bytes) else value
         elif name == "tokenizer.ggml.tokens":
-            n_tokens, start = value.count, file.tell()
-            digests, twice, spells = digests_of(value, value.count)
-            end = file.tell()
+            n_tokens = value.count
+            digests, twice, spells = digests_of(value, n_tokens)
     found = _read_tensors(file, read, tensors, size, values)
-    return Metadata(values, found, n_tokens, start, end, digests, padding, twice, spells, by_layer)
+    return Metadata(values, found, n_tokens, digests, padding, twice, spells, by_layer)
 
 
 def whole_number(value: Value | None) -> int | None:
