@@ -29,7 +29,7 @@ DEEPEST = 8
 MOST_ENTRIES = 100_000
 """Most names that are read in a directory tree; one that has more is not for models."""
 
-_VERSION = 7
+_VERSION = 8
 
 Headers = dict[str, "tuple[int, int, GgufHeader]"]
 """Path -> bytes, time of the last change in ns, header. The header is valid while the first two stay the same."""
