@@ -14,9 +14,6 @@ from spectui.gguf_files.judgement import judge, read_file
 from spectui.gguf_files.parts import model_name
 from spectui.gguf_files.vocabulary import VocabularyDigest
 
-LARGEST_HEADER = 1 << 26
-"""Bytes. The largest real ones, with a tokenizer of 262,144 tokens, take 15 MB."""
-
 _WIDTHS = {EAGLE3: "target_hidden_size", **dict.fromkeys(TARGETS, "embedding_length_out")}
 
 _READS_PER_PAUSE = 2000
@@ -58,7 +55,7 @@ def read_header(path: Path, cancelled: Callable[[], bool] = lambda: False) -> Gg
     """The header of a file with any content. Raises OSError if it cannot be read, Cancelled when `cancelled` returns true."""
     if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would block
         return GgufHeader(str(path), 0, problem="is not a file: name one that ends in .gguf")
-    found = judge(path, lambda file: read_file(file, LARGEST_HEADER, lambda read: _with_pauses(read, cancelled)))
+    found = judge(path, lambda file: read_file(file, lambda read: _with_pauses(read, cancelled)))
     of = found.metadata
     if of is None:
         return GgufHeader(str(path), found.size, problem=found.problem)

@@ -102,14 +102,10 @@ def judge(file: Path, read: Callable[[Path], Metadata], *, textless: bool = Fals
     return Judgement(problem or purpose(whole, textless, heads) or _unfit(first), size, whole)
 
 
-def read_file(
-    file: Path,
-    most: int | None = None,
-    slowed: Callable[[metadata.Read], metadata.Read] = lambda read: read,
-) -> Metadata:
+def read_file(file: Path, slowed: Callable[[metadata.Read], metadata.Read] = lambda read: read) -> Metadata:
     """The metadata of a file that is whole. Raises OSError, Damaged, and what `slowed` raises.
 
-    `most`: bytes of keys and tensors that are read. `slowed`: given the function that reads the file, returns the one to use.
+    `slowed`: given the function that reads the file, returns the one to use.
     """
     status = os.stat(file)
     if not stat.S_ISREG(status.st_mode):  # to open a pipe would block
@@ -118,7 +114,7 @@ def read_file(
     with file.open("rb") as opened:
         tensors, keys = _counts(opened.read(BEGINNING_BYTES), size)
         opened.seek(FIXED_BYTES)
-        reader = slowed(metadata.reader(opened, min(size, most or metadata.LARGEST)))
+        reader = slowed(metadata.reader(opened, min(size, metadata.LARGEST)))
         content = metadata.read_metadata(opened, reader, size, tensors, keys)
     if content.tensors.end > size:
         raise Damaged
