@@ -33,7 +33,6 @@ from spectui.llama.library import use_numa
 from spectui.llama.model import LoadCancelled, Model
 from spectui.llama.tokens.chat_template import ChatTemplate
 from spectui.llama.tokens.reply_text import ReplyMarks
-from spectui.llama.tokens.vocabulary import padding
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import DraftModel, ModelDrafter
 from spectui.speculation.evaluator import Interrupted
@@ -306,8 +305,6 @@ class Pair:
 
         def load(path: str) -> Model:
             metadata = same_vocabulary(self.target.path, path)
-            if metadata is not None and metadata.n_tokens < self.target.n_vocab - padding(self.target):
-                metadata = None  # it lacks tokens of the target, so the texts are needed
             chosen = self._with_kernels(replace(placed, path=path))
             return models.load(chosen, resolved.target, self._loading("draft", path), metadata=metadata)
 

@@ -13,7 +13,7 @@ from spectui.gguf_files.heads import EAGLE3, READ_LAYERS, are_heads, kind_of_hea
 from spectui.gguf_files.judgement import judge, read_file
 from spectui.gguf_files.metadata import Damaged, Metadata, Tensors
 from spectui.gguf_files.parts import files_of
-from spectui.gguf_files.vocabulary import difference
+from spectui.gguf_files.vocabulary import difference, lacking
 from spectui.paths import expanded
 
 
@@ -47,12 +47,13 @@ def check_file(path: str, role: str, *, textless: bool = False) -> Path:
 def same_vocabulary(target: str, draft: str) -> Metadata | None:
     """The draft's metadata, if both files have the same tokens and the same BOS and EOS settings; else None.
 
-    One may have up to PADDING more tokens at the end. None too if a file cannot be read.
+    The draft may have up to PADDING more tokens at the end, and lack those that no text has. None too if a file cannot be read.
     """
     ours, theirs = metadata_of(target), metadata_of(draft)
-    if ours.vocabulary is None or theirs.vocabulary is None or ours.tokenizer != theirs.tokenizer:
+    one, other = ours.vocabulary, theirs.vocabulary
+    if one is None or other is None or ours.tokenizer != theirs.tokenizer:
         return None
-    return None if difference(ours.vocabulary, theirs.vocabulary) else theirs
+    return None if difference(one, other) or lacking(one, other) else theirs
 
 
 def same_file(one: str, other: str) -> bool:

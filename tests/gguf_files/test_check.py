@@ -63,6 +63,7 @@ MORE = [*WORDS, *byte_names()]
         ({}, True),
         ({"tokens": [*MORE, "padding"]}, True),
         ({"tokens": [*MORE, *(f"padding{number}" for number in range(200))]}, False),
+        ({"tokens": MORE[:-1]}, False),
         ({"tokens": [*MORE[:-1], "z"]}, False),
         ({"strings": {"tokenizer.ggml.pre": "default"}}, False),
         ({"numbers": {"tokenizer.ggml.eos_token_id": 7}}, False),
@@ -72,10 +73,9 @@ MORE = [*WORDS, *byte_names()]
 def test_the_files_tell_whether_a_draft_has_the_targets_vocabulary(tmp_path: Path, other: dict[str, Any], same: bool):
     target = write_model(tmp_path / "target.gguf")
     draft = write_model(tmp_path / "draft.gguf", **other)
-    for one, two in ((target, draft), (draft, target)):
-        found = same_vocabulary(str(one), str(two))
-        assert (found is not None) == same
-    assert found is None or found.n_tokens == len(MORE)
+    found = same_vocabulary(str(target), str(draft))
+    assert (found is not None) == same
+    assert found is None or found.n_tokens >= len(MORE)
     assert same_vocabulary(str(target), str(tmp_path / "none.gguf")) is None
 
 

@@ -14,7 +14,7 @@ from spectui.gguf_files.vocabulary import FIRST_COMPARED, difference, lacking
 from spectui.llama.library import llama
 from spectui.llama.model import Model
 
-_UNUSED, _CONTROL = 1 << 1, 1 << 3  # llama_token_attr (llama.h)
+_CONTROL = 1 << 3  # llama_token_attr (llama.h)
 _LONGEST = 4096
 """Bytes of a token. The longest known are runs of 256 spaces."""
 
@@ -25,16 +25,6 @@ class VocabularyError(SpectuiError):
 
 class LackingError(VocabularyError):
     """The draft's vocabulary is the target's without its last tokens."""
-
-
-def padding(model: Model) -> int:
-    """The number of tokens at the end of its vocabulary that no text has."""
-    used = model.n_vocab
-    if model.textless:  # to ask for a token would end the process
-        return 0
-    while used and llama.llama_vocab_get_attr(model.vocab, used - 1) == _UNUSED:
-        used -= 1
-    return model.n_vocab - used
 
 
 def check_vocabularies(target: Model, draft: Model) -> None:

@@ -13,7 +13,7 @@ from spectui.gguf_files.compatibility import match
 from spectui.gguf_files.header import read_header
 from spectui.llama.library import llama
 from spectui.llama.model import Model
-from spectui.llama.tokens.vocabulary import VocabularyError, check_vocabularies, padding
+from spectui.llama.tokens.vocabulary import VocabularyError, check_vocabularies
 from tests.helpers.smollm2 import setup
 from tests.llama.ggufs import vocabulary_of, write_model
 
@@ -148,7 +148,6 @@ def test_what_differs_is_named(small: Model, tmp_path: Path, draft: dict[str, An
     [
         padded(0),
         padded(-1),
-        padded(50, 50),
         padded(0) | SPM,
         padded(0) | {"keys": set_to(pre="llama-bpe")},
         padded(0) | {"keys": set_to(pre="glm4")},
@@ -159,7 +158,7 @@ def test_what_differs_is_named(small: Model, tmp_path: Path, draft: dict[str, An
         padded(0) | {"keys": lambda writer: writer.add_add_eos_token(True)},
     ],
     ids=[
-        "same", "fewer", "padding", "spm", "llama-bpe", "glm4",
+        "same", "fewer", "spm", "llama-bpe", "glm4",
         "tekken", "no keys", "usual bos", "bos", "eos",
     ],
 )  # fmt: skip
@@ -170,6 +169,6 @@ def test_the_file_says_what_llama_cpp_reads(tmp_path: Path, draft: dict[str, Any
         begins = llama.llama_vocab_bos(model.vocab) if llama.llama_vocab_get_add_bos(model.vocab) else -1
         ends = llama.llama_vocab_eos(model.vocab) if llama.llama_vocab_get_add_eos(model.vocab) else -1
         assert said is not None
-        assert (said.count, said.begins, said.ends, said.padding) == (model.n_vocab, begins, ends, padding(model))
+        assert (said.count, said.begins, said.ends) == (model.n_vocab, begins, ends)
     finally:
         model.close()
