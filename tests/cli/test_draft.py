@@ -53,7 +53,8 @@ def test_what_exists_or_makes_no_sense_is_refused(model: Path) -> None:
     directory = model.parent
     copy = directory / "big.draft-Q4_0.gguf"
     copy.write_bytes(b"mine")
-    (directory / "a-00001-of-00002.gguf").write_bytes(model.read_bytes())
+    for number in (1, 2):
+        (directory / f"a-0000{number}-of-00002.gguf").write_bytes(model.read_bytes())
     (directory / "damaged.gguf").write_bytes(model.read_bytes()[:200])
     refused = {
         ("-m", model, "--type", "Q4_0"):
@@ -66,6 +67,8 @@ def test_what_exists_or_makes_no_sense_is_refused(model: Path) -> None:
     for arguments, sentence in refused.items():
         result = make(*arguments)
         assert (result.exit_code, result.stderr) == (1 + ("exists already" in sentence), f"spectui: {sentence}\n")
+    part = make("-m", directory / "a-00001-of-00002.gguf", "--type", "Q4_0")
+    assert "only whole files can be quantised" in part.stderr
     assert "damaged or cut short" in make("-m", directory / "damaged.gguf", "--type", "Q4_0").stderr
     assert "is not one of" in make("-m", model, "--type", "Q9").stderr
     assert copy.read_bytes() == b"mine"
@@ -73,13 +76,6 @@ def test_what_exists_or_makes_no_sense_is_refused(model: Path) -> None:
     assert make("-m", copy, "--type", "Q8_0").stderr == (
         "spectui: big.draft-Q4_0.gguf has no more bits a weight than Q8_0, so a copy would not be faster.\n"
     )
-
-
-def test_one_part_of_a_model_is_refused(tmp_path: Path) -> None:
-    for number in (1, 2):
-        write_model(tmp_path / f"a-0000{number}-of-00002.gguf")
-    result = make("-m", tmp_path / "a-00001-of-00002.gguf", "--type", "Q4_0")
-    assert "only whole files can be quantised" in result.stderr
 
 
 def test_a_full_disk_leaves_no_file(model: Path) -> None:

@@ -32,25 +32,16 @@ def said(*arguments: str) -> str:
     return done.output
 
 
-def test_list_search_show_and_delete() -> None:
+def test_list_search_show_and_delete(monkeypatch: pytest.MonkeyPatch) -> None:
     (summary,) = library.summaries(database_file())
+    unpacked = unpacked_chunks(monkeypatch)
     assert said() == said("list") == said("list", "of", "all")
     assert said().startswith(summary.id) and said().endswith("   4  target  first\n")
     assert said("list", "nowhere") == "spectui: Nothing has these words.\n"
     assert said("show", summary.id[:5]).startswith("user:\nfirst\nof all\n\nassistant:\nEin 2 ä!\n")
+    assert not unpacked, "nothing of it needs the rounds"
     assert said("delete", summary.id) == ""
     assert said() == "spectui: Nothing is saved yet.\n"
-
-
-def test_a_conversation_is_shown_without_its_rounds_and_exported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (summary,) = library.summaries(database_file())
-    unpacked = unpacked_chunks(monkeypatch)
-    assert "Ein 2 ä!" in said("show", summary.id) and not unpacked
-    said("export", summary.id)
-    assert "Ein 2 ä!" in (tmp_path / "first.md").read_text()
 
 
 def test_every_chunk_is_unpacked_once_for_the_export_with_origins(

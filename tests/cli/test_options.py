@@ -128,10 +128,3 @@ def test_the_directories_are_named_with_their_origins(tmp_path: Path, monkeypatc
     assert found["data-directory"] == (str(tmp_path), "env SPECTUI_DATA_DIR")
     assert found["state-directory"] == (str(paths.state_directory()), "default")
     assert {"config-directory", "cache-directory"} <= found.keys()
-
-
-@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("config",), ("run", "-h")])
-def test_help_is_printed(arguments: tuple[str, ...]) -> None:
-    result = invoke(*arguments)
-    assert result.exit_code == 0
-    assert result.stdout.startswith("Usage: spectui")

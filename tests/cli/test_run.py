@@ -189,18 +189,16 @@ def test_a_prompt_that_does_not_fit_is_a_sentence_and_has_no_figures(
     assert "t/s" not in result.stderr
 
 
-def test_ctrl_c_ends_the_reply_and_still_gives_the_figures(session: type[ScriptedSession]) -> None:
-    session.interrupt_reply = True
-    result = run("--json", "-p", "x")
-    assert result.exit_code == 130
-    assert json.loads(result.stdout)["stop_reason"] == "cancelled"
-
-
-def test_ctrl_c_while_verifying_still_gives_the_reply(session: type[ScriptedSession]) -> None:
-    session.interrupt_comparison = True
-    result = run("--json", "--verify", "-p", "x")
-    assert result.exit_code == 130
-    assert json.loads(result.stdout)["stop_reason"] == "eos"
+@pytest.mark.parametrize(
+    ("interrupted", "flags", "reason"),
+    [("interrupt_reply", [], "cancelled"), ("interrupt_comparison", ["--verify"], "eos")],
+)
+def test_ctrl_c_still_gives_the_reply_and_its_figures(
+    session: type[ScriptedSession], interrupted: str, flags: Sequence[str], reason: str
+) -> None:
+    setattr(session, interrupted, True)
+    result = run("--json", *flags, "-p", "x")
+    assert (result.exit_code, json.loads(result.stdout)["stop_reason"]) == (130, reason)
     assert "plain decoding" not in result.stderr and "differ" not in result.stderr
 
 

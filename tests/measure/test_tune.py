@@ -14,13 +14,12 @@ from spectui.knobs import Knobs
 from spectui.measure.bench.prompt_files import built_in
 from spectui.measure.bench.results import FINALS, Run
 from spectui.measure.bench.settings import Setting
-from spectui.measure.bench.summary import Summary, summarise, winner
+from spectui.measure.bench.summary import Summary, remarks, summarise, winner
 from spectui.measure.tune import AUTO, PLAIN, Search, candidates, neighbours, sentences
 from tests.measure.bench.runs import FAST, SLOW, a_run, searched
 from tests.speculation.replaying import MACHINES, RECORDED, recorded, replay
 
 PROMPTS = ("python", "toaster", "story")
-FAST_KNOBS = {"drafter": "model", "policy": "fixed", "draft_max": 8, "draft_min": 0, "p_min": 0.4}
 
 
 @cache
@@ -88,14 +87,8 @@ def test_a_stop_in_the_halving_shows_the_longest_replies_of_each_setting():
     summary = summarise(runs)
     assert search.tried == 10 and len(summary.rows) == 12 and winner(summary) is None
     assert {run.predict for run in summary.runs if run.setting == PLAIN} == {search.predict}
-    assert "different models" not in " ".join(summary_remarks(summary)), "they have several lengths, as planned"
+    assert "different models" not in " ".join(remarks(summary)), "they have several lengths, as planned"
     assert list(sentences(search, None, None)) == ["It ended before a fixed setting was compared with plain decoding."]
-
-
-def summary_remarks(summary: Summary) -> list[str]:
-    from spectui.measure.bench.summary import remarks
-
-    return remarks(summary)
 
 
 def test_what_is_judged_are_replies_of_their_own_with_seeds_of_their_own():
@@ -149,20 +142,6 @@ def test_the_sentences_say_what_is_used_and_what_no_setting_gives():
     assert "four rows takes 2.1 plain passes" in steep and "drafted token takes" not in steep
     assert "So auto is used." in told(*ended({FAST: (13, 16, 13, 16), PLAIN: steady(10), AUTO: steady(15)}), None)
     assert "It ended before that one was repeated" in told(*ended({FAST: [10], PLAIN: [9], AUTO: [9]}), None)
-
-
-@pytest.mark.parametrize(
-    ("plain", "auto", "fixed", "knobs"),
-    [
-        (steady(10), steady(15), steady(18), FAST_KNOBS),
-        (steady(10), steady(20), steady(18), {"drafter": "auto", "policy": "auto", "draft_max": 16, "draft_min": 0}),
-        (steady(10), steady(9), steady(8), {"drafter": "off"}),
-        (steady(10), (10.1, 10.9, 9.8, 10.4), (10.2, 11, 9.7, 10.1), {"drafter": "off"}),
-    ],
-)
-def test_a_fixed_setting_wins_where_it_is_known_to_be_faster_than_auto(plain, auto, fixed, knobs):
-    _, summary = ended({PLAIN: plain, AUTO: auto, FAST: fixed})
-    assert winner(summary).knobs == knobs
 
 
 def test_nothing_wins_before_it_was_repeated():

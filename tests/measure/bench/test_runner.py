@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,7 +33,8 @@ def test_repetitions_are_interleaved_and_the_draft_alone_is_last():
     assert {planned.setting for planned in PLANNED[12:]} == {DRAFT}
 
 
-def test_each_run_has_its_settings_knobs_and_the_rest_from_the_command():
+def test_each_run_has_its_settings_knobs_and_the_rest_from_the_command(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(runner, "Stolen", lambda: SimpleNamespace(share=0.25))
     models, watched = ToyModels(), iter(["make uses 90 % of a core", *[""] * (len(PLANNED) - 1)])
     runs = [make_run(planned, models.answer, KNOBS, SHARED, lambda: next(watched)) for planned in PLANNED]
     assert [(run.setting, run.repetition) for run in runs] == [
@@ -42,13 +44,9 @@ def test_each_run_has_its_settings_knobs_and_the_rest_from_the_command():
     assert (setting, knobs.draft_max, knobs.p_min, knobs.policy, knobs.predict) == (FAST, 8, 0.4, "fixed", 8)
     assert asked == PROMPTS[0].messages[-1].content
     assert [run.busy for run in runs] == ["make uses 90 % of a core", *[""] * (len(PLANNED) - 1)]
-
-
-def test_what_is_done_is_not_done_again():
-    models = ToyModels()
-    runs = [make_run(planned, models.answer, KNOBS, SHARED) for planned in PLANNED[:5]]
-    assert remaining(PLANNED, runs) == PLANNED[5:]
+    assert {run.stolen for run in runs} == {0.25}
     assert all(run.conditions == SHARED and run.predict == SHARED.predict for run in runs)
+    assert remaining(PLANNED, runs[:5]) == PLANNED[5:], "what is done is not done again"
 
 
 def test_a_reply_that_was_stopped_is_no_run():
@@ -73,14 +71,6 @@ def test_a_prompt_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ToyModels, "answer", refused)
     with pytest.raises(SpectuiError, match=r"^python: The prompt has 90 tokens and the context holds 64: "):
         make_run(PLANNED[0], ToyModels().answer, KNOBS, SHARED)
-
-
-def test_what_the_host_took_meanwhile_is_kept(monkeypatch: pytest.MonkeyPatch):
-    class Stolen:
-        share = 0.25
-
-    monkeypatch.setattr(runner, "Stolen", Stolen)
-    assert make_run(PLANNED[0], ToyModels().answer, KNOBS, SHARED).stolen == 0.25
 
 
 def test_a_planned_run_may_say_its_length_and_the_finals_of_a_search_have_seeds_of_their_own():
