@@ -149,40 +149,36 @@ class Flow:
 
     def runs(self, row: int) -> list[tuple[str, int]]:
         """A row as it is drawn: (text, kind) runs, tabs expanded, at most `width` cells in all."""
-        runs = [*self._prefix(self._rows[row])]
-        start, end, simple = self._visible(row)
-        if simple:
+        start, end = self._drawn_span(row)
+        runs, shown = [*self._prefix(start)], self.text[start:end]
+        if shown.isascii() and "\t" not in shown:  # each character is a cell
+            end = min(end, start + self._room(start))
             piece = bisect_right(self._ends, start)
             while start < end:
                 stop = min(end, self._ends[piece])
                 _extend(runs, self.text[start:stop], self._kinds[piece])
                 start, piece = stop, piece + 1
         else:
-            for first, shown, _ in self._cells(start, end):
+            for first, shown, _ in self._cells(row):
                 _extend(runs, shown, self._kinds[bisect_right(self._ends, first)])
         return runs
 
     def offset_at(self, row: int, index: int) -> int:
         """The text's offset of the index-th character drawn in a row; the row's drawn end if there are fewer."""
-        index = max(0, index - _cells(self._prefix(self._rows[row])))
-        start, end, simple = self._visible(row)
-        if simple:
-            return min(start + index, end)
-        drawn = 0
-        for first, shown, _ in self._cells(start, end):
-            drawn += len(shown)
-            if index < drawn:
+        start, drawn = self._rows[row], _cells(self._prefix(self._rows[row]))
+        end = start
+        for first, shown, _ in self._cells(row):
+            if index < drawn + len(shown):
                 # Inside a grapheme that is drawn as it is, each character has its own offset; a tab has one for all.
-                return first if self.text[first] == "\t" else first + index - (drawn - len(shown))
+                return first if self.text[first] == "\t" else first + max(0, index - drawn)
+            drawn += len(shown)
+            end = first + (1 if self.text[first] == "\t" else max(1, len(shown)))
         return end
 
     def drawn_at(self, row: int, offset: int) -> int:
         """How many characters are drawn in a row before an offset of its text: the inverse of `offset_at`."""
-        start, end, simple = self._visible(row)
-        before = _cells(self._prefix(start))
-        if simple:
-            return before + max(0, min(offset, end) - start)
-        return before + sum(len(shown) for first, shown, _ in self._cells(start, end) if first < offset)
+        before = _cells(self._prefix(self._rows[row]))
+        return before + sum(len(shown) for first, shown, _ in self._cells(row) if first < offset)
 
     def piece_of(self, offset: int) -> int:
         """The piece that holds the character at an offset of the text."""
@@ -196,11 +192,8 @@ class Flow:
         """The text's offset of the grapheme drawn at a cell of a row, or None where nothing is drawn."""
         if not 0 <= row < len(self._rows) or (cell := cell - _cells(self._prefix(self._rows[row]))) < 0:
             return None
-        start, end, simple = self._visible(row)
-        if simple:
-            return start + cell if start + cell < end else None
         column = 0
-        for first, _, width in self._cells(start, end):
+        for first, _, width in self._cells(row):
             column += width
             if cell < column:
                 return first
@@ -208,11 +201,9 @@ class Flow:
 
     def cell_of(self, offset: int) -> int:
         """The cell, in its row, of the character at an offset of the text."""
-        start, end, simple = self._visible(self.row_of(offset))
-        before = _cells(self._prefix(start))
-        if simple:
-            return before + min(offset, end) - start
-        return before + sum(width for first, _, width in self._cells(start, end) if first < offset)
+        row = self.row_of(offset)
+        before = _cells(self._prefix(self._rows[row]))
+        return before + sum(width for first, _, width in self._cells(row) if first < offset)
 
     def begins(self, offset: int) -> int:
         """Where the source begins of what is drawn from an offset of the text on, with the marks around a piece's first
@@ -264,17 +255,14 @@ class Flow:
         """The kind of the character at an offset of the text."""
         return self._kinds[self.piece_of(offset)]
 
-    def _visible(self, row: int) -> tuple[int, int, bool]:
-        """Start and end of what a row draws, and whether each of its characters is one cell (ASCII without tabs)."""
+    def _drawn_span(self, row: int) -> tuple[int, int]:
+        """Where a row starts and ends in the text, without its newline."""
         start, end = self.span_of_row(row)
-        if end > start and self.text[end - 1] == "\n":
-            end -= 1
-        shown = self.text[start:end]
-        simple = shown.isascii() and "\t" not in shown
-        return start, min(end, start + self._room(start)) if simple else end, simple
+        return start, end - (end > start and self.text[end - 1] == "\n")
 
-    def _cells(self, start: int, end: int) -> Iterator[tuple[int, str, int]]:
+    def _cells(self, row: int) -> Iterator[tuple[int, str, int]]:
         """Offset, drawn text and cells of each grapheme of a row, as far as the row is wide."""
+        start, end = self._drawn_span(row)
         column, room = 0, self._room(start)
         for first, stop, cells in _graphemes(self.text, start, end):
             width = min(cells if cells >= 0 else TAB - column % TAB, room - column)
