@@ -37,7 +37,8 @@ class TokenCursor:
 
     def put_last(self) -> bool:
         """Move to the last token. False if there is none."""
-        return self._go(-1, len(self._document.blocks))
+        self.token = None
+        return any(self.put(*place) for place in self._places(-1))
 
     def mark(self, round: Round | None) -> None:
         """Mark a round, if the document has it, in place of the cursor and another round."""
@@ -49,12 +50,7 @@ class TokenCursor:
 
     def step(self, by: int) -> bool:
         """Move to the next (1) or the previous (-1) token. False at the end."""
-        if self.token is None or self.block is None:
-            return False
-        rest = range(self._at + by, self.block.source.count if by > 0 else -1, by)
-        return any(self.put(self.block, token) for token in rest) or self._go(
-            by, self._document.blocks.index(self.block)
-        )
+        return self.token is not None and any(self.put(*place) for place in self._places(by))
 
     def step_round(self, by: int) -> bool:
         """Move to the first token of the next (1) or the previous (-1) round."""
@@ -110,11 +106,13 @@ class TokenCursor:
                 # A token without text, such as the end of the reply, still needs a cell for the cursor to be seen.
                 yield drawn[0], max(drawn[1], drawn[0] + is_token), is_token
 
-    def _go(self, by: int, index: int) -> bool:
-        """Move to the next or the previous token of the blocks after or before one."""
-        blocks = self._document.blocks
-        for block in blocks[index + 1 :] if by > 0 else reversed(blocks[:index]):
-            tokens = range(block.source.count if isinstance(block, Reply) else 0)
-            if isinstance(block, Reply) and any(self.put(block, token) for token in tokens[::by]):
-                return True
-        return False
+    def _places(self, by: int) -> Iterator[tuple[Reply, int]]:
+        """The tokens after the cursor (1) or before it (-1), the nearest first; all of them where there is no cursor."""
+        beyond = self.token is None
+        for reply in self._document.replies[::by]:
+            tokens = range(reply.source.count)[::by]
+            if beyond:
+                yield from ((reply, token) for token in tokens)
+            elif reply is self.block:
+                beyond = True
+                yield from ((reply, token) for token in tokens[tokens.index(self._at) + 1 :])
