@@ -107,7 +107,7 @@ async def test_what_the_window_says_names_mapped_keys(window: Window, engine: Fa
         await ask(pilot, "go")
         engine.emit_round(*"abc", bonus="d", seconds=0.2, plain_s=0.1)
         engine.finish()
-        await wait_until(pilot, lambda: "2.0x plain (estimated; F9 measures)" in one_line(app))
+        await wait_until(pilot, lambda: "about 2.0x plain; F9 measures" in one_line(app))
         await pilot.press("alt+p")
         await wait_until(pilot, lambda: "Alt+Z saves the knobs" in one_line(app))
         await ask(pilot, "go")

@@ -36,7 +36,7 @@ class Legend(LineWidget):
 
 
 class StatusLine(LineWidget):
-    """`27.4 t/s   1.7x plain (estimated)   93 % accepted, 4.8 a pass   ctx 29 %`"""
+    """`27.4 t/s   about 1.7x plain   93 % accepted, 4.8 a pass   ctx 29 %`"""
 
     DEFAULT_CSS = """
     StatusLine { height: 1; padding: 0 1; }

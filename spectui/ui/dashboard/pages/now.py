@@ -55,8 +55,8 @@ def speed(figures: Figures, compare: str = "") -> Line:
         return [*line, (f"   {times(figures.measured)}", "value"), (" plain (measured)", "label")]
     if paid is None:
         return line
-    how = f"estimated; {compare} measures" if compare else "estimated"
-    return [*line, (f"   {times(paid.pays)}", "value"), (f" plain ({how})", "label")]
+    more = f"; {compare} measures" if compare else ""
+    return [*line, ("   about ", "label"), (times(paid.pays), "value"), (f" plain{more}", "label")]
 
 
 def yields(figures: Figures) -> Line:
