@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spectui.knobs import Knobs
 from spectui.speculation.choice import NumericsError, choose
 from spectui.speculation.noise import gumbel
-from spectui.speculation.sampling import confidence, penalised
+from spectui.speculation.sampling import confidence, distribution, penalised
 from spectui.speculation.top_k import top_k
 
 N = 5_000
@@ -64,6 +64,21 @@ def test_the_likeliest_tokens_are_a_stable_sort(n, k, seed, ties):
     if ties:
         row = np.round(row, 1)
     assert top_k(row[None], k).ids[0].tolist() == np.argsort(-row, kind="stable")[:k].tolist()
+
+
+@given(st.integers(0, 1000), st.floats(0.1, 0.99), st.sampled_from([0.0, 0.1]), st.sampled_from([0.5, 1.0, 2.0]))
+def test_distribution_without_top_k_is_the_sorted_definition(seed, top_p, min_p, temperature):
+    row = (np.random.default_rng(seed).normal(size=2000) * 3).astype(np.float32)
+    ids, log_p = distribution(row, Knobs(top_k=0, top_p=top_p, min_p=min_p, temperature=temperature))
+    order = np.argsort(-row, kind="stable")
+    share = np.exp(row[order].astype(np.float64) - row.max())
+    share /= share.sum()
+    kept = order[: int(np.searchsorted(np.cumsum(share), top_p)) + 1]
+    if min_p:
+        kept = kept[np.exp(row[kept] - row.max()) >= min_p]
+    assert abs(len(ids) - len(kept)) <= 1  # float32 sums at the edge
+    assert ids[: len(kept) - 1].tolist() == kept[:-1].tolist()[: len(ids)]
+    assert np.exp(log_p).sum() == pytest.approx(1.0)
 
 
 def test_penalty_divides_and_multiplies_and_copies():
