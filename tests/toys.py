@@ -45,14 +45,16 @@ class ToyModel:
         self.forgets = False
         """Cannot drop a suffix: `truncate` empties it, as a recurrent memory does."""
         numbers = np.random.default_rng(seed)
-        self._table = numbers.normal(0, 2, (n_vocab, n_vocab, n_vocab)).astype(np.float32)
+        self._table = numbers.normal(0, 2, (min(n_vocab, 12), n_vocab, n_vocab)).astype(np.float32)
         self._table += np.random.default_rng(seed + 1000).normal(0, 1, self._table.shape).astype(np.float32) * noise
         self._table[..., END] -= 2.0 if ends else 1000.0
 
     def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         """The row behind these tokens."""
         before = tokens[-2] if len(tokens) > 1 else 0
-        row: NDArray[np.float32] = self._table[before, tokens[-1]] + np.float32(0.01) * (len(tokens) % 7)
+        row: NDArray[np.float32] = self._table[before % len(self._table), tokens[-1]] + np.float32(0.01) * (
+            len(tokens) % 7
+        )
         return np.roll(row, 0)
 
     def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
