@@ -114,7 +114,7 @@ def _blocks(rows: NDArray[np.float32] | TopK, knobs: Knobs) -> Iterator[TopK]:
 
 def _choice(token: int, found: TopK) -> Choice:
     """The choice from this row, and the probabilities to record."""
-    ids, logits, log_total = found.ids[0], found.logits[0], found.sums[0]()
+    ids, logits, log_total = found.ids[0], found.logits[0], found.log_total()
     logit = logits.item(ids.tolist().index(token)) if found.whole is None else found.whole.item(0, token)
     return Choice(token, exp(logit - log_total), ids[:RECORDED], np.exp(logits[:RECORDED] - log_total))
 

@@ -33,7 +33,12 @@ def random_rows(seed: int, n: int, vocabulary: int) -> np.ndarray:
 
 
 def log_totals(found: TopK) -> np.ndarray:
-    return np.array([total() for total in found.sums])
+    return np.array([found.of(index).log_total() for index in range(len(found.ids))])
+
+
+def kept_of(found: TopK) -> TopK:
+    """The same without the whole rows, as a device keeps it."""
+    return found._replace(whole=None, log_totals=log_totals(found))
 
 
 @given(samplers, st.integers(0, 1000), st.integers(1, 10), st.sampled_from([12, 700, 12_000]))
@@ -65,7 +70,7 @@ def test_the_likeliest_tokens_alone_give_the_same_choices(knobs, seed, n, vocabu
         raised = knobs.repeat_penalty < 1.0 or min(knobs.presence_penalty, knobs.frequency_penalty) < 0.0
         assert raised or not knobs.top_k
         return
-    kept = top_k(rows, max(10, k) + more)._replace(whole=None)
+    kept = kept_of(top_k(rows, max(10, k) + more))
     for index, (whole, choice) in enumerate(
         zip(choose_rows(rows, knobs, history), choose_rows(kept, knobs, history), strict=True)
     ):
@@ -95,7 +100,7 @@ def test_a_penalty_on_all_of_the_likeliest_tokens_leaves_others_to_choose(temper
     knobs = replace(Knobs(), temperature=temperature, top_k=20, top_p=1.0, min_p=0.0, repeat_penalty=3.0)
     for row in random_rows(4, 8, 700):
         history = np.argsort(-row)[:64].tolist()
-        kept = top_k(row[None], needed(knobs) or 0)._replace(whole=None)
+        kept = kept_of(top_k(row[None], needed(knobs) or 0))
         chosen = next(choose_rows(kept, knobs, history)).token
         assert chosen not in history
         assert chosen == next(choose_rows(row[None], knobs, history)).token == choose(row, knobs, 64, history)
