@@ -14,6 +14,7 @@ from spectui.engine.events import Event, Failed, Finished, RoundDone
 from spectui.errors import SpectuiError
 from spectui.text import printable
 from spectui.ui.dashboard.panel import MEASURED
+from spectui.ui.screen.conversations import show_unanswered
 from spectui.ui.screen.welcome import NUMBERS, Welcome
 from spectui.ui.screen.window import Window
 
@@ -51,7 +52,6 @@ def command(window: Window, name: str, words: str) -> str:
         window.call_later(window.run_action, f"run('{chosen.id}')")
     elif answer := do(window, chosen.id, words):
         window.transcript.add_notice(printable(answer))
-    window.controls.follow()
     return ""
 
 
@@ -186,7 +186,7 @@ def edit_again(window: Window, index: int, text: str) -> None:
 def undo(window: Window) -> None:
     """Turn back to the messages before the last regenerating, editing or going back."""
     if do(window, "undo"):
-        window.conversations.show_unanswered()
+        show_unanswered(window)
         window.transcript.scroll_to_end()
 
 
@@ -220,7 +220,7 @@ def list_messages(window: Window, at: int | None = None) -> None:
                 window.say(WENT_BACK, "information")
             case ListedMessage("branch", end):
                 session.conversation.turn_to(end)
-        window.conversations.show_unanswered()
+        show_unanswered(window)
         window.transcript.scroll_to_end()
         window.show_all()
 

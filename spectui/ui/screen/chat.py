@@ -18,6 +18,7 @@ from textual.widgets import Footer, OptionList
 from spectui.chat.commands import LAST_LINE
 from spectui.chat.comparison import OfComparison
 from spectui.chat.dropping import Dropped
+from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NO_TEXT, dropped_note, failed_advice, load_advice, stop_note
 from spectui.chat.session import ChatSession
 from spectui.engine.events import (
@@ -42,10 +43,9 @@ from spectui.text import printable
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.keys import with_keys
-from spectui.ui.screen import asking, reading
+from spectui.ui.screen import asking, conversations, reading
 from spectui.ui.screen.commands import BINDINGS, GROUPS, behind_slash, commands_of
 from spectui.ui.screen.controls import Controls
-from spectui.ui.screen.conversations import Conversations
 from spectui.ui.screen.welcome import Fetch, Welcome
 from spectui.ui.screen.window import Window
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
@@ -85,11 +85,10 @@ class ChatScreen(Window):
         self._monitor = monitor
         self._notices = notices
         self.controls = self.CONTROLS(self, profiles, catalogue, plan)
-        self.conversations = Conversations(self)
-        self.commands = commands_of(self)
+        self.commands = commands_of(self, self.controls)
         self.prompt.commands = partial(behind_slash, self, self.commands)
         self.prompt.send = partial(asking.submit, self)
-        self.prompt.command = partial(asking.command, self)
+        self.prompt.command = self._command
         self._figures_due = 0.0
         self._seen = False
         self._unsent: str | None = None  # the prompt's text as it is on disk; None before the last chat's was taken
@@ -114,7 +113,7 @@ class ChatScreen(Window):
 
     def on_mount(self) -> None:
         """Show the known figures, and load after the window is drawn, so that a person can type meanwhile."""
-        self.session.conversation.listen(self.conversations.follow)
+        self.session.conversation.listen(partial(conversations.follow, self))
         self.show_models()
         if self.session.setup.model:
             self.loading_line.begin()
@@ -130,9 +129,9 @@ class ChatScreen(Window):
             if unsent := await asyncio.to_thread(self.session.stored.take_unsent):
                 self.prompt.give_back(unsent)
         self._unsent = ""
-        if self._conversation is not None:
-            await self.conversations.show(self._conversation)
-        self.conversations.show_crash()
+        if (stored := self._conversation) is not None:
+            await conversations.show_conversation(self, lambda reader: OpenedConversation.of(stored, reader))
+        conversations.show_crash(self)
         for notice in self._notices:
             self.transcript.add_notice(printable(notice))
         # A person may have chosen others meanwhile.
@@ -205,7 +204,7 @@ class ChatScreen(Window):
                 models = session.models
                 note = stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context)
                 self._finish(with_keys(self.app, note))
-                self.conversations.show_unanswered()
+                conversations.show_unanswered(self)
             case Dropped(turns=turns):
                 transcript.add_notice(with_keys(self.app, dropped_note(turns)), above=True)
             case Failed(message=message, to_drop=to_drop):
@@ -213,7 +212,7 @@ class ChatScreen(Window):
                 asks_again = to_drop or session.conversation.unanswered is None
                 advice = with_keys(self.app, failed_advice(to_drop)) if asks_again else ""
                 transcript.add_error(f"{printable(message)} {advice}".rstrip())
-                self.conversations.show_unanswered()
+                conversations.show_unanswered(self)
             case Notice(message=message):
                 transcript.add_notice(printable(message))
             case ThreadsInUse():
@@ -252,6 +251,13 @@ class ChatScreen(Window):
             self.session.journal.save_unsent(self._unsent)
 
     # Actions
+
+    def _command(self, name: str, words: str) -> str:
+        """Do the command of this name behind a slash. Returns why it cannot; "" if it did."""
+        problem = asking.command(self, name, words)
+        if not problem:
+            self.controls.follow()
+        return problem
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:

@@ -12,7 +12,8 @@ from spectui.chat.commands import COMMANDS, Command
 from spectui.ui.dashboard.panel import MEASURED, PAGES
 from spectui.ui.keys import binding, format_key
 from spectui.ui.prompt.suggestions import Suggestion
-from spectui.ui.screen import asking, reading
+from spectui.ui.screen import asking, conversations, reading
+from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.welcome import Choices, Welcome
 from spectui.ui.screen.window import Window
 from spectui.ui.widgets.knob import Slider
@@ -23,10 +24,9 @@ GROUPS = {title: commands.GROUPS[title] for title in ("panel", "steering", "chat
 BINDINGS: list[BindingType] = [binding(each) for group in GROUPS.values() for each in group if each.keys]
 
 
-def commands_of(window: Window) -> dict[str, Command]:
+def commands_of(window: Window, controls: Controls) -> dict[str, Command]:
     """The commands that the window does, by id."""
     session, models, panel, action = window.session, window.session.models, window.panel, window.run_action
-    controls, conversations = window.controls, window.conversations
     does: Mapping[str, Callable[[], object]] = {
         "panel": panel.toggle,
         "devices": panel.open_devices,
@@ -39,20 +39,22 @@ def commands_of(window: Window) -> dict[str, Command]:
         "profile": controls.next_profile,
         "save-profile": controls.save_profile,
         "reset": controls.reset,
-        "stop": partial(stop, window),
-        "interrupt": partial(interrupt, window),
+        "stop": partial(stop, window, controls),
+        "interrupt": partial(interrupt, window, controls),
         "colours": partial(reading.toggle_tokens, window),
         "rejected": partial(reading.toggle_rejected, window),
         "inspect": partial(reading.toggle_inspection, window),
         "regenerate": partial(asking.do, window, "regenerate"),
-        "new-chat": conversations.begin_new,
+        "new-chat": partial(conversations.begin_new, window),
         "without-draft": lambda: controls.show_loading(models.load_without_draft()),
         "load": lambda: controls.show_loading(models.load_again()),
         "models": controls.choose_models,
         "best-settings": controls.measure,
-        "last-chat": conversations.open_offer,
+        "last-chat": partial(conversations.open_offer, window),
         "safe-mode": lambda: controls.show_loading(models.load_safely()),
-        **dict.fromkeys(("conversations", "open", "rename", "delete"), conversations.list),
+        **dict.fromkeys(
+            ("conversations", "open", "rename", "delete"), partial(conversations.list_conversations, window)
+        ),
         "measure-reply": partial(asking.compare, window),
         "export": partial(reading.ask_export, window),
         "edit": partial(asking.edit_last, window),
@@ -99,15 +101,15 @@ def can_interrupt(window: Window) -> bool:
     return possible and not (window.focused is window.prompt and window.prompt.selected_text)
 
 
-def interrupt(window: Window) -> None:
+def interrupt(window: Window, controls: Controls) -> None:
     """Copy the selected text; without any, stop the reply. Textual's own binding of the key for copying is replaced."""
     if window.get_selected_text():
         window.action_copy_text()
     else:
-        stop(window)
+        stop(window, controls)
 
 
-def stop(window: Window) -> None:
+def stop(window: Window, controls: Controls) -> None:
     """Esc: undo the topmost thing that is open. No text is lost by it. In this order:
 
     the list above the prompt, a download, what has the focus (a number that is typed, devices that were picked, then the way
@@ -118,7 +120,7 @@ def stop(window: Window) -> None:
         return
     if isinstance(focused, Slider) and focused.forget():
         return
-    if focused is window.panel.devices and window.controls.leave_picked():
+    if focused is window.panel.devices and controls.leave_picked():
         return
     if window.transcript.inspected is not None:
         reading.end_inspection(window)

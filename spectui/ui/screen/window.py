@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from textual.content import Content
 from textual.screen import ScreenResultType
@@ -19,19 +19,14 @@ from spectui.ui.prompt.suggestions import Suggestions
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
 from spectui.ui.textual_patches.screen import Dialog, DirectScreen
 from spectui.ui.transcript.inspector import Inspector
+from spectui.ui.transcript.source import SourceReader
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.title_line import LoadingLine, TitleLine
 
-if TYPE_CHECKING:
-    from spectui.ui.screen.controls import Controls
-    from spectui.ui.screen.conversations import Conversations
-
 
 class Window(DirectScreen):
-    """The widgets of the chat. What is done with them are functions of a window: `asking`, `reading`, `controls`."""
+    """The widgets of the chat. What is done with them are functions of a window: `asking`, `conversations`, `reading`."""
 
-    conversations: Conversations
-    controls: Controls
     rate: RefreshRate
     """How often news is taken; set when the window is mounted."""
 
@@ -50,6 +45,8 @@ class Window(DirectScreen):
         self.suggestions = Suggestions(id="suggestions")
         self.prompt = PromptInput(self.suggestions, id="prompt")
         self.panel = SidePanel(session.knobs, session.setup, id="panel")
+        self.opening: SourceReader | None = None
+        """Reads a conversation from the disk."""
         self.stale = False
         """The figures do not show the latest events yet."""
         self._mark_models(update=False)  # after the widgets are styled, the whole window would be styled again
