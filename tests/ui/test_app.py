@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from textual.widgets._footer import FooterKey
 
 from spectui.engine.events import Message
 from spectui.knobs import Knobs, Setup
@@ -12,6 +13,7 @@ from spectui.speculation.records import StopReason
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dashboard.status import StatusLine
 from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.transcript.inspector import Inspector
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.knob import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
@@ -176,21 +178,19 @@ async def test_after_a_load_that_failed_nothing_is_told_of_the_models_before(
         await wait_until(pilot, lambda: "– / 4 096" in screen_text(app))
 
 
-async def test_a_reply_without_a_word_is_said(window: Window, engine: FakeEngine) -> None:
-    """Nothing stood below the prompt, as if nothing had happened."""
+async def test_a_reply_without_a_word_or_that_breaks_off_says_so_and_the_next_prompt_works(
+    window: Window, engine: FakeEngine
+) -> None:
     async with window(size=(120, 40)) as (app, pilot):
-        await ask(pilot, "go")
+        await ask(pilot, "too long")
         engine.finish(StopReason.EOS)
         await wait_until(pilot, lambda: "The last prompt has no answer: Ctrl+R asks it again" in one_line(app))
-
-
-async def test_a_reply_that_breaks_off_says_why_and_the_next_prompt_works(window: Window, engine: FakeEngine) -> None:
-    async with window() as (app, pilot):
-        await ask(pilot, "too long")
+        await pilot.press("ctrl+r")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
         engine.fail("The prompt has 5000 tokens, the context 4096.")
         await wait_until(pilot, lambda: "5000 tokens" in screen_text(app))
         await ask(pilot, "short")
-        assert engine.generates[1] == (Message("user", "too long\n\nshort"),)
+        assert engine.generates[2] == (Message("user", "too long\n\nshort"),)
         assert "takes it along" in one_line(app)
 
 
@@ -231,7 +231,7 @@ async def test_the_panel_is_an_overlay_below_100_columns(window: Window, engine:
         assert not app.screen.query_one(StatusLine).region
 
 
-@pytest.mark.parametrize("size", [(20, 5), (1, 1), (400, 100)])
+@pytest.mark.parametrize("size", [(1, 1), (400, 100)])
 async def test_no_size_breaks_it(window: Window, engine: FakeEngine, size: tuple[int, int]) -> None:
     async with window(size=size) as (app, pilot):
         await ask(pilot, "go")
@@ -290,3 +290,30 @@ async def test_a_theme_that_does_not_exist_is_said(make_app: Make, engine: FakeE
     async with app.run_test() as pilot:
         await wait_until(pilot, lambda: "There is no theme 'nonesuch'" in screen_text(app))
         assert app.theme == "spectui-dark"
+
+
+async def test_the_last_line_has_the_important_keys_first_and_the_inspector_stands_whole_above_it(
+    window: Window, engine: FakeEngine
+) -> None:
+    """In a narrow window too, beside an open panel."""
+    async with window(size=(80, 24)) as (app, pilot):
+        await ask(pilot, "go")
+        write_reply(engine)
+
+        def first() -> list[str]:
+            return [key.description for key in app.screen.query(FooterKey)][:5]
+
+        await wait_until(pilot, lambda: first() == ["Send", "Models", "New", "Chats", "Stop"])
+        assert "Send" in screen_text(app).splitlines()[-1]
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("alt+2", "f4", "left", "left")
+        await wait_until(pilot, lambda: "likeliest" in screen_text(app) and first()[0] == "Models")
+        rows = [" ".join(row.split()) for row in screen_text(app).splitlines()]
+        inspector, panel = app.screen.query_one(Inspector), app.screen.query_one(SidePanel)
+        for line in inspector.build_lines():
+            assert " ".join("".join(text for text, _ in line).split()) in rows
+        assert panel.region.bottom == inspector.region.y
+        assert rows[-2].startswith("Ask something")
+        await pilot.press("f4")
+        await wait_until(pilot, lambda: not inspector.display)
+        assert panel.region.bottom == 23

@@ -81,21 +81,20 @@ async def test_tokens_panel_page_and_theme_are_as_they_were_left(window: Window,
 @pytest.mark.parametrize(
     "content", [b"", b"[", b"[1]", b'{"tokens": 3, "page": "moon", "panel": "no"}', b"\xff", b"[" * 9_000]
 )
-async def test_a_damaged_file_is_as_none(make_app: Make, tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_file_is_as_none(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "window.json"
     file.write_bytes(content)
-    app = make_app(remembered=Remembered(file))
-    async with app.run_test(size=(120, 40)):
-        assert (app.screen.transcript.show_tokens, app.screen.panel.is_open, app.screen.panel.page) == (
-            False,
-            True,
-            "now",
-        )
+    remembered = Remembered(file)
+    assert (remembered.get("tokens", False), remembered.get("panel", True)) == (False, True)
 
 
-async def test_a_directory_that_takes_no_file_ends_nothing(make_app: Make, tmp_path: Path) -> None:
+async def test_a_page_that_is_none_and_a_directory_that_takes_no_file_end_nothing(
+    make_app: Make, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
-    app = make_app(remembered=Remembered(tmp_path / "file" / "window.json"))
-    async with app.run_test():
-        pass
+    remembered = Remembered(tmp_path / "file" / "window.json")
+    remembered.set("page", "moon")
+    app = make_app(remembered=remembered)
+    async with app.run_test(size=(120, 40)):
+        assert app.screen.panel.page == "now"
     assert not app.return_code

@@ -7,7 +7,7 @@ import pkgutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from string import ascii_lowercase, digits
 from typing import Any
@@ -18,7 +18,6 @@ from textual.dom import DOMNode
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import OptionList
-from textual.widgets._footer import FooterKey
 
 import spectui.ui
 from spectui.knobs import Knobs, Setup, specs, title
@@ -28,25 +27,21 @@ from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.rounds import RoundsPage
-from spectui.ui.dashboard.panel import SidePanel
-from spectui.ui.dialogs.conversations import ConversationsScreen
+from spectui.ui.dialogs.conversations import ConversationsScreen, MessagesScreen
 from spectui.ui.dialogs.help import HelpScreen
-from spectui.ui.dialogs.messages import MessagesScreen
 from spectui.ui.dialogs.models import ModelsScreen
-from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
-from spectui.ui.dialogs.system_prompt import SystemPromptScreen
+from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen, SystemPromptScreen
 from spectui.ui.keys import format_key, key_of, keymap, with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.screen.replay import ReplayScreen
 from spectui.ui.screen.welcome import Choices
-from spectui.ui.transcript.inspector import Inspector
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.knob import ChoiceRow, KnobRow, Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.helpers.terminal import Terminal
-from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, click_key, load, wait_until, write_reply
+from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, click_key, wait_until
 from tests.ui.screen_text import one_line, screen_text
 from tests.ui.textual_patches.test_driver import events_of
 
@@ -171,92 +166,88 @@ def test_every_key_is_understood_from_any_terminal(slow: bool) -> None:
         assert [getattr(each, "key", each) for each in events_of([SENT[key], SENT[key]], slow=slow)] == [key, key]
 
 
-Way = Callable[[Pilot[None], FakeEngine], Awaitable[object]]
+WITHOUT_REPLY: dict[type[DOMNode], Setup] = {ChatScreen: PAIR, Choices: Setup()}
+"""Places in a window whose models did not load, or that has none."""
 
-
-async def replied(pilot: Pilot[None], engine: FakeEngine) -> None:
-    await load(pilot, engine)
-    await ask(pilot, "go")
-    await answer(pilot, engine)
-
-
-def at(widget: str, *keys: str) -> Way:
-    async def go(pilot: Pilot[None], engine: FakeEngine) -> None:
-        await replied(pilot, engine)
-        await pilot.press(*keys)
-        part = pilot.app.screen.query_one(widget)
-        await wait_until(pilot, lambda: part.is_on_screen and part.focusable)
-        part.focus()
-
-    return go
-
-
-def over(*keys: str) -> Way:
-    async def go(pilot: Pilot[None], engine: FakeEngine) -> None:
-        await replied(pilot, engine)
-        for number, key in enumerate(keys, 2):
-            await pilot.press(key)
-            await wait_until(pilot, lambda number=number: len(pilot.app.screen_stack) == number)  # type: ignore[misc]
-            if isinstance(screen := pilot.app.screen, ConversationsScreen):  # it is filled beside the window
-                await wait_until(pilot, lambda screen=screen: screen.query_one(OptionList).option_count)  # type: ignore[misc]
-
-    return go
-
-
-async def failed(pilot: Pilot[None], engine: FakeEngine) -> None:
-    await wait_until(pilot, lambda: engine.loads)
-    engine.fail_loading("No.", without_draft=True)
-    await wait_until(pilot, lambda: not engine.events)
-
-
-async def at_once(pilot: Pilot[None], engine: FakeEngine) -> None:
-    """The list of ways to a model is there, and has the keys, if the window has none."""
-
-
-PLACES: dict[type[DOMNode], Way] = {
-    ChatScreen: failed, Choices: at_once,
-    PromptInput: replied, Transcript: at("#transcript"), Slider: at("#slider-draft-max"),
-    ChoiceRow: at("#choice-policy"), DevicePane: at("#devices"), RoundsPage: at("#rounds", "alt+2"),
-    ModelsScreen: over("alt+m"), MessagesScreen: over("alt+l"), ConversationsScreen: over("alt+c"),
-    LineScreen: over("alt+x"), ConfirmScreen: over("alt+c", "ctrl+d"), SystemPromptScreen: over("alt+y"),
-    HelpScreen: over("f1"),
+PLACES: dict[type[DOMNode], tuple[str, ...]] = {
+    PromptInput: (), Transcript: ("#transcript",), Slider: ("#slider-draft-max",), ChoiceRow: ("#choice-policy",),
+    DevicePane: ("#devices",), RoundsPage: ("alt+2", "#rounds"), ModelsScreen: ("alt+m",), MessagesScreen: ("alt+l",),
+    ConversationsScreen: ("alt+c",), LineScreen: ("alt+x",), ConfirmScreen: ("alt+c", "ctrl+d"),
+    SystemPromptScreen: ("alt+y",), HelpScreen: ("f1",),
 }  # fmt: skip
-"""Where a person can be, and how they come there."""
+"""Where a person can be after a reply: the keys that lead there, and the widget that takes the focus."""
 
 
 def test_all_that_has_keys_is_among_the_places() -> None:
-    places = {
-        part for kind in (SpectuiApp, ReplayScreen, *PLACES) for part in kind.__mro__
-    }  # test_replay.py has its own
+    places = {part for kind in (SpectuiApp, ReplayScreen, *WITHOUT_REPLY, *PLACES) for part in kind.__mro__}
+    # test_replay.py has its own
     assert not [kind for kind in classes() if kind.__dict__.get("BINDINGS") and kind not in places]
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
-async def test_every_action_has_a_command_and_a_place_to_click(
-    make_app: Make, engine: FakeEngine, file: Path, place: type[DOMNode]
+async def go(pilot: Pilot[None], steps: tuple[str, ...]) -> None:
+    """Press keys that open pages or screens, and give a widget the focus."""
+    for step in steps:
+        if step.startswith("#"):
+            part = pilot.app.screen.query_one(step)
+            await wait_until(pilot, lambda part=part: part.is_on_screen and part.focusable)  # type: ignore[misc]
+            part.focus()
+            continue
+        depth = len(pilot.app.screen_stack)
+        await pilot.press(step)
+        if step != "alt+2":
+            await wait_until(pilot, lambda depth=depth: len(pilot.app.screen_stack) == depth + 1)  # type: ignore[misc]
+        if isinstance(screen := pilot.app.screen, ConversationsScreen):  # it is filled beside the window
+            await wait_until(pilot, lambda screen=screen: screen.query_one(OptionList).option_count)  # type: ignore[misc]
+
+
+async def has_ways(app: SpectuiApp, pilot: Pilot[None], place: type[DOMNode]) -> None:
+    """Every action of this place has a command and a place to click."""
+    screen = app.screen
+    await wait_until(pilot, lambda: type(screen) is place or type(screen.focused) is place)
+    # What has no tooltip moves a cursor or a bar.
+    actions = [active for active in screen.active_bindings.values() if active.enabled and active.binding.tooltip]
+    commands = list(app.get_system_commands(screen))
+    titles = [command.title for command in commands]
+    assert len(titles) == len(set(titles)), "an action with two keys is one command"
+    assert all(command.help for command in commands)
+    assert {active.binding.description for active in actions} - {"Palette"} <= set(titles)
+    if isinstance(screen, ModalScreen):
+        (line,) = screen.query(ActionLine)
+        clicked = {action for _, action in line.actions}
+        assert {active.binding.action for active in actions if active.node is screen} <= clicked
+        return
+    await click_key(pilot, "f1")
+    await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+    listed = [active.binding.id for same in app.screen.actions.values() for active in same]  # type: ignore[attr-defined]
+    assert {active.binding.id for active in actions if not active.binding.system} <= set(listed)
+
+
+@pytest.mark.parametrize("place", WITHOUT_REPLY, ids=lambda place: place.__name__)
+async def test_every_action_has_a_command_and_a_place_to_click_before_models_are_there(
+    make_app: Make, engine: FakeEngine, place: type[DOMNode]
 ) -> None:
-    setup = Setup() if place is Choices else PAIR
-    app = make_app(setup, journal=Journal(file), profiles=ProfileFile(file.parent / "config.toml"))
+    app = make_app(WITHOUT_REPLY[place])
     async with app.run_test(size=(120, 40)) as pilot:
-        await PLACES[place](pilot, engine)
-        screen = app.screen
-        await wait_until(pilot, lambda: type(screen) is place or type(screen.focused) is place)
-        # What has no tooltip moves a cursor or a bar.
-        actions = [each for each in screen.active_bindings.values() if each.enabled and each.binding.tooltip]
-        commands = list(app.get_system_commands(screen))
-        titles = [command.title for command in commands]
-        assert len(titles) == len(set(titles)), "an action with two keys is one command"
-        assert all(command.help for command in commands)
-        assert {each.binding.description for each in actions} - {"Palette"} <= set(titles)
-        if isinstance(screen, ModalScreen):
-            (line,) = screen.query(ActionLine)
-            clicked = {action for _, action in line.actions}
-            assert {each.binding.action for each in actions if each.node is screen} <= clicked
-        else:
-            await click_key(pilot, "f1")
-            await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
-            listed = [each.binding.id for same in app.screen.actions.values() for each in same]
-            assert {each.binding.id for each in actions if not each.binding.system} <= set(listed)
+        if place is ChatScreen:
+            await wait_until(pilot, lambda: engine.loads)
+            engine.fail_loading("No.", without_draft=True)
+            await wait_until(pilot, lambda: not engine.events)
+        await has_ways(app, pilot, place)
+
+
+async def test_every_action_has_a_command_and_a_place_to_click(window: Window, engine: FakeEngine, file: Path) -> None:
+    profiles = ProfileFile(file.parent / "config.toml")
+    async with window(journal=Journal(file), profiles=profiles, size=(120, 40)) as (app, pilot):
+        await ask(pilot, "go")
+        await answer(pilot, engine)
+        for place, steps in PLACES.items():
+            await go(pilot, steps)
+            await has_ways(app, pilot, place)
+            while len(app.screen_stack) > 1:
+                depth = len(app.screen_stack)
+                await pilot.press("escape")
+                await wait_until(pilot, lambda depth=depth: len(app.screen_stack) < depth)  # type: ignore[misc]
+            app.screen.prompt.focus()  # type: ignore[attr-defined]
 
 
 async def test_every_knob_has_a_control_and_a_command_and_is_moved_by_the_mouse(
@@ -283,40 +274,6 @@ async def test_every_knob_has_a_control_and_a_command_and_is_moved_by_the_mouse(
         await wait_until(pilot, lambda: rows["seed"].has_focus and rows["seed"].is_on_screen)
         await pilot.press("home")
         await wait_until(pilot, lambda: engine.knobs.seed == -1)
-
-
-async def test_the_important_keys_come_first(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(80, 24)) as (app, pilot):
-        await ask(pilot, "go")
-        write_reply(engine)
-
-        def first() -> list[str]:
-            return [key.description for key in app.screen.query(FooterKey)][:5]
-
-        await wait_until(pilot, lambda: first() == ["Send", "Models", "New", "Chats", "Stop"])
-        assert "Send" in screen_text(app).splitlines()[-1]
-        await pilot.press("f4")
-        await wait_until(pilot, lambda: first()[:1] == ["Models"])
-
-
-async def test_in_a_narrow_window_the_inspector_is_read_whole_beside_an_open_panel(
-    window: Window, engine: FakeEngine
-) -> None:
-    async with window(size=(80, 24)) as (app, pilot):
-        await ask(pilot, "go")
-        write_reply(engine)
-        await wait_until(pilot, lambda: not engine.events)
-        await pilot.press("alt+2", "f4", "left", "left")
-        await wait_until(pilot, lambda: "likeliest" in screen_text(app))
-        rows = [" ".join(row.split()) for row in screen_text(app).splitlines()]
-        inspector = app.screen.query_one(Inspector)
-        for line in inspector.build_lines():
-            assert " ".join("".join(text for text, _ in line).split()) in rows
-        assert app.screen.query_one(SidePanel).region.bottom == inspector.region.y
-        assert rows[-2].startswith("Ask something")
-        await pilot.press("f4")
-        await wait_until(pilot, lambda: not inspector.display)
-        assert app.screen.query_one(SidePanel).region.bottom == 23
 
 
 @pytest.mark.parametrize("width", [120, 200])

@@ -36,8 +36,9 @@ async def test_a_narrow_window_does_not_begin_with_the_panel(make_app: Make, mon
     assert not [widths for widths in drawn if widths not in ([], [0])]
 
 
-@pytest.mark.parametrize("size", [(20, 5), (80, 24), (120, 40)])
-@pytest.mark.parametrize("setup", [PAIR, Setup(model="target.gguf"), Setup()])
+@pytest.mark.parametrize(
+    ("setup", "size"), [(PAIR, (120, 40)), (Setup(model="target.gguf"), (80, 24)), (Setup(), (20, 5))]
+)
 async def test_the_window_is_styled_once_at_its_start_and_rightly(
     setup: Setup, size: tuple[int, int], make_app: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,9 @@
-"""The list of conversations: search, open, rename, delete."""
+"""The list of conversations: search, open, rename, delete; and the list of one's messages, to continue from any of them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.widgets.option_list import Option
 
 from spectui.chat.history.conversations import StoredConversations
+from spectui.chat.history.message_list import ListedMessage
 from spectui.chat.sentences import nothing_found
 from spectui.errors import SpectuiError
 from spectui.store.journal import TITLE
@@ -27,6 +28,8 @@ PAUSE_S = 0.15
 
 MOST_SHOWN = 500
 """Conversations in the list at once; the search finds the others."""
+
+_SHOWN = 200  # characters of a message: more than a line has
 
 
 class ConversationsScreen(ListWindow[str]):
@@ -153,3 +156,37 @@ class ConversationsScreen(ListWindow[str]):
         except SpectuiError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
         self._search(self.words, self.listed.highlighted or 0)
+
+
+class MessagesScreen(ListWindow[ListedMessage]):
+    """Answers with where to continue, or None."""
+
+    TITLE = "messages: edit a prompt, go on from a reply"
+    ACTIONS = (("edit or go on from there", "choose"), ("close", "back"))
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Edit or branch", id="messages.choose", priority=True,
+                tooltip="Edit this prompt, go on from this reply, or turn to this branch"),
+    ]  # fmt: skip
+
+    def __init__(self, listed: Sequence[ListedMessage], at: int | None = None) -> None:
+        """`at`: the index of the message to highlight; None: the last one that is not of another branch."""
+        super().__init__()
+        self._messages = listed
+        self._at = at
+
+    def on_mount(self) -> None:
+        """List the messages, and highlight the one that was clicked, or the last."""
+        self.listed.add_options(Option(_line_of(number, message)) for number, message in enumerate(self._messages, 1))
+        own = sum(each.verb != "branch" for each in self._messages)
+        self.listed.highlighted = max(0, min(own - 1 if self._at is None else self._at, len(self._messages) - 1))
+        self.listed.focus()
+
+    def choose(self) -> None:
+        """Answer with the highlighted message."""
+        if (at := self.listed.highlighted) is not None:
+            self.dismiss(self._messages[at])
+
+
+def _line_of(number: int, message: ListedMessage) -> Content:
+    label = f"{message.label}  " if message.verb == "branch" else f"{number:>4} {message.label:<6} "
+    return Content.assemble((label, MUTED), " ".join(printable(message.text[:_SHOWN]).split()))

@@ -249,25 +249,16 @@ class ModelsScreen(ListWindow[Setup]):
 
     def choose(self) -> None:
         """Choose the highlighted model, as the target, then as the draft."""
-        chosen = self._chosen_id
-        header = self._found.get(chosen or "")
-        if self._target is None:
-            if header is None:
-                return
-            if header.problem:
-                self.notify(_sentence(f"This {header.problem}"), severity="warning", markup=False)
-                return
-            if not self._catalogue.pairs:
-                self.dismiss(replace(self._setup, model=header.path, draft=None))
-                return
+        header, setup = self._found.get(self._chosen_id or ""), self._pointed()
+        if setup is None:
+            if header is not None:
+                reason = header.problem or f"cannot draft: {self._match(header).reason}"
+                self.notify(_sentence(f"This {reason}"), severity="warning", markup=False)
+        elif self._target is None and self._catalogue.pairs:
             self._target = header
             self._step()
-        elif chosen == NO_DRAFT:
-            self.dismiss(replace(self._setup, model=self._target.path, draft=None))
-        elif header is not None and (found := self._match(header)).how == "never":
-            self.notify(_sentence(f"This cannot draft: {found.reason}"), severity="warning", markup=False)
-        elif header is not None:
-            self.dismiss(replace(self._setup, model=self._target.path, draft=header.path))
+        else:
+            self.dismiss(setup)
 
     def action_back(self) -> None:
         """Go back to the targets, or close."""

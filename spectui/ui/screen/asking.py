@@ -5,36 +5,20 @@ from __future__ import annotations
 import asyncio
 
 from spectui.chat.actions import no_dropping
-from spectui.chat.commands import COMMANDS, SLASH
+from spectui.chat.commands import SLASH
 from spectui.chat.comparison import Comparison
 from spectui.chat.history.message_list import ListedMessage, listed_messages
 from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT, WENT_BACK
 from spectui.config import nearest
 from spectui.engine.events import Event, Failed, Finished, RoundDone
-from spectui.errors import SpectuiError
 from spectui.text import printable
 from spectui.ui.dashboard.panel import MEASURED
 from spectui.ui.screen.conversations import show_unanswered
 from spectui.ui.screen.welcome import NUMBERS, Welcome
-from spectui.ui.screen.window import Window
+from spectui.ui.screen.window import Window, do
 
 COMPLETE = "The last reply is complete: it cannot be continued."
 NO_MODEL = "No model can answer yet: {models} chooses one. The prompt is kept."
-
-
-def do(window: Window, identity: str, words: str = "") -> str:
-    """Do what the table of commands has for the session, and return its answer. Where it cannot be done, say why."""
-    session, act = window.session, COMMANDS[identity].do
-    assert act is not None
-    try:
-        answer = act(session, words)
-    except SpectuiError as error:
-        window.say(printable(str(error)))
-        return ""
-    if session.writing is not None:
-        window.transcript.scroll_to_end()
-    window.show_all()
-    return answer
 
 
 _LISTS = ("conversations", "open", "rename", "delete", "messages", "back", "models")
@@ -102,12 +86,6 @@ def drop_oldest(window: Window) -> None:
             do(window, "regenerate")
         else:
             continue_last(window)
-
-
-def bring_back(window: Window) -> None:
-    """Make the dropped turns a part of the next prompt again."""
-    if answer := do(window, "undrop"):
-        window.say(answer, "information")
 
 
 # Comparison
@@ -202,7 +180,7 @@ def list_messages(window: Window, at: int | None = None) -> None:
     if window.refuses(window.session.no_change):
         return
     # Dialogs are imported when a key opens them, so that the window starts sooner.
-    from spectui.ui.dialogs.messages import MessagesScreen
+    from spectui.ui.dialogs.conversations import MessagesScreen
 
     session = window.session
     listed = list(listed_messages(session))
@@ -229,6 +207,6 @@ def list_messages(window: Window, at: int | None = None) -> None:
 
 def show_system_prompt(window: Window) -> None:
     """Show and change the system prompt."""
-    from spectui.ui.dialogs.system_prompt import SystemPromptScreen
+    from spectui.ui.dialogs.questions import SystemPromptScreen
 
     window.ask(SystemPromptScreen(window.session.setup.system), window.session.set_system)

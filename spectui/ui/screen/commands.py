@@ -15,7 +15,7 @@ from spectui.ui.prompt.suggestions import Suggestion
 from spectui.ui.screen import asking, conversations, reading
 from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.welcome import Choices, Welcome
-from spectui.ui.screen.window import Window
+from spectui.ui.screen.window import Window, do
 from spectui.ui.widgets.knob import Slider
 
 GROUPS = {title: commands.GROUPS[title] for title in ("panel", "steering", "chat", "messages", "reading")}
@@ -35,16 +35,15 @@ def commands_of(window: Window, controls: Controls) -> dict[str, Command]:
         "policy": partial(controls.switch, "policy"),
         "page": partial(panel.turn, 1),
         **{f"page.{page}": partial(panel.open_by_key, page) for page in PAGES if page != MEASURED},
-        "think": controls.switch_thinking,
+        **{identity: partial(controls.do, identity) for identity in ("think", "reset", "undrop")},
         "profile": controls.next_profile,
         "save-profile": controls.save_profile,
-        "reset": controls.reset,
         "stop": partial(stop, window, controls),
         "interrupt": partial(interrupt, window, controls),
         "colours": partial(reading.toggle_tokens, window),
         "rejected": partial(reading.toggle_rejected, window),
         "inspect": partial(reading.toggle_inspection, window),
-        "regenerate": partial(asking.do, window, "regenerate"),
+        "regenerate": partial(do, window, "regenerate"),
         "new-chat": partial(conversations.begin_new, window),
         "without-draft": lambda: controls.show_loading(models.load_without_draft()),
         "load": lambda: controls.show_loading(models.load_again()),
@@ -62,7 +61,6 @@ def commands_of(window: Window, controls: Controls) -> dict[str, Command]:
         "undo": partial(asking.undo, window),
         "continue": partial(asking.continue_last, window),
         "drop": partial(asking.drop_oldest, window),
-        "undrop": partial(asking.bring_back, window),
         "system": partial(asking.show_system_prompt, window),
         "thinking": partial(reading.toggle_thinking, window),
         "copy-code": partial(reading.copy_code, window),

@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 
 from spectui.chat.device_choice import Role, pick
-from spectui.chat.sentences import saved_profile, thinking_switched
+from spectui.chat.sentences import saved_profile
 from spectui.engine.loading.plan import PlanInWords
 from spectui.errors import SpectuiError
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.profiles.file import ProfileFile
 from spectui.ui.dashboard.panel import NO_PROFILE, turned
-from spectui.ui.screen.window import Window
+from spectui.ui.screen.window import Window, do
 from spectui.ui.widgets.knob import next_choice
 
 
@@ -70,20 +70,12 @@ class Controls:
         if not self._panel.display and getattr(self._session.knobs, key) == value:
             self._window.tell(f"{title(key)}: {value}")
 
-    def switch_thinking(self) -> None:
-        """Have the model think before its next replies, or not."""
-        target = self._models.target
-        try:
-            on = self._session.user_knobs.switch_thinking(target.thinks if target is not None else None)
-        except SpectuiError as error:
-            self._window.complain(error)
-            return
+    def do(self, identity: str) -> None:
+        """Do what the table of commands has for the session, show the knobs that it has turned, and tell what it says."""
+        answer = do(self._window, identity)
         self._show_knobs()
-        self._window.tell(thinking_switched(on))
-
-    def reset(self) -> None:
-        """Turn every knob back to its default."""
-        self.use_knobs(Knobs())
+        if answer:
+            self._window.say(answer, "information")
 
     # Profiles
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from spectui.chat.history.snapshot import exported
@@ -112,22 +111,18 @@ def ask_export(window: Window) -> None:
 
     ask, proposed = "Export to this directory as", export.file_name(window.session.journal.title)
     question = LineScreen(ask, proposed, verb="write", consequence=consequence, max_length=120)
-    window.ask(question, partial(_export, window))
+    window.ask(question, lambda name: window.run(_export(window, name), "export"))
 
 
-def _export(window: Window, name: str, replace: bool = False) -> None:
-    # In a worker thread, because a long conversation has millions of figures.
-    window.run(_write(window, name, replace=replace), "export")
-
-
-async def _write(window: Window, name: str, *, replace: bool) -> None:
+async def _export(window: Window, name: str, replace: bool = False) -> None:
     from spectui.ui.dialogs.questions import ConfirmScreen
 
     try:
+        # In a worker thread, because a long conversation has millions of figures.
         file = await asyncio.to_thread(exported(window.session, name, replace=replace))
     except ExistsError as error:
         question = ConfirmScreen(f"{printable(str(error))} Replace it?", "replace")
-        window.ask(question, lambda _: _export(window, name, replace=True))
+        window.ask(question, lambda _: window.run(_export(window, name, replace=True), "export"))
     except (SpectuiError, OSError) as error:
         window.complain(error)
     else:

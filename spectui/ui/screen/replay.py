@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from spectui.chat.commands import GROUPS as COMMAND_GROUPS
 from spectui.chat.player import ConversationPlayer, Turn
 from spectui.chat.session import ChatSession
-from spectui.knobs import Knobs, Setup
+from spectui.knobs import Knobs
 from spectui.text import one_line
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.screen.commands import GROUPS
@@ -38,12 +38,6 @@ class _FixedControls(Controls):
         if getattr(self._session.knobs, key) != value:
             self._panel.show_knobs(self._session.knobs)  # the control may show another value already
             self._window.say(NO_MODEL)
-
-    def use_models(self, setup: Setup) -> None:
-        self._window.say(NO_MODEL)
-
-    def change_placement(self) -> None:
-        self._window.say(NO_MODEL)
 
     def pick_device(self, role: Any, device: str) -> None:
         self._window.say(NO_MODEL)

@@ -8,8 +8,10 @@ from typing import Any, Literal
 from textual.content import Content
 from textual.screen import ScreenResultType
 
+from spectui.chat.commands import COMMANDS
 from spectui.chat.sentences import dropped_mark
 from spectui.chat.session import ChatSession
+from spectui.errors import SpectuiError
 from spectui.text import printable
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dashboard.status import Legend, StatusLine
@@ -138,3 +140,18 @@ class Window(DirectScreen):
     def run(self, work: Coroutine[Any, Any, object], group: str) -> None:
         """Run this beside the window, in place of what is still running of the same group."""
         self.run_worker(work, exclusive=True, group=group)
+
+
+def do(window: Window, identity: str, words: str = "") -> str:
+    """Do what the table of commands has for the session, and return its answer. Where it cannot be done, say why."""
+    session, act = window.session, COMMANDS[identity].do
+    assert act is not None
+    try:
+        answer = act(session, words)
+    except SpectuiError as error:
+        window.say(printable(str(error)))
+        return ""
+    if session.writing is not None:
+        window.transcript.scroll_to_end()
+    window.show_all()
+    return answer

@@ -12,6 +12,7 @@ import select
 import signal
 import termios
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty
 from time import monotonic
@@ -25,10 +26,9 @@ from textual.drivers.linux_driver import (
     KITTY_REPORT_ASSOCIATED_TEXT,
     LinuxDriver,
 )
-from textual.geometry import Size
 from textual.message import Message
 
-from spectui.ui.textual_patches.output import Output
+from spectui.text import LOOKALIKES
 from spectui.ui.textual_patches.typed import InputParser, lines_as_text
 
 HUNG_UP = 128 + signal.SIGHUP
@@ -47,6 +47,52 @@ PATIENCE_S = 1.0
 """How long `close` waits for the terminal to take the last output."""
 
 
+class Output:
+    """Writes to a terminal that may lack signs, and to the null device once the terminal is closed: no write fails.
+
+    It does not use Python's buffer, since the end of the process would wait for that. `taken` is called when the terminal has
+    taken all output.
+    """
+
+    def __init__(self, terminal: TextIO, taken: Callable[[], None]) -> None:
+        self._terminal = terminal
+        self.encoding = codecs.lookup(terminal.encoding).name
+        """The terminal's encoding."""
+        self._taken = taken
+        self._text = ""
+
+    def fileno(self) -> int:
+        """The terminal's file descriptor."""
+        return self._terminal.fileno()
+
+    def write(self, text: str) -> None:
+        """Write the text, or buffer it for the next write: Textual begins and ends a frame in small writes."""
+        self._text += text
+        if len(self._text) > 8192:
+            self._write()
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        self._write()
+        self._taken()
+
+    def let_go(self) -> None:
+        """Write to the null device from now on."""
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self.fileno())
+        os.close(null)
+
+    def _write(self) -> None:
+        data, self._text = self._text.encode(self.encoding, LOOKALIKES), ""
+        while data:
+            try:
+                data = data[os.write(self.fileno(), data) :]
+            except BlockingIOError:  # another process that shares the terminal may have made it non-blocking
+                select.select([], [self.fileno()], [])
+            except OSError:
+                self.let_go()
+
+
 class TerminalDriver(LinuxDriver):
     """Ends the app when its terminal closes, never waits for a terminal that takes nothing, and delivers pastes as text."""
 
@@ -56,7 +102,6 @@ class TerminalDriver(LinuxDriver):
         self._file = cast(Any, self._output)
         self._dropped = False
         self._line_modes: list[Any] = []
-        self._size_seen = Size()
         self._went_on = False  # since the last SIGTSTP
 
     def start_application_mode(self) -> None:
@@ -66,7 +111,6 @@ class TerminalDriver(LinuxDriver):
             self._writer_thread._queue.maxsize = 0
         with suppress(termios.error):
             self._line_modes = termios.tcgetattr(self.fileno)
-        self._size_seen = Size(*self._get_terminal_size())
 
     def drops_frame(self) -> bool:
         """Whether to drop this frame: when too many writes wait, until the terminal has taken them all.
@@ -120,7 +164,6 @@ class TerminalDriver(LinuxDriver):
                     # The kernel sends SIGHUP to the session's leader, which may not pass it on.
                     self._loop.call_soon_threadsafe(self._app.exit, None, HUNG_UP)
                     return
-                self._look_at_size()
                 held += decode(data)
                 quick, came = monotonic() - came < PAUSE_S, monotonic()
                 lines = not {*"\r\n\t"}.isdisjoint(held) and (len(held) > 1 or quick)
@@ -132,14 +175,6 @@ class TerminalDriver(LinuxDriver):
                 for message in lines_as_text(parser.feed(held)):
                     self.process_message(message)
                 held = ""
-
-    def _look_at_size(self) -> None:
-        """Tell a new size of the terminal with the next key: the signal may be blocked, since it was in the parent process."""
-        size = Size(*self._get_terminal_size())
-        if size != self._size_seen and not self._in_band_window_resize:
-            if self._size_seen:
-                self.send_message(events.Resize(size, size))
-            self._size_seen = size
 
     def process_message(self, message: Message) -> None:
         """Pass on what the terminal sent. While it had not the focus, others may have written over the window or reset it."""

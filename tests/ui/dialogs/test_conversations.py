@@ -54,7 +54,7 @@ def chat(app: SpectuiApp) -> ChatScreen:
     return screen
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (20, 5)])
+@pytest.mark.parametrize("size", [(120, 40), (20, 5)])
 async def test_the_latest_is_first_and_opens(
     window: Window, engine: FakeEngine, file: Path, size: tuple[int, int]
 ) -> None:
@@ -72,10 +72,12 @@ async def test_the_latest_is_first_and_opens(
 
 
 async def test_the_search_finds_what_was_said(make_app: Make, engine: FakeEngine, file: Path) -> None:
+    library.rename(file, library.summaries(file)[0].id, EVIL)
     app = make_app(journal=Journal(file))
     async with app.run_test() as pilot:
         await pilot.press("f12")
         await listed(pilot, 3)
+        assert "]0;owned[red]x[/red]" in lines(app)[0] and "\x1b" not in lines(app)[0]
         await paste(pilot, "secon")
         await listed(pilot, 1)
         assert "second question" in lines(app)[0]
@@ -111,7 +113,7 @@ async def test_enter_waits_for_the_list_of_what_was_typed(
         assert isinstance(app.screen, ChatScreen)
 
 
-async def test_rename(make_app: Make, file: Path) -> None:
+async def test_a_conversation_is_renamed_and_after_a_question_deleted(make_app: Make, file: Path) -> None:
     app = make_app(journal=Journal(file))
     async with app.run_test() as pilot:
         await pilot.press("f12")
@@ -121,14 +123,7 @@ async def test_rename(make_app: Make, file: Path) -> None:
         app.screen.query_one(Input).value = "Tea"
         await pilot.press("enter")
         await wait_until(pilot, lambda: isinstance(app.screen, ConversationsScreen) and "Tea" in lines(app)[0])
-    assert library.summaries(file)[0].title == "Tea"
-
-
-async def test_delete_asks_first(make_app: Make, file: Path) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        await pilot.press("f12")
-        await listed(pilot, 3)
+        assert library.summaries(file)[0].title == "Tea"
         await pilot.press("ctrl+d")
         await wait_until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
         await pilot.press("enter", "escape")
@@ -138,7 +133,7 @@ async def test_delete_asks_first(make_app: Make, file: Path) -> None:
         await wait_until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
         await pilot.press("y")
         await listed(pilot, 2)
-    assert [each.title for each in library.summaries(file)] == ["second question", "first question"]
+    assert [summary.title for summary in library.summaries(file)] == ["second question", "first question"]
 
 
 @BOTH_ENGINES
@@ -173,15 +168,6 @@ async def test_no_history_no_list(make_app: Make) -> None:
         await pilot.press("f12")
         await wait_until(pilot, lambda: notified(app))
         assert isinstance(app.screen, ChatScreen)
-
-
-async def test_hostile_titles_reach_no_screen(make_app: Make, file: Path) -> None:
-    library.rename(file, library.summaries(file)[0].id, EVIL)
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        await pilot.press("f12")
-        await listed(pilot, 3)
-        assert "]0;owned[red]x[/red]" in lines(app)[0] and "\x1b" not in lines(app)[0]
 
 
 @BOTH_ENGINES

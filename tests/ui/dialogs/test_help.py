@@ -7,8 +7,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
 from spectui.ui.app import SpectuiApp
+from spectui.ui.dialogs.conversations import MessagesScreen
 from spectui.ui.dialogs.help import HelpScreen
-from spectui.ui.dialogs.messages import MessagesScreen
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, answer, ask, burst, paste, wait_until
 from tests.ui.screen_text import one_line, screen_text
@@ -26,7 +26,7 @@ async def helped(pilot: Pilot[None]) -> None:
     )
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (20, 5)])
+@pytest.mark.parametrize("size", [(120, 40), (20, 5)])
 async def test_typing_finds_a_key_and_enter_does_it(window: Window, size: tuple[int, int]) -> None:
     async with window(size=size) as (app, pilot):
         await helped(pilot)
@@ -46,7 +46,7 @@ async def test_enter_does_what_was_typed_however_quickly(window: Window) -> None
         await wait_until(pilot, lambda: app.screen_stack[0].transcript.show_tokens)  # type: ignore[attr-defined]
 
 
-async def test_a_small_window_shows_a_dozen_keys_at_once(window: Window) -> None:
+async def test_a_small_window_shows_a_dozen_keys_at_once_and_closes_by_two(window: Window) -> None:
     async with window(size=(80, 24)) as (app, pilot):
         await helped(pilot)
         rows = [row for row in screen_text(app).splitlines() if row.startswith("│   ")]
@@ -56,36 +56,33 @@ async def test_a_small_window_shows_a_dozen_keys_at_once(window: Window) -> None
         await wait_until(pilot, lambda: len(lines(app)) == 2)
         assert lines(app)[1].endswith("…")
         assert "Measure this reply: decode the last prompt again without drafts" in screen_text(app), "whole, below"
+        app.screen.query_one(Input).value = "nonesuch"
+        await wait_until(pilot, lambda: not lines(app))
+        await pilot.press("enter", "down")
+        assert isinstance(app.screen, HelpScreen), "nothing is chosen"
+        for key in ("escape", "f1"):
+            await pilot.press(key)
+            await wait_until(pilot, lambda: not isinstance(app.screen, HelpScreen))
+            await pilot.press("a")
+            await helped(pilot)
+        assert app.screen_stack[0].prompt.text == "aa"  # type: ignore[attr-defined]
 
 
-async def test_keys_are_shown_as_they_are_mapped_with_the_name_to_map(window: Window) -> None:
+async def test_keys_are_shown_as_they_are_mapped_with_the_name_to_map_and_the_screen_is_explained(
+    window: Window,
+) -> None:
     async with window(keymap={"rejected": "alt+f9", "send": "f11"}, size=(120, 40)) as (app, pilot):
+        await pilot.press("alt+3")
         await helped(pilot)
         assert any(line.split()[:2] == ["Alt+F9", "Rejected"] for line in lines(app))
         assert not any(line.split()[:1] == ["F3"] for line in lines(app))
         assert any("F11 sends." in line for line in lines(app))
         await paste(pilot, "alt+f9")
         await wait_until(pilot, lambda: "in [ui.keys]: rejected" in screen_text(app))
-
-
-async def test_what_stands_on_the_screen_is_explained(window: Window) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
-        await pilot.press("alt+3")
-        await helped(pilot)
+        await pilot.press("ctrl+u")
         await paste(pilot, "details")
         await wait_until(pilot, lambda: "milliseconds of an average round, by what they went into" in one_line(app))
         assert "Each column is a round" not in "".join(lines(app)), "that page is not seen"
-
-
-@pytest.mark.parametrize("key", ["escape", "f1"])
-async def test_it_closes_by_its_key_too_and_nothing_is_done(window: Window, key: str) -> None:
-    async with window(size=(80, 24)) as (app, pilot):
-        await pilot.press("a")
-        await helped(pilot)
-        await pilot.press(key)
-        await wait_until(pilot, lambda: not isinstance(app.screen, HelpScreen))
-        await pilot.press("b")
-        assert app.screen.prompt.text == "ab"  # type: ignore[attr-defined]
 
 
 async def test_a_window_over_the_chat_has_its_own_keys(window: Window, engine: FakeEngine) -> None:
@@ -101,12 +98,3 @@ async def test_a_window_over_the_chat_has_its_own_keys(window: Window, engine: F
         await paste(pilot, "close")
         await pilot.press("enter")
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)
-
-
-async def test_nothing_found_does_nothing(window: Window) -> None:
-    async with window(size=(80, 24)) as (app, pilot):
-        await helped(pilot)
-        app.screen.query_one(Input).value = "nonesuch"
-        await wait_until(pilot, lambda: not lines(app))
-        await pilot.press("enter", "down")
-        assert isinstance(app.screen, HelpScreen)

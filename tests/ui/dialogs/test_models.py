@@ -121,10 +121,17 @@ async def test_the_likeliest_draft_is_proposed_for_another_target(
 
 async def test_without_a_draft(app: SpectuiApp, engine: FakeEngine):
     async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: engine.loads)
+        engine.fail_loading("No.")
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("alt+m")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
+        await pilot.press("escape", "ctrl+l")
+        await wait_until(pilot, lambda: engine.loads == [PAIR, PAIR])  # where a load failed, it is tried again
         await opened(pilot, engine)
         await pilot.press("enter", "pageup", "enter")
-        await wait_until(pilot, lambda: len(engine.loads) == 2)
-    assert engine.loads[1] == replace(PAIR, draft=None)
+        await wait_until(pilot, lambda: len(engine.loads) == 3)
+    assert engine.loads[2] == replace(PAIR, draft=None)
 
 
 async def test_what_cannot_be_used_says_why_and_is_not_taken(app: SpectuiApp, engine: FakeEngine):
@@ -145,7 +152,9 @@ async def test_what_cannot_be_used_says_why_and_is_not_taken(app: SpectuiApp, en
     assert engine.loads[1].draft == "/models/llama.gguf"
 
 
-async def test_escape_changes_nothing_and_a_reply_goes_on_meanwhile(app: SpectuiApp, engine: FakeEngine):
+async def test_escape_changes_nothing_a_reply_goes_on_meanwhile_and_a_conversation_stays_with_other_models(
+    app: SpectuiApp, engine: FakeEngine
+):
     async with app.run_test() as pilot:
         await load(pilot, engine)
         await ask(pilot, "hello")
@@ -157,16 +166,7 @@ async def test_escape_changes_nothing_and_a_reply_goes_on_meanwhile(app: Spectui
         await wait_until(pilot, lambda: not isinstance(pilot.app.screen, ModelsScreen))
         engine.finish()
         await wait_until(pilot, lambda: not engine.events)
-    assert (len(engine.loads), engine.stops) == (1, 0)
-
-
-async def test_a_conversation_stays_when_other_models_are_loaded(app: SpectuiApp, engine: FakeEngine):
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
-        await ask(pilot, "hello")
-        engine.emit_round(plain="hi")
-        engine.finish()
-        await wait_until(pilot, lambda: not engine.events)
+        assert (len(engine.loads), engine.stops) == (1, 0)
         await pilot.press("ctrl+l")
         await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen) and pointed(pilot) == "target")
         await pilot.press("enter", "enter")
@@ -185,33 +185,18 @@ async def test_where_nothing_is_found_it_says_where_it_looked(make_app: Callable
     assert len(engine.loads) == 1
 
 
-async def test_ctrl_l_tries_again_where_a_load_failed_and_alt_m_chooses_others(app: SpectuiApp, engine: FakeEngine):
-    async with app.run_test() as pilot:
-        await wait_until(pilot, lambda: engine.loads)
-        engine.fail_loading("No.")
-        await wait_until(pilot, lambda: not engine.events)
-        await pilot.press("alt+m")
-        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
-        await pilot.press("escape", "ctrl+l")
-        await wait_until(pilot, lambda: engine.loads == [PAIR, PAIR])
-
-
-async def test_names_can_do_nothing_to_the_terminal(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
-    evil = [header("\x1b]0;owned\x07[bold]\udce9\n", 1, architecture="\x1b[31m")]
-    async with make_app(catalogue=Known(evil)).run_test() as pilot:
+async def test_names_can_do_nothing_to_the_terminal_and_are_no_markup(
+    make_app: Callable[..., SpectuiApp], engine: FakeEngine
+):
+    evil = "\x1b]0;owned\x07[bold]\udce9\n[@click=app.quit]"
+    async with make_app(catalogue=Known([header(evil, 1, architecture="\x1b[31m")])).run_test(size=(120, 40)) as pilot:
         await opened(pilot, engine, models=1)
         option = pilot.app.screen.query_one(OptionList).get_option_at_index(0)
-        assert "\x1b" not in str(option.prompt)
-        assert "[bold]" in str(option.prompt)
+        assert "\x1b" not in str(option.prompt) and "[bold]" in str(option.prompt)
         assert "\x1b" not in about(pilot)
-
-
-async def test_a_name_in_the_title_is_no_markup(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
-    name = "x[v2][@click=app.quit]"
-    async with make_app(catalogue=Known([header(name, 1)])).run_test(size=(120, 40)) as pilot:
-        await opened(pilot, engine, models=1)
         await pilot.press("enter")
-        await wait_until(pilot, lambda: f"who proposes for {name}" in screen_text(pilot.app))
+        await wait_until(pilot, lambda: "who proposes for ]0;owned[bold]?" in screen_text(pilot.app))
+        assert "[@click=app.quit]" in screen_text(pilot.app)
 
 
 async def test_what_the_models_would_take_is_said_before_they_are_chosen(

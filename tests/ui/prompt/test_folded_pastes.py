@@ -33,38 +33,40 @@ async def sent(pilot: Pilot[None]) -> str:
     return pilot.app.sent[-1] if pilot.app.sent else ""
 
 
-@pytest.mark.parametrize(
-    ("keys", "text"),
-    [
-        (["left", "left", "backspace"], "a  b"),
-        (["home", "right", "right", "delete"], "a  b"),
-        (["left", "backspace", "x"], f"a {LONG}xb"),
-        (["left", "left", "x"], f"a {LONG}x b"),
-        (["left", "left", "left", "x"], f"a x{LONG} b"),
-        (["left", "left", "ctrl+left", "x"], f"a x{LONG} b"),
-        (["home", "right", "right", "right", "x"], f"a {LONG}x b"),
-        (["home", "right", "right", "ctrl+right", "x"], f"a {LONG}x b"),
-        (["left", "left", "ctrl+w"], "a  b"),
-        (["home", "right", "right", "ctrl+f"], None),
-        (["left", "left", "shift+left", "x"], "a x b"),
-        (["left", "left", "shift+left", "shift+right", "x"], f"a {LONG}x b"),
-        (["home", "right", "right", "shift+right", "shift+left", "x"], f"a x{LONG} b"),
-        (["left", "left", "left", "ctrl+k"], "a "),
-        (["left", "left", "backspace", "ctrl+z"], f"a {LONG} b"),
-        (["left", "left", "backspace", "ctrl+z", "ctrl+y"], "a  b"),
-        (["left", "left", "shift+left", "ctrl+x", "home", "ctrl+v"], f"{LONG}a  b"),
-        (["left", "left", "shift+left", "ctrl+c", "end", "ctrl+v"], f"a {LONG} b{LONG}"),
-        (["ctrl+x", "ctrl+v"], f"a {LONG} b"),
-    ],
-)
-async def test_a_key_steps_over_it_or_takes_all_of_it(keys: list[str], text: str | None) -> None:
+CASES: list[tuple[list[str], str | None]] = [
+    (["left", "left", "backspace"], "a  b"),
+    (["home", "right", "right", "delete"], "a  b"),
+    (["left", "backspace", "x"], f"a {LONG}xb"),
+    (["left", "left", "x"], f"a {LONG}x b"),
+    (["left", "left", "left", "x"], f"a x{LONG} b"),
+    (["left", "left", "ctrl+left", "x"], f"a x{LONG} b"),
+    (["home", "right", "right", "right", "x"], f"a {LONG}x b"),
+    (["home", "right", "right", "ctrl+right", "x"], f"a {LONG}x b"),
+    (["left", "left", "ctrl+w"], "a  b"),
+    (["home", "right", "right", "ctrl+f"], None),
+    (["left", "left", "shift+left", "x"], "a x b"),
+    (["left", "left", "shift+left", "shift+right", "x"], f"a {LONG}x b"),
+    (["home", "right", "right", "shift+right", "shift+left", "x"], f"a x{LONG} b"),
+    (["left", "left", "left", "ctrl+k"], "a "),
+    (["left", "left", "backspace", "ctrl+z"], f"a {LONG} b"),
+    (["left", "left", "backspace", "ctrl+z", "ctrl+y"], "a  b"),
+    (["left", "left", "shift+left", "ctrl+x", "home", "ctrl+v"], f"{LONG}a  b"),
+    (["left", "left", "shift+left", "ctrl+c", "end", "ctrl+v"], f"a {LONG} b{LONG}"),
+    (["ctrl+x", "ctrl+v"], f"a {LONG} b"),
+]
+"""Keys after `a [pasted] b`, and what is sent then."""
+
+
+async def test_a_key_steps_over_it_or_takes_all_of_it() -> None:
     async with Box().run_test() as pilot:
-        await put(pilot, "a ", LONG, " b")
-        await pilot.press(*keys)
-        shown = pilot.app.query_one(PromptInput).text
-        assert shown.replace(NAME, "").count("[") == 0, shown
-        if text is not None:
-            assert await sent(pilot) == text.rstrip("\n")
+        box = pilot.app.query_one(PromptInput)
+        for keys, text in CASES:
+            box.text = ""
+            await put(pilot, "a ", LONG, " b")
+            await pilot.press(*keys)
+            assert box.text.replace(NAME, "").count("[") == 0, (keys, box.text)
+            if text is not None:
+                assert await sent(pilot) == text.rstrip("\n"), keys
 
 
 async def test_two_of_one_text_and_two_of_others() -> None:

@@ -54,15 +54,17 @@ async def test_arrows_tab_and_escape(window: Window, engine: FakeEngine) -> None
         assert box.text == "" and not engine.generates
 
 
-@pytest.mark.parametrize(("typed", "sent"), [("/usr/bin", "/usr/bin"), ("//new", "/new"), ("/new idea", "/new idea")])
-async def test_a_prompt_can_begin_with_a_slash(window: Window, engine: FakeEngine, typed: str, sent: str) -> None:
+async def test_a_prompt_can_begin_with_a_slash(window: Window, engine: FakeEngine) -> None:
     async with window() as (app, pilot):
-        await ask(pilot, typed)
-        if typed == "/new idea":
-            assert not engine.generates and app.screen.prompt.text == typed, "it asks first"
-            await pilot.press("enter")
-        await wait_until(pilot, lambda: engine.generates)
-        assert engine.generates[0][0].content == sent and sent in said(app)
+        prompts = (("/usr/bin", "/usr/bin"), ("//new", "/new"), ("/new idea", "/new idea"))
+        for number, (typed, sent) in enumerate(prompts, 1):
+            await ask(pilot, typed)
+            if typed == "/new idea":
+                assert len(engine.generates) == 2 and app.screen.prompt.text == typed, "it asks first"
+                await pilot.press("enter")
+            await wait_until(pilot, lambda number=number: len(engine.generates) == number)
+            assert engine.generates[-1][-1].content == sent and sent in said(app)
+            await answer(pilot, engine)
 
 
 async def test_a_command_takes_the_words_behind_it(window: Window, engine: FakeEngine) -> None:

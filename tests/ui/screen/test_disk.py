@@ -22,8 +22,7 @@ from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.rounds import packed
 from spectui.store.writer import Writer
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dialogs.conversations import ConversationsScreen
-from spectui.ui.dialogs.messages import MessagesScreen
+from spectui.ui.dialogs.conversations import ConversationsScreen, MessagesScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.title_line import LoadingLine

@@ -15,8 +15,8 @@ from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.pages.compare_page import ComparePage
 from spectui.ui.dashboard.pages.details import DetailsPage
-from spectui.ui.dialogs.messages import MessagesScreen
-from spectui.ui.dialogs.system_prompt import SystemPromptScreen
+from spectui.ui.dialogs.conversations import MessagesScreen
+from spectui.ui.dialogs.questions import SystemPromptScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
@@ -72,20 +72,9 @@ async def test_an_edited_prompt_attaches_its_file_once(
         assert engine.generates[-1] == (Message("user", "see @n.txt!\n\nn.txt:\n```txt\nnote\n```"),)
 
 
-async def test_earlier_prompts_and_leaving_an_edit(window: Window, engine: FakeEngine) -> None:
-    async with window() as (app, pilot):
-        await exchange(pilot, engine, "one")
-        await exchange(pilot, engine, "two")
-        box = app.screen.query_one(PromptInput)
-        await pilot.press("alt+e", "alt+e", "alt+e")
-        assert box.text == "one"
-        await pilot.press("escape")
-        assert box.text == "" and not box.border_title
-        await exchange(pilot, engine, "three")
-        assert [each.content for each in engine.generates[-1] if each.role == "user"] == ["one", "two", "three"]
-
-
-async def test_what_was_rewritten_is_not_replaced_by_an_earlier_prompt(window: Window, engine: FakeEngine) -> None:
+async def test_earlier_prompts_are_edited_unless_one_was_rewritten_and_an_edit_is_left(
+    window: Window, engine: FakeEngine
+) -> None:
     async with window() as (app, pilot):
         await exchange(pilot, engine, "one")
         await exchange(pilot, engine, "two")
@@ -94,41 +83,12 @@ async def test_what_was_rewritten_is_not_replaced_by_an_earlier_prompt(window: W
         await pilot.press("alt+e")
         assert box.text == "twols" and "editing message 3" in str(box.border_title)
         box.text = ""
-        await pilot.press("alt+e")
+        await pilot.press("alt+e", "alt+e")
         assert box.text == "one", "there was nothing to lose"
-
-
-async def test_an_edit_behind_a_prompt_that_failed(window: Window, engine: FakeEngine) -> None:
-    async with window() as (app, pilot):
-        await exchange(pilot, engine, "one")
-        await ask(pilot, "broken")
-        await wait_until(pilot, lambda: len(engine.generates) == 2)
-        engine.fail("It broke.")
-        await wait_until(pilot, lambda: not engine.events)
-        await exchange(pilot, engine, "two", "second reply")
-        await pilot.press("alt+e")
-        await exchange(pilot, engine, "!", "third reply")
-        assert "second reply" not in said(app) and "two!" in said(app)
-        assert [each.content for each in engine.generates[-1]] == ["one", REPLY, "broken\n\ntwo!"]
-
-
-async def test_where_a_person_turned_to_is_where_the_conversation_is_opened_again(
-    make_app: Make, engine: FakeEngine, file: Path
-) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
-        await exchange(pilot, engine, "one", "first reply")
-        await exchange(pilot, engine, "two", "old end")
-        await turn(pilot, "up", "up")
-        await wait_until(pilot, lambda: "two" not in said(app))
-    assert [message.text for message in last(file).messages] == ["one", "first reply"], "no prompt was needed"
-    app = make_app(journal=Journal(file), conversation=last(file))
-    async with app.run_test() as pilot:
-        await wait_until(pilot, lambda: "first reply" in said(app))
-        await turn(pilot, "down")
-        await wait_until(pilot, lambda: "old end" in said(app))
-    assert [message.text for message in last(file).messages] == ["one", "first reply", "two", "old end"]
+        await pilot.press("escape")
+        assert box.text == "" and not box.border_title
+        await exchange(pilot, engine, "three")
+        assert [each.content for each in engine.generates[-1] if each.role == "user"] == ["one", "two", "three"]
 
 
 def written(app: SpectuiApp) -> tuple[int, ...]:
@@ -144,8 +104,12 @@ async def turn(pilot: Pilot[None], *keys: str) -> None:
     await pilot.press(*keys, "enter")
 
 
-async def test_branches_are_listed_and_turned_to(window: Window, engine: FakeEngine, file: Path) -> None:
-    async with window(journal=Journal(file)) as (app, pilot):
+async def test_branches_are_listed_turned_to_and_opened_where_a_person_was(
+    make_app: Make, engine: FakeEngine, file: Path
+) -> None:
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await load(pilot, engine)
         await exchange(pilot, engine, "one", "first reply")
         await exchange(pilot, engine, "two", "old end")
         await pilot.press("alt+l")
@@ -156,11 +120,18 @@ async def test_branches_are_listed_and_turned_to(window: Window, engine: FakeEng
         await wait_until(pilot, lambda: "two" not in said(app))
         await exchange(pilot, engine, "other", "new end")
         assert [each.content for each in engine.generates[-1]] == ["one", "first reply", "other"]
+        await turn(pilot, "up", "up")
+        await wait_until(pilot, lambda: "other" not in said(app))
+    assert [message.text for message in last(file).messages] == ["one", "first reply"], "no prompt was needed"
+    app = make_app(journal=Journal(file), conversation=last(file))
+    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: "first reply" in said(app))
         await pilot.press("alt+l")
         await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
-        listed = app.screen.query_one(OptionList)
-        assert "branch" in str(listed.options[4].prompt) and "old end" in str(listed.options[4].prompt)
-        await pilot.press("down", "enter")
+        branches = [str(option.prompt) for option in app.screen.query_one(OptionList).options[2:]]
+        assert all("branch" in branch for branch in branches)
+        down = next(number for number, branch in enumerate(branches, 1) if "old end" in branch)
+        await pilot.press(*["down"] * down, "enter")
         await wait_until(pilot, lambda: "old end" in said(app) and "new end" not in said(app))
     assert [message.text for message in last(file).messages] == ["one", "first reply", "two", "old end"]
 
@@ -268,14 +239,13 @@ async def test_a_click_on_a_heading_lists_the_messages(window: Window, engine: F
         assert app.screen.query_one(PromptInput).text == "one"
 
 
-@pytest.mark.parametrize("reason", [StopReason.LIMIT, StopReason.CANCELLED])
-async def test_a_stopped_reply_goes_on(make_app: Make, engine: FakeEngine, file: Path, reason: StopReason) -> None:
+async def test_a_stopped_reply_goes_on(make_app: Make, engine: FakeEngine, file: Path) -> None:
     app = make_app(journal=Journal(file))
     async with app.run_test() as pilot:
         await load(pilot, engine)
         await ask(pilot, "add")
         await wait_until(pilot, lambda: engine.generates)
-        await answer(pilot, engine, reason)
+        await answer(pilot, engine, StopReason.LIMIT)
         begun = written(app)
         await pilot.press("alt+g")
         await wait_until(pilot, lambda: len(engine.generates) == 2)
@@ -299,30 +269,23 @@ async def test_a_stopped_reply_goes_on(make_app: Make, engine: FakeEngine, file:
         await wait_until(pilot, lambda: "# more!" in said(again))
 
 
-async def test_the_system_prompt_belongs_to_the_conversation(window: Window, engine: FakeEngine, file: Path) -> None:
+async def test_the_system_prompt_belongs_to_the_conversation_and_is_kept_at_once(
+    window: Window, engine: FakeEngine, file: Path
+) -> None:
     async with window(journal=Journal(file)) as (app, pilot):
+        await exchange(pilot, engine, "one")
         await pilot.press("alt+y")
         await wait_until(pilot, lambda: isinstance(app.screen, SystemPromptScreen))
         app.screen.query_one(TextArea).text = "Be brief."
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: not isinstance(app.screen, SystemPromptScreen))
-        await exchange(pilot, engine, "one")
-        assert engine.generates[-1][0] == Message("system", "Be brief.")
+        app.screen.session.journal.flush()
+        assert last(file).system == "Be brief."
+        await pilot.press("ctrl+r")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        assert engine.generates[1] == (Message("system", "Be brief."), Message("user", "one"))
+        await answer(pilot, engine)
         await pilot.press("ctrl+n")
         await exchange(pilot, engine, "two")
         assert engine.generates[-1] == (Message("user", "two"),)
     assert [library.open_conversation(file, each.id).system for each in library.summaries(file)] == ["", "Be brief."]
-
-
-async def test_a_system_prompt_is_kept_at_once(make_app: Make, engine: FakeEngine, file: Path) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
-        await exchange(pilot, engine, "one")
-        await pilot.press("alt+y")
-        await wait_until(pilot, lambda: isinstance(app.screen, SystemPromptScreen))
-        app.screen.query_one(TextArea).text = "Be brief."
-        await pilot.press("ctrl+s", "ctrl+r")
-        await wait_until(pilot, lambda: len(engine.generates) == 2)
-        assert engine.generates[1] == (Message("system", "Be brief."), Message("user", "one"))
-    assert last(file).system == "Be brief."

@@ -50,7 +50,7 @@ def transcript_of(pilot: Pilot[None]) -> Transcript:
     return pilot.app.screen.query_one(Transcript)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 50)])
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 async def test_a_reply_that_ends_is_text_and_a_key_brings_its_tokens_back(
     make_app: Make, engine: FakeEngine, size: tuple[int, int]
 ) -> None:

@@ -132,18 +132,6 @@ async def test_a_prompt_without_an_answer_can_be_asked_again(window: Window, eng
     assert [message.text for message in last(file).messages] == ["add", REPLY]
 
 
-async def test_a_failed_prompt_stays_with_the_next_one(window: Window, engine: FakeEngine, file: Path) -> None:
-    async with window(journal=Journal(file)) as (_, pilot):
-        await ask(pilot, "too long")
-        await wait_until(pilot, lambda: engine.generates)
-        engine.fail("The prompt is too long.")
-        await wait_until(pilot, lambda: not engine.events)
-        await ask(pilot, "shorter")
-        await wait_until(pilot, lambda: len(engine.generates) == 2)
-        await answer(pilot, engine)
-    assert [message.text for message in last(file).messages] == ["too long", "shorter", REPLY]
-
-
 async def test_asking_again_keeps_both_answers(window: Window, engine: FakeEngine, file: Path) -> None:
     async with window(journal=Journal(file)) as (_, pilot):
         await ask(pilot, "add")

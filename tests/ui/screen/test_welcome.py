@@ -59,7 +59,7 @@ async def chosen(pilot: Pilot[None]) -> None:
     await pilot.press("pageup", "enter")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (50, 12)])
+@pytest.mark.parametrize("size", [(120, 40), (50, 12)])
 async def test_enter_chooses_among_the_files_and_the_panel_comes_with_the_model(
     engine: FakeEngine, models: Path, size: tuple[int, int]
 ) -> None:

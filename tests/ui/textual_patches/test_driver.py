@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Iterator, Sequence
 from unittest.mock import patch
@@ -106,8 +105,9 @@ LINES = [f"line {number}" for number in range(6)]
 
 
 @pytest.mark.usefixtures("fresh_directories")
-def test_lines_that_are_typed_at_once() -> None:
-    """Lines in one piece are one prompt. A line with its Enter in one piece, as a program writes it, is sent."""
+def test_in_a_terminal() -> None:
+    """Lines in one piece are one prompt; a line with its Enter in one piece, as a program writes it, is sent; Escape acts at
+    once; nothing in a paste is a key."""
     with Terminal("chat", "-m", "/models/some.gguf", module="tests.helpers.scripted") as terminal:
         open_window(terminal)
         terminal.type("\r".join(["short", *LINES]) + "\r")
@@ -120,31 +120,8 @@ def test_lines_that_are_typed_at_once() -> None:
         terminal.wait(
             "a prompt that a program sends", lambda: "short one" in terminal.text and terminal.text.count("9 -") == 2
         )
-        leave(terminal)
-
-
-@pytest.mark.usefixtures("fresh_directories")
-def test_the_size_is_looked_at_where_the_signal_does_not_come() -> None:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
-    try:
-        terminal = Terminal("chat", "-m", "/models/some.gguf", module="tests.helpers.scripted")
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    with terminal:
-        open_window(terminal)
-        terminal.child.setwinsize(24, 80)
-        terminal.screen.resize(24, 80)
-        terminal.type("x")
-        terminal.wait("the smaller window", lambda: "Palette" in terminal.screen.display[23])
-        leave(terminal)
-
-
-@pytest.mark.usefixtures("fresh_directories")
-def test_escape_acts_at_once_and_what_is_typed_later_is_text() -> None:
-    with Terminal("chat", "-m", "/models/some.gguf", module="tests.helpers.scripted") as terminal:
-        open_window(terminal)
         terminal.type("go\r")
-        terminal.wait("a reply", lambda: "9 -" in terminal.text)
+        terminal.wait("a reply", lambda: "39 -" in terminal.text)
         terminal.type("\x1b5")
         terminal.wait("the page of settings", lambda: "top-k" in terminal.text)
         terminal.press("escape")  # to the prompt
@@ -154,13 +131,6 @@ def test_escape_acts_at_once_and_what_is_typed_later_is_text() -> None:
         terminal.type("5 words please")
         terminal.wait("the stop", lambda: "stopped" in terminal.text)
         terminal.wait("the sentence", lambda: "5 words please" in terminal.text)
-        leave(terminal)
-
-
-@pytest.mark.usefixtures("fresh_directories")
-def test_in_a_terminal() -> None:
-    with Terminal("chat", "-m", "/models/some.gguf", module="tests.helpers.scripted") as terminal:
-        open_window(terminal)
         terminal.paste("\x1b" + "pasted text\r" * 4 + "\x11" * 40 + "behind it")
         terminal.wait("the text, not sent", lambda: "behind it" in terminal.text)
         terminal.child.send(b"\xff\x80\x1b[9999999u still typing")

@@ -44,7 +44,6 @@ PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
         "_enable_mouse_pixels",
         "_enable_mouse_support",
         "_file",
-        "_get_terminal_size",
         "_in_band_window_resize",
         "_key_thread",
         "_mouse_pixels",

@@ -11,7 +11,7 @@ from spectui.chat.sentences import NO_TEXT
 from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
-from spectui.ui.dialogs.messages import MessagesScreen
+from spectui.ui.dialogs.conversations import MessagesScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import ends, last

@@ -53,10 +53,15 @@ async def test_tmux_and_a_display(machine: Machine) -> None:
     assert machine.took("xclip") == TEXT.encode()
 
 
-async def test_an_old_tmux_and_a_display_that_is_missing(machine: Machine) -> None:
+async def test_an_old_tmux_and_a_display_that_is_missing_windows_and_a_machine_behind_ssh(machine: Machine) -> None:
     machine.has("tmux", "exit 1")
     machine.has("xclip", "echo no display >&2; exit 1")
     assert await copied({"TMUX": "x", "DISPLAY": ":0"}) == ("sent", True)
+    machine.has("clip.exe")
+    assert await copied({"WSL_DISTRO_NAME": "x"}) == ("copied", False)
+    assert machine.took("clip.exe").decode("utf-16") == TEXT
+    machine.has("wl-copy")
+    assert await copied({"SSH_TTY": "/dev/pts/1", "WAYLAND_DISPLAY": "w", "TERM": "xterm"}) == ("sent", True)
 
 
 async def test_a_program_that_hangs_is_given_up(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,17 +69,6 @@ async def test_a_program_that_hangs_is_given_up(machine: Machine, monkeypatch: p
     machine.has("wl-copy", "exec sleep 60")
     machine.has("xsel")
     assert await copied({"WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}) == ("copied", False)
-
-
-async def test_windows_from_its_linux_takes_utf_16(machine: Machine) -> None:
-    machine.has("clip.exe")
-    assert await copied({"WSL_DISTRO_NAME": "x"}) == ("copied", False)
-    assert machine.took("clip.exe").decode("utf-16") == TEXT
-
-
-async def test_over_ssh_the_clipboard_of_the_machine_is_left_alone(machine: Machine) -> None:
-    machine.has("wl-copy")
-    assert await copied({"SSH_TTY": "/dev/pts/1", "WAYLAND_DISPLAY": "w", "TERM": "xterm"}) == ("sent", True)
 
 
 async def test_a_console_without_any_gets_a_file(machine: Machine) -> None:
