@@ -10,8 +10,9 @@ import pytest
 from spectui.ui.themes import ORIGIN_DEFAULTS
 from tests.helpers.terminal import Terminal
 
+(DEMO,) = re.findall(r"^\t\$\(BIN\)/spectui (chat.*)$", Path("Makefile").read_text(), re.MULTILINE)
 CHAT = (
-    "chat", "--demo",
+    *DEMO.split(),  # what `make demo` runs
     "-t", "1", "--temp", "0", "-c", "1024", "--drafter", "model", "--policy", "fixed", "--draft-max", "16",
     "--p-min", "0.4",
 )  # fmt: skip
@@ -49,14 +50,6 @@ def test_alone_it_opens_the_chat_where_enter_takes_the_demo(tmp_path: Path, monk
         terminal.wait("that there are no files", lambda: "none where other programs keep theirs" in terminal.text)
         assert "t/s" not in terminal.text, "there is no panel yet"
         terminal.press("enter")
-        terminal.wait("the demo pair", lambda: re.search(r"SmolLM2\S* +⟵", terminal.text) and "t/s" in terminal.text)
-        leave(terminal)
-
-
-@pytest.mark.xdist_group("demo pair")
-def test_make_demo_opens_the_chat_with_the_demo_pair() -> None:
-    (line,) = re.findall(r"^\t\$\(BIN\)/spectui (chat.*)$", Path("Makefile").read_text(), re.MULTILINE)
-    with Terminal(*line.split()) as terminal:
         terminal.wait("the demo pair", lambda: re.search(r"SmolLM2\S* +⟵", terminal.text) and "t/s" in terminal.text)
         leave(terminal)
 

@@ -103,12 +103,12 @@ def suspended(terminal: Terminal) -> None:
     terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
 
 
-@pytest.mark.parametrize("told", [True, False])
-@pytest.mark.parametrize("state", [loading, replying, asking, comparing, suspended])
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [(loading, True), (replying, True), (replying, False), (asking, True), (comparing, False), (suspended, True)],
+)
 def test_the_terminal_is_closed(state: Callable[[Terminal], None], told: bool) -> None:
     """Whether or not the hangup is passed on: a shell may keep it for itself."""
-    if state is suspended and not told:
-        pytest.skip("what is stopped can end only when it is told to go on")
     module = "tests.helpers.scripted" if told and state is not suspended else "tests.helpers.under_a_shell"
     jobs = {"JOBS": "1"} if state is suspended else {}
     with Terminal("chat", "-m", f"/models/{state.__name__}.gguf", module=module, **jobs) as terminal:
@@ -121,29 +121,36 @@ def test_the_terminal_is_closed(state: Callable[[Terminal], None], told: bool) -
     assert left_behind() == []
 
 
-def test_suspended_and_resumed() -> None:
+def test_suspended_and_stopped_without_a_word_the_reply_goes_on() -> None:
+    """SIGSTOP cannot be caught: the program that had the terminal meanwhile may have left it in any state."""
     with Terminal(*MODEL, module="tests.helpers.under_a_shell", JOBS="1") as terminal:
         replying(terminal)
         process = terminal.program
-        before = counted_to(terminal)
-        terminal.press("ctrl+z")
-        terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
-        while terminal.read(0.1):
-            pass
-        restored(terminal)
-        seen = len(terminal.raw)
-        os.kill(process.pid, signal.SIGCONT)
-        terminal.wait("the window again", lambda: terminal.modes()[1049] and "count" in terminal.text)
-        terminal.wait("the reply that goes on", lambda: counted_to(terminal) >= before + 40)
-        assert len(terminal.raw) > seen
+        threads = process.num_threads()
+        for stop in (lambda: terminal.press("ctrl+z"), lambda: os.kill(process.pid, signal.SIGSTOP)):
+            before = counted_to(terminal)
+            stop()
+            terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
+            while terminal.read(0.1):
+                pass
+            terminal.raw.clear()
+            os.kill(process.pid, signal.SIGCONT)
+            terminal.wait("the window anew", lambda: terminal.raw.count(b"\x1b[?1049h") == 1)
+            terminal.wait("the reply that goes on", lambda before=before: counted_to(terminal) >= before + 40)
+        assert process.num_threads() == threads, "one reads the keys, not two"
         terminal.press("ctrl+q")
         assert terminal.end() == 0
         restored(terminal)
 
 
-def test_no_shell_is_there_to_be_suspended_to() -> None:
+def test_nothing_but_the_window_writes_to_the_terminal_and_no_shell_is_there_to_be_suspended_to() -> None:
     """A terminal or tmux has started spectui itself: nobody would let it go on."""
-    with writing() as terminal:
+    with writing("noise") as terminal:
+        terminal.wait("what comes after it", lambda: counted_to(terminal) >= 160)
+        log = next((paths.state_directory() / "runs").glob("*/log.txt"))
+        assert NOISE in log.read_text()
+        assert stat.S_IMODE(log.stat().st_mode) == 0o600
+        assert NOISE.encode() not in terminal.raw
         before = counted_to(terminal)
         terminal.press("ctrl+z")
         terminal.wait("why nothing happens", lambda: "There is no shell behind this window" in terminal.text)
@@ -154,25 +161,7 @@ def test_no_shell_is_there_to_be_suspended_to() -> None:
         restored(terminal)
 
 
-def test_stopped_without_a_word_and_resumed() -> None:
-    """SIGSTOP cannot be caught: the program that had the terminal meanwhile may have left it in any state."""
-    with writing() as terminal:
-        process = psutil.Process(terminal.child.pid)
-        threads = process.num_threads()
-        before = counted_to(terminal)
-        os.kill(terminal.child.pid, signal.SIGSTOP)
-        terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
-        os.kill(terminal.child.pid, signal.SIGCONT)
-        terminal.wait("the window anew", lambda: terminal.raw.count(b"\x1b[?1049h") == 2)
-        terminal.wait("the reply that goes on", lambda: counted_to(terminal) >= before + 40)
-        assert process.num_threads() == threads, "one reads the keys, not two"
-        terminal.press("ctrl+q")
-        assert terminal.end() == 0
-        restored(terminal)
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_killed(number: signal.Signals) -> None:
+def test_killed() -> None:
     """What cannot be caught leaves the terminal usable, and a sentence on it."""
     with Terminal(*MODEL, module="tests.helpers.under_a_shell") as terminal:
 
@@ -185,24 +174,13 @@ def test_killed(number: signal.Signals) -> None:
         (watchdog,) = spectui.children()
         assert not line_modes()
         until(lambda: last().messages[-1].text.startswith("0 - 1 - "))
-        os.kill(spectui.pid, number)
+        os.kill(spectui.pid, signal.SIGKILL)
         terminal.wait("the sentence", lambda: DIED.encode() in terminal.raw)
         watchdog.wait(120)
         restored(terminal)
         assert line_modes() == before != 0
         assert terminal.child.isalive()
     assert last().unfinished and last().messages[1].text.startswith("0 - 1 - ")
-
-
-def test_nothing_but_the_window_writes_to_the_terminal() -> None:
-    with writing("noise") as terminal:
-        terminal.wait("what comes after it", lambda: counted_to(terminal) >= 160)
-        log = next((paths.state_directory() / "runs").glob("*/log.txt"))
-        assert NOISE in log.read_text()
-        assert stat.S_IMODE(log.stat().st_mode) == 0o600
-        assert NOISE.encode() not in terminal.raw
-        terminal.press("ctrl+q")
-        assert terminal.end() == 0
 
 
 def one_line(terminal: Terminal) -> str:

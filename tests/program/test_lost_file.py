@@ -37,16 +37,6 @@ def sentence(model: Path) -> str:
     return f"spectui: {what}: copy it there again."
 
 
-def test_run_ends_with_a_sentence(model: Path) -> None:
-    command = [*PROGRAM, "run", "-m", str(model), *FLAGS, "-p", "a"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as run:
-        assert run.stdout is not None and run.stdout.read(1)
-        os.truncate(model, 0)
-        _, said = run.communicate(timeout=120)
-    assert (run.returncode, said.decode().strip().splitlines()[-1]) == (1, sentence(model))
-    assert said.decode().count(sentence(model)) == 1
-
-
 def test_the_plain_chat_ends_with_a_sentence_and_the_next_one_says_why(model: Path) -> None:
     command = [*PROGRAM, "chat", "--plain", "-m", str(model), *FLAGS]
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
