@@ -21,6 +21,8 @@ pytestmark = needs_server
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(LIBRARIES))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
+    # By those libraries, which this process may not have loaded.
+    monkeypatch.setattr("spectui.engine.isolation.process.isolated_backends", lambda: ["RPC"])
     monkeypatch.setattr(quiet, "busy", lambda: "")
     server = Server()
     yield server
