@@ -13,7 +13,6 @@ from rich.cells import cell_len, set_cell_size
 from spectui.measure.bench.conditions import SERVERS
 from spectui.measure.bench.results import Run
 from spectui.measure.bench.summary import Row, Summary, remarks, speed, spread
-from spectui.speculation.statistics import total
 from spectui.store.export import finite
 from spectui.text import printable
 
@@ -148,33 +147,12 @@ def _speed(row: Row, prompt: str) -> str:
     return f"{speed(row.cells[prompt]):.1f}" + ("" if range_of_runs is None else f" ±{50 * range_of_runs:.0f}%")
 
 
-def _cell_records(summary: Summary) -> list[dict[str, Any]]:
-    plain = {
-        (row.setting.temperature, prompt): speed(cell)
-        for row in summary.rows if row.setting.baseline == "target"
-        for prompt, cell in row.cells.items()
-    }  # fmt: skip
-    records = []
-    for row in summary.rows:
-        for prompt, cell in row.cells.items():
-            speeds, statistics = [run.decoding for run in cell], total(run.statistics for run in cell)
-            alone = plain.get((row.setting.temperature, prompt))
-            records.append({
-                "setting": asdict(row.setting), "prompt": prompt, "runs": len(speeds), "tokens_per_s": speed(cell),
-                "slowest": min(speeds), "fastest": max(speeds), "speed_up": speed(cell) / alone if alone else None,
-                "n_drafted": statistics.drafted, "n_accept": statistics.accepted, "acceptance": statistics.acceptance,
-                "tokens_per_pass": statistics.tokens_per_pass, "acceptance_by_position": statistics.per_position,
-            })  # fmt: skip
-    return records
-
-
 def as_json(summary: Summary, runs: Sequence[Run], more: Mapping[str, Any] | None = None) -> str:
     """One object: all runs as they were kept, what the tables make of them, and what a command adds."""
     whole = finite(
         {
-            "schema": "spectui.bench.report/2",
+            "schema": "spectui.bench.report/3",
             "runs": [asdict(run) for run in runs],
-            "cells": _cell_records(summary),
             "settings": [
                 {"setting": asdict(row.setting), "best": row.best}
                 | {

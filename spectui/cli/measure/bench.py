@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spectui.cli.measure.common import Options, columns, measurement
-from spectui.cli.measure.runs import make_runs, progress_text
+from spectui.cli.measure.common import Options, columns, make_runs, measurement, progress_text
 from spectui.cli.models.server import server_engine
 from spectui.cli.options import ENGINE, INTERRUPTED, SPELLED
 from spectui.cli.terminal import confirm, prepare_stdout, yes_option

@@ -1,14 +1,15 @@
-"""What the commands that measure have in common: their options, and prompts, length and seed of the replies."""
+"""What the commands that measure have in common: their options, prompts, length and seed of the replies, and the making of
+runs, each of which is written to a file and counted."""
 
 from __future__ import annotations
 
 import functools
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -16,13 +17,19 @@ from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.models.server import server_setup
 from spectui.cli.options import Command, NewFile, configuration, setting_options
 from spectui.cli.terminal import json_option
-from spectui.errors import UsageError
+from spectui.errors import SpectuiError, UsageError
 from spectui.measure.prompts import PREDICT, SEED, USUAL
 
 if TYPE_CHECKING:
     from spectui.config import Configuration
+    from spectui.engine.events import Loaded
+    from spectui.engine.protocol import SessionEngine
     from spectui.knobs import Knobs, Setup
+    from spectui.measure.bench.conditions import Conditions
     from spectui.measure.bench.prompt_files import Prompt
+    from spectui.measure.bench.results import Run
+    from spectui.measure.bench.runner import PlannedRun
+    from spectui.measure.progress import ProgressLine
 
 _WIDEST = 120
 """Columns of text, at most."""
@@ -141,3 +148,67 @@ def tell_if_busy(effect: str) -> str:
     if other := busy():
         click.echo(f"spectui: The machine is busy ({other}): {effect}.", err=True)
     return other
+
+
+class BenchResult(NamedTuple):
+    """All runs, the error that ended them, and whether Ctrl+C did."""
+
+    runs: list[Run]
+    problem: SpectuiError | None
+    stopped: bool
+
+
+def make_runs(
+    worker: SessionEngine,
+    setup: Setup,
+    knobs: Knobs,
+    file: Path,
+    line: ProgressLine,
+    measure: Callable[[Loaded, Conditions, Callable[[PlannedRun], Run]], None],
+    tell: Callable[[Sequence[Run]], None],
+) -> BenchResult:
+    """Load the models, have `measure` make runs by the function that it is given, and close the worker.
+
+    `tell` is called with the runs so far after each of them. Raises UsageError, and the SpectuiError that ended it where there
+    are no runs.
+    """
+    from spectui.cli.run import stopping
+    from spectui.measure.bench.results import ResultsFile
+    from spectui.measure.bench.runner import EngineModels, Stopped, prepare
+
+    runs: list[Run] = []
+    problem: SpectuiError | None = None
+    stopped: list[int] = []
+    try:
+        out = ResultsFile(file)
+        with stopping(worker.stop) as stopped:
+            loaded, shared, make = prepare(EngineModels(worker, setup), knobs)
+            tell_if_busy("speeds will be too low, and uneven")
+
+            def make_and_tell(planned: PlannedRun) -> Run:
+                run = make(planned)
+                runs.append(run)
+                out.append(run)
+                tell(runs)
+                if stopped:
+                    raise Stopped
+                return run
+
+            measure(loaded, shared, make_and_tell)
+    except (Stopped, click.Abort):
+        stopped = stopped or [1]
+    except UsageError:
+        raise
+    except SpectuiError as error:
+        problem = None if stopped else error  # Ctrl+C stopped the loading, and the error only says that
+    finally:
+        worker.close()
+        line.end()
+    if problem is not None and not runs:
+        raise problem
+    return BenchResult(runs, problem, bool(stopped))
+
+
+def progress_text(run: Run) -> str:
+    """The last run, for the progress line."""
+    return f"{run.prompt}, {run.setting.label}: {run.speed:.1f} t/s"

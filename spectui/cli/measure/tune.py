@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectui.cli.measure.common import Options, columns, measurement
-from spectui.cli.measure.runs import make_runs, progress_text
+from spectui.cli.measure.common import Options, columns, make_runs, measurement, progress_text
 from spectui.cli.options import ENGINE, INTERRUPTED, SERVER
 from spectui.cli.terminal import prepare_stdout
 from spectui.errors import ExistsError
