@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spectui.engine.events import Event, Loading, Message, Prompt, ThreadsInUse
+from spectui.engine.costs.files import DraftCosts, TargetCosts
+from spectui.engine.events import Event, Message, Prompt, ThreadsInUse
 from spectui.engine.loading import placement
 from spectui.engine.pair import Pair
 from spectui.engine.session import Session
@@ -23,6 +25,7 @@ from spectui.llama.library import llama
 from spectui.llama.model import Model
 from spectui.speculation.drafters.ahead import AheadDrafter
 from tests.helpers import smollm2
+from tests.llama.ggufs import write_model
 from tests.toys import toy_drafter
 
 
@@ -85,13 +88,13 @@ def test_own_time_is_part_of_all():
 
 @pytest.mark.parametrize("kernels", [True, False])
 def test_logits_do_not_depend_on_the_number_of_threads_where_the_kernels_can_be_chosen(
-    kernels: bool, monkeypatch: pytest.MonkeyPatch
+    kernels: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Also behind 256 tokens, where ggml divides the cells of a single row among the threads, and of a prompt that is read."""
     monkeypatch.setattr(reference_path, "available", lambda: kernels)
-    model = Model(smollm2.setup().model or "", extra_buffers=selftest.run().extra_buffers)
+    model = Model(str(write_model(tmp_path / "model.gguf")), extra_buffers=selftest.run().extra_buffers)
     context = Context(model, Interrupt(), n_ctx=512, rows=8, ubatch=128, equal_rows=True)
-    tokens = [int(token) for token in np.random.default_rng(0).integers(100, 20000, 264)]
+    tokens = [int(token) for token in np.random.default_rng(0).integers(5, model.n_vocab, 264)]
     found: dict[int, list[NDArray[np.float32]]] = {1: [], 2: []}
     for number, rows in found.items():
         context.use_threads(number)
@@ -218,23 +221,20 @@ def test_a_reply_goes_on_with_fewer_threads_unless_a_number_was_named(threads: i
 
 
 @pytest.mark.parametrize("others", [0.0, 1.0])
-def test_costs_that_were_measured_while_others_took_a_core_are_not_saved(
+def test_costs_that_were_measured_while_others_took_a_core_are_marked(
     others: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """They would be used for good: a large pass that seems dear is never tried."""
-    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path))
-    monkeypatch.setattr(
-        "spectui.engine.costs.measuring._is_noisy", lambda seconds: False
-    )  # other tests run beside this one
     machine = Machine()
+
+    def measure(*_: object) -> TargetCosts:
+        machine.run(others, 1.0)
+        return TargetCosts({1: 0.05, 2: 0.06})
+
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr("spectui.engine.costs.measuring._measure_target", measure)
+    monkeypatch.setattr("spectui.engine.costs.measuring._measure_draft", lambda *_: DraftCosts(0.01, 0.01))
     monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
-
-    def measuring(event: Event) -> None:
-        if isinstance(event, Loading) and event.what == "costs":
-            machine.run(others, 1.0)
-
-    session = Session(measuring)
-    session.load(replace(smollm2.setup(), no_profile="off"))
+    session, _ = smollm2.opened(replace(smollm2.setup(), no_profile="off"))
     session.close()
-    saved = sorted(file.name.rpartition("-")[0] for file in tmp_path.glob("*-costs-*.json"))
-    assert saved == ([] if others else ["draft-costs", "target-costs"])
+    assert [json.loads(file.read_text())["noisy"] for file in tmp_path.glob("*-costs-*.json")] == [bool(others)] * 2

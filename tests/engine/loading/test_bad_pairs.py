@@ -15,10 +15,10 @@ from spectui.engine.loading.remarks import no_cheaper
 from spectui.engine.worker import Worker
 from spectui.gguf_files.check import same_file
 from spectui.gguf_files.tiny import write_tiny_model
-from spectui.knobs import Knobs
+from spectui.knobs import Knobs, Setup
 from tests.engine.waiting import PATIENCE, Events
 from tests.helpers.smollm2 import alone, setup
-from tests.llama.ggufs import vocabulary_of, write_model
+from tests.llama.ggufs import WORDS, byte_names, write_model
 
 
 @pytest.fixture
@@ -44,17 +44,16 @@ def goes_on_alone(worker: Worker) -> None:
 def test_a_draft_of_another_vocabulary_drafts_by_other_means_and_says_which_token_differs(
     worker: Worker, tmp_path: Path
 ):
-    words = vocabulary_of(setup().model or "")
-    tokens = list(words["tokens"])
-    old, tokens[777] = tokens[777], "umbenannt\x1b"
-    draft = write_model(tmp_path / "other.gguf", **{**words, "tokens": tokens})
-    worker.load(replace(setup(), draft=str(draft)))
+    words = [*WORDS, *byte_names()]
+    old, words[100] = words[100], "umbenannt\x1b"
+    target, draft = write_model(tmp_path / "target.gguf"), write_model(tmp_path / "other.gguf", tokens=words)
+    worker.load(Setup(model=str(target), draft=str(draft), ctx_size=256, threads=1, no_profile="on"))
     worker.generate([Message("user", "hi")])
     assert isinstance(worker.events, Events)
     assert worker.events.wait(Finished).statistics.emitted == 4
     assert worker.events.of(Loaded)[0].draft is not None
     said = " ".join(event.message for event in worker.events.of(Notice))
-    assert f"token 777 is 'umbenannt\\x1b' in the draft and {old!r} in the target" in said
+    assert f"token 100 is 'umbenannt\\x1b' in the draft and {old!r} in the target" in said
     assert "100% of the tokens are shared, so it drafts among those" in said
 
 

@@ -15,11 +15,11 @@ from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.records import Device, MemoryUse
-from tests.helpers.smollm2 import ask, whole_alone
+from tests.helpers.smollm2 import alone, ask, whole_alone
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 
 GREEDY = Knobs(temperature=0, predict=8, drafter="off")
-TOO_LARGE = 100_000_000
+TOO_LARGE = 1_000_000_000
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def events() -> list[Event]:
 @pytest.fixture
 def session(events: list[Event]) -> Iterator[Session]:
     session = Session(events.append)
-    session.load(whole_alone())
+    session.load(alone())
     yield session
     session.close()
 
@@ -38,9 +38,9 @@ def session(events: list[Event]) -> Iterator[Session]:
 def test_a_placement_that_fails_is_put_back(session: Session, events: list[Event]) -> None:
     text = ask(session, GREEDY, "Hi").text
     events.clear()
-    loaded = session.load(replace(whole_alone(), ctx_size=TOO_LARGE))
-    assert loaded.setup == whole_alone()
-    assert [event.setup for event in events if isinstance(event, Loaded)] == [whole_alone()]
+    loaded = session.load(replace(alone(), ctx_size=TOO_LARGE))
+    assert loaded.setup == alone()
+    assert [event.setup for event in events if isinstance(event, Loaded)] == [alone()]
     (notice,) = (event.message for event in events if isinstance(event, Notice))
     assert notice.startswith(f"A context of {TOO_LARGE} tokens needs ")
     assert notice.endswith("The models are loaded as before.")
@@ -49,7 +49,7 @@ def test_a_placement_that_fails_is_put_back(session: Session, events: list[Event
 
 def test_other_models_that_fail_are_not_replaced_by_the_old_ones(session: Session) -> None:
     with pytest.raises(SpectuiError, match="There is no target model"):
-        session.load(replace(whole_alone(), model="none.gguf"))
+        session.load(replace(alone(), model="none.gguf"))
 
 
 @pytest.mark.parametrize("wrong", [{"device": "CUDA9"}, {"device": "CUDA0,CPU"}, {"tensor_split": "nan"}])
@@ -58,7 +58,7 @@ def test_devices_that_do_not_exist_free_nothing(session: Session, events: list[E
     assert pair is not None
     target = pair.target
     events.clear()
-    session.load(replace(whole_alone(), **wrong))
+    session.load(replace(alone(), **wrong))
     assert pair.target is target
     assert any(isinstance(event, Notice) for event in events)
 
@@ -74,8 +74,8 @@ def test_a_placement_that_would_end_the_process_frees_nothing(
     assert session.pair is not None
     target = session.pair.target
     events.clear()
-    loaded = session.load(replace(whole_alone(), split_mode="tensor"))
-    assert loaded.setup == whole_alone() and session.pair.target is target
+    loaded = session.load(replace(alone(), split_mode="tensor"))
+    assert loaded.setup == alone() and session.pair.target is target
     (notice,) = (event.message for event in events if isinstance(event, Notice))
     assert notice == "llama.cpp cannot place the models so. The models are loaded as before."
 
@@ -85,7 +85,7 @@ def test_the_real_figures_are_told_by_device(session: Session, events: list[Even
     (use,) = loaded.target.memory
     assert use.device == "CPU"
     assert use.weights == pytest.approx(loaded.target.bytes, rel=0.01)
-    assert use.cells == 30 * 3 * 64 * 2 * 2 * 1024  # layers, heads, width, K and V, bytes, cells
+    assert use.cells == 4 * 3 * 64 * 2 * 2 * 1024  # layers, heads, width, K and V, bytes, cells
     assert use.compute > 0
 
 
