@@ -28,79 +28,43 @@ def test_the_host_has_memory_and_this_process_takes_some() -> None:
     assert second.cpu is not None
 
 
-class Probe:
-    """Counts its readings and says when there were two."""
+class Cards:
+    """A maker's card, which the third reading does not have any more."""
 
     reason = "no NVML: none here"
 
-    def __init__(self) -> None:
-        self.readings = 0
-        self.twice = threading.Event()
-        self.closed = threading.Event()
+    def __init__(self, card: Gpu) -> None:
+        self.card, self.asked = card, list[object]()
+        self.lost, self.closed = threading.Event(), threading.Event()
 
     def read(self, processes: object = ()) -> tuple[Gpu, ...]:
-        self.readings += 1
-        if self.readings == 2:
-            self.twice.set()
-        return (Gpu(0, memory_used=self.readings),)
+        self.asked.append(processes)
+        if len(self.asked) > 3:
+            self.lost.set()
+        return (self.card,) if len(self.asked) < 3 else ()
 
     def close(self) -> None:
         self.closed.set()
 
 
-def test_the_monitor_publishes_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    probe = Probe()
-
-    class Quiet:
-        def processes(self) -> frozenset[int]:
-            return frozenset()
-
-        def read(self, processes: object) -> Host:
-            return Host(memory_total=7)
-
-    monkeypatch.setattr(module, "Nvml", lambda: probe)
-    monkeypatch.setattr(module, "HostProbe", Quiet)
+def test_the_monitor_asks_every_maker_for_its_own_processes_and_keeps_what_is_lost_until_it_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nvidia, amd = Cards(Gpu(0, "H100", "0000:01:00.0")), Cards(Gpu(0, "Radeon", "0000:03:00.0"))
+    monkeypatch.setattr(module, "Nvml", lambda: nvidia)
+    monkeypatch.setattr(module, "SysfsGpus", lambda: amd)
+    monkeypatch.setattr(HostProbe, "processes", lambda probe: frozenset({7}))
+    monkeypatch.setattr(HostProbe, "read", lambda probe, processes: Host(memory_total=7))
     monitor = Monitor(interval=0.001)
     assert monitor.telemetry.gpus == ()
     monitor.start()
     monitor.start()
-    assert probe.twice.wait(10)
+    assert amd.lost.wait(10)
     monitor.stop()
-    assert probe.closed.wait(10)
-    assert monitor.telemetry.gpus[0].memory_used == probe.readings
-    assert monitor.telemetry.host == Host(memory_total=7)
-    assert monitor.telemetry.gpu_reason == "no NVML: none here"
-
-
-def test_the_monitor_asks_every_maker_for_its_own_processes_and_keeps_what_is_lost(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The third reading has neither card."""
-    nvidia, amd = Gpu(0, "H100", "0000:01:00.0"), Gpu(0, "Radeon", "0000:03:00.0")
-    asked: list[object] = []
-    lost = threading.Event()
-
-    class Cards(Probe):
-        def __init__(self, card: Gpu) -> None:
-            super().__init__()
-            self.card = card
-
-        def read(self, processes: object = ()) -> tuple[Gpu, ...]:
-            asked.append(processes)
-            self.readings += 1
-            if self.readings > 3:
-                lost.set()
-            return (self.card,) if self.readings < 3 else ()
-
-    monkeypatch.setattr(module, "Nvml", lambda: Cards(nvidia))
-    monkeypatch.setattr(module, "SysfsGpus", lambda: Cards(amd))
-    monkeypatch.setattr(HostProbe, "processes", lambda probe: frozenset({7}))
-    monitor = Monitor(interval=0.001)
-    monitor.start()
-    assert lost.wait(10)
-    monitor.stop()
-    assert asked[:4] == [{7}] * 4
-    assert monitor.telemetry.gpus == (replace(nvidia, lost=True), replace(amd, lost=True))
+    assert nvidia.closed.wait(10)
+    assert nvidia.asked == [{7}] * len(nvidia.asked) and len(amd.asked) == len(nvidia.asked)
+    lost = tuple(replace(maker.card, lost=True) for maker in (nvidia, amd))
+    assert monitor.telemetry == (Host(memory_total=7), lost, "no NVML: none here")
 
 
 def test_telemetry_is_imported_without_its_libraries() -> None:
