@@ -86,7 +86,7 @@ async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk
 
     Raises ServerTrouble where they are something else. `name`: what its sentence calls the server.
     """
-    left, others, event, begun = bytearray(), bytearray(), bytearray(), False
+    left, others, event, begun, failed = bytearray(), bytearray(), bytearray(), False, False
     async for piece in pieces:
         seen = max(0, len(left) - 1)  # its last byte may be the first half of a line's end
         left += piece
@@ -99,13 +99,17 @@ async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk
             if max(len(line), len(event)) > LARGEST_LINE:
                 break
             found = _data(bytes(line))
+            if line.startswith((b"event:", b"error:")) or not line.strip():
+                failed = line.startswith(b"error:") or line[6:].strip() == b"error"
             if found == b"[DONE]":
+                if (data := _read(bytes(others))) is not None:  # an error that is no event
+                    yield read_chunk(data)
                 yield Chunk(last=True)
                 return
             if (read := _READ.match(line)) is not None:
                 yield Chunk(progress=_progress({"processed": int(read[1]), "total": int(read[2])}))
             if found and not event and (data := _read(found)) is not None:
-                yield read_chunk(data)  # at once: a server may leave out the empty line behind it
+                yield read_chunk(data, failed)  # at once: a server may leave out the empty line behind it
             elif found:
                 event += b"\n" + found
             elif event and not line.strip():
@@ -135,8 +139,8 @@ _SIGNS = (b":", b"event:", b"id:", b"retry:")
 def _data(line: bytes) -> bytes | None:
     """What a line of events carries, b"" for nothing; None if it is no such line."""
     line = line.strip()
-    if line.startswith(b"data:"):
-        return line[5:].strip()
+    if line.startswith((b"data:", b"error:")):
+        return line.partition(b":")[2].strip()
     return b"" if not line or line.startswith(_SIGNS) else None
 
 
@@ -155,12 +159,13 @@ def _parsed(data: bytes, name: str) -> Any:
     return read
 
 
-def read_chunk(data: Any) -> Chunk:
-    """A chunk of any JSON."""
+def read_chunk(data: Any, failed: bool = False) -> Chunk:
+    """A chunk of any JSON. `failed`: the server has named the event an error."""
     if not isinstance(data, dict):
         return Chunk()
     choice = _choice(data.get("choices"))
-    problem = data if data.get("object") == "error" else data.get("error")
+    whole = failed or data.get("object") == "error" or "error_message" in data
+    problem = data.get("error") or (data if whole else None)
     if problem or choice.get("finish_reason") == "error":
         return Chunk(error=words(problem) or "an error without words", table=_table(problem))
     delta = _table(choice.get("delta")) or _table(choice.get("message"))

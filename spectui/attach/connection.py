@@ -164,7 +164,8 @@ class Connection:
 
 def words(error: Any) -> str:
     """What a server's error says, on one line; "" if it says nothing."""
-    found = error.get("message", error.get("detail", error.get("msg"))) if isinstance(error, dict) else error
+    names = ("message", "detail", "msg", "error_message")
+    found = next((error[name] for name in names if name in error), None) if isinstance(error, dict) else error
     if isinstance(found, list) and found:  # FastAPI lists what it refuses
         return words(found[0]) if not isinstance(found[0], list) else ""
     return _short(found) if isinstance(found, str) else ""
