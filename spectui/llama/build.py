@@ -10,22 +10,7 @@ from pathlib import Path
 
 from spectui.knobs import Setup
 
-_ISOLATED = (
-    "cuda",
-    "hip",
-    "musa",
-    "metal",
-    "vulkan",
-    "sycl",
-    "opencl",
-    "cann",
-    "webgpu",
-    "hexagon",
-    "openvino",
-    "zdnn",
-    "et",
-    "rpc",
-)
+_ISOLATED = "cuda hip musa metal vulkan sycl opencl cann webgpu hexagon openvino zdnn et rpc"
 """ggml's libraries whose devices can end the process that uses them: GPUs, whose drivers fail, and RPC servers."""
 
 
@@ -43,7 +28,7 @@ def isolated_backends() -> tuple[str, ...]:
     libraries = directory()
     names = [path.name for path in libraries.iterdir()] if libraries is not None and libraries.is_dir() else []
     found = {match[1] for name in names if (match := re.match(r"(?:lib)?ggml-([a-z]+)\b.*\.(?:so|dylib|dll)\b", name))}
-    return tuple(name for name in _ISOLATED if name in found)
+    return tuple(name for name in _ISOLATED.split() if name in found)
 
 
 def cpu_name() -> str:
