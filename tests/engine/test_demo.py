@@ -28,8 +28,7 @@ def test_a_directory_that_cannot_be_made_is_a_sentence(tmp_path: Path, monkeypat
 
 
 def test_the_demo_pairs_draft_is_made_and_it_is_said_to_be_small():
-    session, events = opened(whole())
-    session.close()
+    _, events = opened(whole())
     [loaded] = [event for event in events if isinstance(event, Loaded)]
     assert loaded.draft is not None
     assert any(isinstance(event, Notice) and "demo pair" in event.message for event in events)

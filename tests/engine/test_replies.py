@@ -39,13 +39,10 @@ def test_a_past_reply_is_drafted_in_another_conversation():
     knobs = Knobs(temperature=0, predict=32, drafter="suffix", policy="fixed", draft_max=8, p_min=0.5)
     session, _ = opened(replace(alone(), remember="on"))
     first = ask(session, knobs, SNAKE)
-    session.close()
     session, _ = opened(replace(alone(), remember="on"))
     again = ask(session, knobs, SNAKE)
-    session.close()
     session, _ = opened(alone())
     without = ask(session, knobs, SNAKE)
-    session.close()
     assert first.text == again.text == without.text
     assert again.statistics.accepted > without.statistics.accepted + 10
     assert again.statistics.rounds < 0.7 * without.statistics.rounds
@@ -57,7 +54,6 @@ def test_the_end_of_a_remembered_reply_ends_the_draft(policy: str):
     session, _ = opened(replace(alone(), remember="on"))
     first = ask(session, knobs, SNAKE)
     longer = ask(session, replace(knobs, predict=24), SNAKE)
-    session.close()
     assert longer.text.startswith(first.text) and len(longer.text) > len(first.text)
     least = 4 if policy == "fixed" else 0  # how much auto drafts depends on what passes took
     assert longer.statistics.accepted > least
@@ -75,7 +71,6 @@ def test_no_draft_extends_from_one_reply_into_the_next(model: Path):
 def test_nothing_is_stored_by_default(state: Path):
     session, _ = opened(alone())
     ask(session, Knobs(temperature=0, predict=8), SNAKE)
-    session.close()
     assert not list(state.glob("replies-*"))
 
 

@@ -89,10 +89,7 @@ def test_knobs_changed_within_the_reply_change_no_token(pair: Opened, plain: Ope
 
     session = Session(turn)
     session.load(setup())
-    try:
-        finished = ask(session, replace(knobs, draft_max=16, p_min=0.0), SNAKE)
-    finally:
-        session.close()
+    finished = ask(session, replace(knobs, draft_max=16, p_min=0.0), SNAKE)
     assert finished.text == expected.text
     # the slider's value is the very next draft's
     assert seen[0] == 16
@@ -111,23 +108,17 @@ def test_three_turns_reuse_the_cells_and_give_a_fresh_starts_text(pair: Opened):
     prompt = next(event for event in events if isinstance(event, Prompt))
     assert prompt.reused > 0.6 * prompt.total
     fresh, _ = opened(setup())
-    try:
-        assert ask(fresh, knobs, *talk).text == reused.text
-    finally:
-        fresh.close()
+    assert ask(fresh, knobs, *talk).text == reused.text
 
 
 def test_a_full_context_ends_the_reply_with_that_reason():
     session, events = opened(replace(setup(), ctx_size=256))
-    try:
-        most = "Tell me a very long story about a dragon." + " A very long one." * 36
-        finished = ask(session, fixed(temperature=0.7, seed=1), most)
-        assert finished.reason is StopReason.CONTEXT and finished.statistics.rounds > 4
-        assert rounds(events)[-1].n_context == 257
-        # the next prompt works
-        assert ask(session, fixed(temperature=0, predict=5), "Say hello.").statistics.emitted == 5
-    finally:
-        session.close()
+    most = "Tell me a very long story about a dragon." + " A very long one." * 36
+    finished = ask(session, fixed(temperature=0.7, seed=1), most)
+    assert finished.reason is StopReason.CONTEXT and finished.statistics.rounds > 4
+    assert rounds(events)[-1].n_context == 257
+    # the next prompt works
+    assert ask(session, fixed(temperature=0, predict=5), "Say hello.").statistics.emitted == 5
 
 
 def test_a_prompt_that_does_not_fit_says_so_and_nothing_of_it_is_read(plain: Opened):
@@ -154,20 +145,14 @@ def test_a_prompt_that_is_stopped_counts_only_what_was_read():
 
     session = Session(stop, interrupt)
     session.load(alone())
-    try:
-        finished = ask(session, Knobs(), "word " * 400)
-    finally:
-        session.close()
+    finished = ask(session, Knobs(), "word " * 400)
     assert (finished.reason, finished.prompt_tokens) == (StopReason.CANCELLED, 64)
 
 
 def test_a_context_beyond_what_the_model_was_trained_with_is_said_once():
     session, events = opened(replace(alone(), ctx_size=8200))
-    try:
-        session.load(replace(alone(), ctx_size=64))
-        session.load(replace(alone(), ctx_size=8200))
-    finally:
-        session.close()
+    session.load(replace(alone(), ctx_size=64))
+    session.load(replace(alone(), ctx_size=8200))
     assert [event.message for event in events if isinstance(event, Notice) and "8200" in event.message] == [
         "The target's context of 8200 tokens is larger than the 8192 that it was trained with: beyond those it may write "
         "nonsense; -c 8192 ends before that."
@@ -206,10 +191,7 @@ def test_a_seed_that_is_turned_meanwhile_is_one_or_the_other():
     events: list[Event] = []
     session = Turned(events.append)
     session.load(alone())
-    try:
-        ask(session, Knobs(), SNAKE)
-    finally:
-        session.close()
+    ask(session, Knobs(), SNAKE)
     seeds = {event.round.knobs.seed for event in rounds(events)}
     assert len(seeds) == 2 and 7 in seeds and -1 not in seeds
 
@@ -226,21 +208,18 @@ def test_a_drawn_seed_is_told_and_gives_the_text_again(pair: Opened):
 
 def test_reloading_loads_only_what_changed(pair: Opened):
     session, events = opened(setup())
-    try:
-        target = session.pair.target
-        ask(session, fixed(temperature=0, predict=10), SNAKE)
-        cells = len(session.pair.context.tokens)
-        session.load(alone())
-        assert session.pair.target is target
-        assert session.pair.draft is None
-        assert len(session.pair.context.tokens) == cells
-        session.load(replace(setup(), ctx_size=512))
-        assert session.pair.target is target
-        assert session.pair.context.n_ctx == 512
-        loaded = [event for event in events if isinstance(event, Loaded)]
-        assert [event.draft is None for event in loaded] == [False, True, False]
-    finally:
-        session.close()
+    target = session.pair.target
+    ask(session, fixed(temperature=0, predict=10), SNAKE)
+    cells = len(session.pair.context.tokens)
+    session.load(alone())
+    assert session.pair.target is target
+    assert session.pair.draft is None
+    assert len(session.pair.context.tokens) == cells
+    session.load(replace(setup(), ctx_size=512))
+    assert session.pair.target is target
+    assert session.pair.context.n_ctx == 512
+    loaded = [event for event in events if isinstance(event, Loaded)]
+    assert [event.draft is None for event in loaded] == [False, True, False]
 
 
 @pytest.fixture
@@ -264,7 +243,6 @@ def test_strict_keeps_passes_equal_behind_a_long_message():
         context.truncate(start)
         single = [context.evaluate([token], 1)[0].copy() for token in tokens[start : start + size]]
         assert np.array_equal(single, together)
-    session.close()
 
 
 @pytest.mark.parametrize(
@@ -290,8 +268,7 @@ def test_a_person_is_told_where_passes_round_differently(
     found: TargetCosts, strict: str, told: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("spectui.engine.pair.target_costs", lambda *_: found)
-    session, events = opened(replace(alone(), strict=strict, no_profile="off"))
-    session.close()
+    _, events = opened(replace(alone(), strict=strict, no_profile="off"))
     said = [event.message for event in events if isinstance(event, Notice) and "--strict" in event.message]
     assert len(said) == bool(told)
     assert not told or re.search(told, said[0])
@@ -314,7 +291,6 @@ def test_strict_keeps_to_passes_that_are_bit_equal(kind: str):
     events.clear()
     strict = ask(session, knobs, *again)
     sizes = {event.round.pass_size for event in rounds(events)}
-    session.close()
     assert strict.text == plain.text and chosen(events) == expected
     assert strict.statistics.drafted
     assert max(sizes) <= 16

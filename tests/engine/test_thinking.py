@@ -33,16 +33,13 @@ def asked(
     session = Session(events.append)
     session.knobs = Knobs(predict=1, drafter="off", chat_template_kwargs=kwargs)
     model = write_model(path / "thinking.gguf", template=template, **vocabulary)
-    try:
-        session.load(Setup(model=str(model), ctx_size=512, threads=1, no_profile="on"))
-        session.generate(messages)
-        assert session.pair is not None and session.pair.target is not None
-        tokens = prompt_tokens(session, events)
-        text = "".join(
-            session.pair.target.piece(token).decode() or session.pair.target.token_text(token) for token in tokens
-        )
-    finally:
-        session.close()
+    session.load(Setup(model=str(model), ctx_size=512, threads=1, no_profile="on"))
+    session.generate(messages)
+    assert session.pair is not None and session.pair.target is not None
+    tokens = prompt_tokens(session, events)
+    text = "".join(
+        session.pair.target.piece(token).decode() or session.pair.target.token_text(token) for token in tokens
+    )
     return text, next(event.round for event in events if isinstance(event, RoundDone)).tokens[0].thought
 
 
@@ -99,10 +96,7 @@ def test_the_template_reads_the_values_that_a_person_gives(tmp_path: Path) -> No
 def test_whether_the_template_has_a_switch(tmp_path: Path, template: str, thinks: bool | None) -> None:
     session = Session(lambda event: None)
     model = write_model(tmp_path / "switch.gguf", template=template)
-    try:
-        loaded = session.load(Setup(model=str(model), ctx_size=256, threads=1, no_profile="on"))
-    finally:
-        session.close()
+    loaded = session.load(Setup(model=str(model), ctx_size=256, threads=1, no_profile="on"))
     assert loaded.target.thinks is thinks
 
 
@@ -137,13 +131,8 @@ def test_drafts_do_not_change_where_the_thinking_ends(tmp_path: Path) -> None:
     for knobs in (Knobs(drafter="off"), Knobs(drafter="model", policy="fixed", draft_max=6, p_min=0.0)):
         session = Session(lambda event: None)
         session.knobs = replace(knobs, seed=3, predict=40, temperature=1.0, top_k=0, reasoning_budget=12)
-        try:
-            session.load(
-                Setup(model=path, draft=draft, ctx_size=256, threads=1, no_profile="on", requantise_draft="off")
-            )
-            finished = session.generate([Message("user", "hi")])
-        finally:
-            session.close()
+        session.load(Setup(model=path, draft=draft, ctx_size=256, threads=1, no_profile="on", requantise_draft="off"))
+        finished = session.generate([Message("user", "hi")])
         texts.append(finished.text)
     assert finished.statistics.accepted > 0
     assert texts[0] == texts[1] and texts[0].count("</think>") == 1

@@ -132,7 +132,6 @@ def test_it_is_said_that_the_number_stays(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("spectui.engine.pair.ThreadCount", None)
     session, _ = smollm2.opened(replace(smollm2.alone(), threads=0))
     remark = session.pair.target_info().remark
-    session.close()
     assert remark.startswith("the number of threads stays when other processes are busy")
 
 
@@ -140,8 +139,7 @@ def test_the_logical_cpus_that_this_process_may_use_are_counted(monkeypatch: pyt
     machine, counts = Machine(), []
     monkeypatch.setattr("spectui.engine.pair.allowed_cpus", lambda: set(range(24)))
     monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda *of: (counts.append(of), machine.count(*of))[1])
-    session, _ = smollm2.opened(replace(smollm2.alone(), threads=0))
-    session.close()
+    smollm2.opened(replace(smollm2.alone(), threads=0))
     assert counts == [(placement.threads(0), 24)]
 
 
@@ -152,7 +150,6 @@ def test_a_prompt_is_read_from_its_first_token_on_with_the_threads_that_others_l
     events.clear()
     machine.run(1.0, 1.0)
     smollm2.ask(session, Knobs(predict=1), "hi")
-    session.close()
     assert [type(event) for event in events[:2]] == [ThreadsInUse, Prompt]
 
 
@@ -175,7 +172,6 @@ def test_contexts_that_are_created_or_stay_while_others_are_busy_use_as_few_thre
     session.load(replace(smollm2.setup(), threads=2))
     assert used() == [2, 2]
     assert [event for event in events if isinstance(event, ThreadsInUse)] == [ThreadsInUse(1, 2), ThreadsInUse(2, 2)]
-    session.close()
 
 
 class Computes:
@@ -215,7 +211,6 @@ def test_a_reply_goes_on_with_fewer_threads_unless_a_number_was_named(threads: i
 
     with session.listening(lambda event: (events.append(event), busy(event))[0]):
         assert session.generate([Message("user", "hi")]).text == quiet
-    session.close()
     changed = [event for event in events if isinstance(event, ThreadsInUse)]
     assert changed == ([] if threads else [ThreadsInUse(1, 2)])
 
@@ -235,6 +230,5 @@ def test_costs_that_were_measured_while_others_took_a_core_are_marked(
     monkeypatch.setattr("spectui.engine.costs.measuring._measure_target", measure)
     monkeypatch.setattr("spectui.engine.costs.measuring._measure_draft", lambda *_: DraftCosts(0.01, 0.01))
     monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
-    session, _ = smollm2.opened(replace(smollm2.setup(), no_profile="off"))
-    session.close()
+    smollm2.opened(replace(smollm2.setup(), no_profile="off"))
     assert [json.loads(file.read_text())["noisy"] for file in tmp_path.glob("*-costs-*.json")] == [bool(others)] * 2

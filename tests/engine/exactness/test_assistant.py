@@ -43,14 +43,11 @@ def test_the_plan_counts_its_weights_and_no_cells(setup: Setup) -> None:
 )  # fmt: skip
 def test_it_reads_the_targets_cells_however_they_lie(setup: Setup, changes: dict[str, Any]) -> None:
     session, _ = opened(replace(setup, **changes))
-    try:
-        for text in ("hello", "hello there " * 12):
-            expected = ask(session, OFF, text)
-            found = ask(session, KNOBS, text)
-            assert found.text == expected.text
-            assert (found.statistics.acceptance or 0) > 0.2
-    finally:
-        session.close()
+    for text in ("hello", "hello there " * 12):
+        expected = ask(session, OFF, text)
+        found = ask(session, KNOBS, text)
+        assert found.text == expected.text
+        assert (found.statistics.acceptance or 0) > 0.2
 
 
 def test_another_assistant_takes_its_place_in_a_conversation(setup: Setup, tmp_path: Path) -> None:
@@ -60,7 +57,6 @@ def test_another_assistant_takes_its_place_in_a_conversation(setup: Setup, tmp_p
     ask(session, KNOBS, "one", "two")
     session.load(replace(setup, draft=other))
     assert ask(session, KNOBS, "one", "two", "three").text == expected
-    session.close()
 
 
 @pytest.mark.parametrize("other", ["another size", "another architecture", "other heads", "other tokens"])
@@ -76,4 +72,3 @@ def test_it_is_refused_for_another_target(setup: Setup, tmp_path: Path, other: s
     session = Session(lambda _: None)
     with pytest.raises(SpectuiError, match=r"was made for another target|are those of another model"):
         session.load(replace(setup, model=target, draft=str(assistant)))
-    session.close()

@@ -22,17 +22,14 @@ def test_what_is_measured_has_the_same_prompts(tmp_path: Path) -> None:
     events: list[Event] = []
     session, prompts = Session(events.append), []
     session.knobs = Knobs(predict=1, drafter="off")
-    try:
-        setup = Setup(
-            model=str(write_model(tmp_path / "clock.gguf", template=CLOCK)), ctx_size=256, threads=1, no_profile="on"
-        )
-        session.load(setup)
-        for prompt in (HI, MORE, HI, MORE):
-            session.begin_cold()
-            session.generate([prompt])
-            prompts.append(prompt_tokens(session, events))
-    finally:
-        session.close()
+    setup = Setup(
+        model=str(write_model(tmp_path / "clock.gguf", template=CLOCK)), ctx_size=256, threads=1, no_profile="on"
+    )
+    session.load(setup)
+    for prompt in (HI, MORE, HI, MORE):
+        session.begin_cold()
+        session.generate([prompt])
+        prompts.append(prompt_tokens(session, events))
     one, other, again, once_more = prompts
     assert (one, other) == (again, once_more)
 
@@ -46,22 +43,19 @@ def test_the_same_conversation_has_the_same_prompt(tmp_path: Path) -> None:
         session.generate(messages)
         return prompt_tokens(session, events)
 
-    try:
-        model = write_model(tmp_path / "clock.gguf", template=CLOCK)
-        session.load(Setup(model=str(model), ctx_size=256, threads=1, no_profile="on"))
-        finished = session.generate([HI])
-        rounds = [event.round for event in events if isinstance(event, RoundDone)]
-        first, token = prompt_tokens(session, events), rounds[0].tokens[0]
-        assert verify(session, [HI], finished, rounds).same
-        assert prompt(HI) == first, "it is answered again"
-        assert prompt(HI, Message("assistant", token.text, (token.id,)))[:-1] == first, "and continued"
-        prompt(HI, Message("assistant", "x"), MORE)
-        later = prompt(HI)
-        assert later != first, "another conversation was answered meanwhile"
-        session.knobs = replace(session.knobs, chat_template_kwargs='{"a": 1}')
-        assert prompt(HI) != later, "the template reads other values"
-    finally:
-        session.close()
+    model = write_model(tmp_path / "clock.gguf", template=CLOCK)
+    session.load(Setup(model=str(model), ctx_size=256, threads=1, no_profile="on"))
+    finished = session.generate([HI])
+    rounds = [event.round for event in events if isinstance(event, RoundDone)]
+    first, token = prompt_tokens(session, events), rounds[0].tokens[0]
+    assert verify(session, [HI], finished, rounds).same
+    assert prompt(HI) == first, "it is answered again"
+    assert prompt(HI, Message("assistant", token.text, (token.id,)))[:-1] == first, "and continued"
+    prompt(HI, Message("assistant", "x"), MORE)
+    later = prompt(HI)
+    assert later != first, "another conversation was answered meanwhile"
+    session.knobs = replace(session.knobs, chat_template_kwargs='{"a": 1}')
+    assert prompt(HI) != later, "the template reads other values"
 
 
 def test_a_prompt_has_the_time_that_it_is_asked_with_in_another_process_too(tmp_path: Path) -> None:
@@ -72,12 +66,9 @@ def test_a_prompt_has_the_time_that_it_is_asked_with_in_another_process_too(tmp_
         read = []
         session = Session(events.append)
         session.knobs = Knobs(predict=1, drafter="off")
-        try:
-            session.load(Setup(model=str(model), ctx_size=256, threads=1, no_profile="on"))
-            for at in (1_700_000_000.25, 1_700_000_000.5):
-                session.generate([HI], at)
-                read.append(prompt_tokens(session, events))
-        finally:
-            session.close()
+        session.load(Setup(model=str(model), ctx_size=256, threads=1, no_profile="on"))
+        for at in (1_700_000_000.25, 1_700_000_000.5):
+            session.generate([HI], at)
+            read.append(prompt_tokens(session, events))
         prompts.append(read)
     assert prompts[0] == prompts[1] and prompts[0][0] != prompts[0][1]

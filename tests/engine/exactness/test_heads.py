@@ -161,13 +161,10 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> tuple[Setup, Path]:
 
 def test_a_file_of_heads_drafts_for_its_target(apart: tuple[Setup, Path]) -> None:
     session, _ = opened(apart[0])
-    try:
-        expected = ask(session, OFF, "hello")
-        found = ask(session, KNOBS, "hello")
-        assert found.text == expected.text
-        assert (found.statistics.acceptance or 0) > 0.5
-    finally:
-        session.close()
+    expected = ask(session, OFF, "hello")
+    found = ask(session, KNOBS, "hello")
+    assert found.text == expected.text
+    assert (found.statistics.acceptance or 0) > 0.5
 
 
 BESIDE: dict[str, tuple[str, Callable[[Path], Path], Callable[[Path], Path]]] = {
@@ -185,14 +182,11 @@ def test_heads_beside_the_target_draft_unasked(tmp_path: Path, file: str) -> Non
     kind, write_its_target, write_heads = BESIDE[file]
     target, _ = write_its_target(tmp_path / "target.gguf"), write_heads(tmp_path / file)
     session, events = opened(Setup(model=str(target), ctx_size=512, threads=1, no_profile="on"))
-    try:
-        assert [Path(event.setup.draft or "").name for event in events if isinstance(event, Loaded)] == [file]
-        assert [event.message for event in events if isinstance(event, Notice) and "beside" in event.message] == [
-            f"{file}, which lies beside the target, drafts: it has its heads ({kind})."
-        ]
-        assert (ask(session, KNOBS, "hello").statistics.acceptance or 0) > 0.2
-    finally:
-        session.close()
+    assert [Path(event.setup.draft or "").name for event in events if isinstance(event, Loaded)] == [file]
+    assert [event.message for event in events if isinstance(event, Notice) and "beside" in event.message] == [
+        f"{file}, which lies beside the target, drafts: it has its heads ({kind})."
+    ]
+    assert (ask(session, KNOBS, "hello").statistics.acceptance or 0) > 0.2
 
 
 def test_a_target_goes_on_without_heads_that_do_not_load(apart: tuple[Setup, Path], tmp_path: Path) -> None:
@@ -200,12 +194,9 @@ def test_a_target_goes_on_without_heads_that_do_not_load(apart: tuple[Setup, Pat
     heads = Path(shutil.copy(apart[1], tmp_path))
     heads.write_bytes(heads.read_bytes().replace(b".attn_k.", b".attn_x."))
     session, events = opened(replace(apart[0], model=target, draft=None))
-    try:
-        assert [event.setup.draft for event in events if isinstance(event, Loaded)] == [None]
-        assert any("goes on without these heads" in event.message for event in events if isinstance(event, Notice))
-        assert ask(session, KNOBS, "hello").text
-    finally:
-        session.close()
+    assert [event.setup.draft for event in events if isinstance(event, Loaded)] == [None]
+    assert any("goes on without these heads" in event.message for event in events if isinstance(event, Notice))
+    assert ask(session, KNOBS, "hello").text
 
 
 @pytest.mark.parametrize("content", [b"GGUF", b"<html>", None], ids=["cut short", "a web page", "a head too many"])
@@ -223,7 +214,6 @@ def test_a_file_of_heads_that_is_damaged_is_named(
     assert len(said) == 1
     assert said[0].startswith("mtp-target.gguf, which lies beside the target, does not draft: it ")
     assert ask(session, KNOBS, "hello").text
-    session.close()
 
 
 MOVED = "does not have llama.cpp's functions for heads (MTP) where they were; install "
@@ -241,21 +231,16 @@ def test_where_the_functions_for_heads_have_moved_everything_else_works(
         with session.listening(events.append):
             assert ask(session, KNOBS, "hello").text
         assert [MOVED in event.message for event in events if isinstance(event, Notice)].count(True) == 1
-        session.close()
     session = Session(lambda _: None)
     with pytest.raises(DraftError, match=re.escape(MOVED)):
         session.load(apart[0])
-    session.close()
 
 
 def test_heads_of_another_target_are_refused(apart: tuple[Setup, Path], tmp_path: Path) -> None:
     other = write_headed(tmp_path / "other.gguf", heads=0, width=320)
     session = Session(lambda _: None)
-    try:
-        with pytest.raises(SpectuiError, match=r"those of another model \(288 numbers a token .* instead of 320"):
-            session.load(replace(apart[0], model=str(other)))
-    finally:
-        session.close()
+    with pytest.raises(SpectuiError, match=r"those of another model \(288 numbers a token .* instead of 320"):
+        session.load(replace(apart[0], model=str(other)))
 
 
 @pytest.mark.parametrize(
@@ -266,21 +251,15 @@ def test_heads_of_another_target_are_refused(apart: tuple[Setup, Path], tmp_path
 def test_a_target_whose_heads_cannot_draft_writes_without_them(tmp_path: Path, write: Callable[[Path], Path]) -> None:
     path = write(tmp_path / "target.gguf")
     session, _ = opened(Setup(model=str(path), ctx_size=512, threads=1, no_profile="on"))
-    try:
-        assert session.pair.draft_context is None
-        assert ask(session, KNOBS, "hello").statistics.accepted == 0
-    finally:
-        session.close()
+    assert session.pair.draft_context is None
+    assert ask(session, KNOBS, "hello").statistics.accepted == 0
 
 
 def test_a_hybrid_with_heads_writes_its_own_text(tmp_path: Path) -> None:
     session, events = opened(
         Setup(model=str(write_hybrid(tmp_path / "hybrid.gguf")), ctx_size=512, threads=1, no_profile="on")
     )
-    try:
-        expected = ask(session, OFF, "hello")
-        for most in (3, 8):  # with the states that are kept, and by checkpoint
-            assert ask(session, replace(KNOBS, draft_max=most), "hello").text == expected.text
-        assert max(len(event.round.drafted) for event in rounds(events)) == 8
-    finally:
-        session.close()
+    expected = ask(session, OFF, "hello")
+    for most in (3, 8):  # with the states that are kept, and by checkpoint
+        assert ask(session, replace(KNOBS, draft_max=most), "hello").text == expected.text
+    assert max(len(event.round.drafted) for event in rounds(events)) == 8

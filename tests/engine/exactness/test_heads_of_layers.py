@@ -47,10 +47,7 @@ def test_a_head_foresees_no_further_than_its_block(tmp_path: Path) -> None:
     """And the policy expects no more of it."""
     target, head = dflash.write_target(tmp_path / "target.gguf"), dflash.write_dflash(tmp_path / "head.gguf")
     session, events = opened(set_up(target, head))
-    try:
-        ask(session, replace(KNOBS, draft_max=8), "hello")
-    finally:
-        session.close()
+    ask(session, replace(KNOBS, draft_max=8), "hello")
     assert [event.costs and event.costs.max_drafted for event in events if isinstance(event, Loaded)] == [BLOCK - 1]
     assert max(len(event.round.drafted) for event in events if isinstance(event, RoundDone)) == BLOCK - 1
 
@@ -60,13 +57,10 @@ def test_a_hybrid_target_gives_what_goes_into_its_layers_and_comes_out_of_the_la
     hybrid = write_hybrid(tmp_path / "hybrid.gguf", heads=0)
     head = kind.write(tmp_path / "head.gguf", layers=(0, 2, 3), **kind.of_hybrid)
     session, events = opened(set_up(hybrid, head))
-    try:
-        expected = ask(session, OFF, "hello")
-        for most in (3, 8):  # with the states that are kept, and by checkpoint
-            assert ask(session, replace(KNOBS, draft_max=most), "hello").text == expected.text
-        assert max(len(event.round.drafted) for event in events if isinstance(event, RoundDone)) == 8
-    finally:
-        session.close()
+    expected = ask(session, OFF, "hello")
+    for most in (3, 8):  # with the states that are kept, and by checkpoint
+        assert ask(session, replace(KNOBS, draft_max=most), "hello").text == expected.text
+    assert max(len(event.round.drafted) for event in events if isinstance(event, RoundDone)) == 8
 
 
 OF_BOTH = [
@@ -106,11 +100,8 @@ def test_a_target_that_does_not_give_its_layers_rows_is_refused_with_it(kind: Ki
 
 def refused(target: Path, head: Path, says: str) -> None:
     session = Session(lambda _: None)
-    try:
-        with pytest.raises(DraftError, match=re.escape(says)):
-            session.load(set_up(target, head))
-    finally:
-        session.close()
+    with pytest.raises(DraftError, match=re.escape(says)):
+        session.load(set_up(target, head))
 
 
 @of_each

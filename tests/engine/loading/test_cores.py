@@ -172,8 +172,7 @@ def test_costs_under_another_quota_are_not_believed(tmp_path: Path, monkeypatch:
     found = []
     for quota in (None, 0.5, 1.5, 0.5):
         monkeypatch.setattr(placement, "cpu_quota", lambda quota=quota: quota)
-        session, _ = smollm2.opened(replace(smollm2.setup(), no_profile="off"))
-        session.close()
+        smollm2.opened(replace(smollm2.setup(), no_profile="off"))
         files = [len(list(state_directory().glob(f"{of}-costs-*.json"))) for of in ("target", "draft")]
         found.append((files, [*stored_targets(placement.measured_with())]))
     model = os.path.abspath(smollm2.setup().model or "")

@@ -57,7 +57,6 @@ def test_a_heavy_draft_uses_a_copy_that_is_made_once(pair: Setup, heavy: Path):
     plain = ask(session, replace(KNOBS, drafter="off"), SNAKE)
     drafted = ask(session, KNOBS, SNAKE)
     info = session.pair.draft_info()
-    session.close()
     assert drafted.text == plain.text
     assert drafted.statistics.accepted > 0
     assert any(isinstance(event, Loading) and event.what == "draft copy" for event in events)
@@ -70,7 +69,6 @@ def test_a_heavy_draft_uses_a_copy_that_is_made_once(pair: Setup, heavy: Path):
 
     session, events = opened(pair)
     again = session.pair.draft_info()
-    session.close()
     assert again == info
     assert copy.stat().st_ino == written
     assert not any(isinstance(event, Loading) and event.what == "draft copy" for event in events)
@@ -80,15 +78,13 @@ def test_a_damaged_copy_is_made_again(small_pair: Setup, small: Path):
     copy = draft_copy.copy_of(str(small))
     copy.parent.mkdir(parents=True)
     copy.write_bytes(b"GGUF" + bytes(64))
-    session, _ = opened(small_pair)
-    session.close()
+    opened(small_pair)
     assert 68 < copy.stat().st_size < small.stat().st_size
 
 
 def test_requantise_draft_off_uses_the_draft_itself(small_pair: Setup, small: Path):
     session, _ = opened(replace(small_pair, requantise_draft="off"))
     info = session.pair.draft_info()
-    session.close()
     assert info is not None
     assert info.remark == ""
     assert not draft_copy.copy_of(str(small)).exists()
@@ -108,7 +104,6 @@ def test_a_draft_that_cannot_be_copied_is_used_itself_with_a_notice(pair: Setup,
     monkeypatch.setattr("spectui.llama.quantiser.quantise", fails)
     session, events = opened(pair)
     reply = ask(session, KNOBS, SNAKE)
-    session.close()
     assert reply.statistics.accepted > 0
     assert any(
         isinstance(event, Notice) and "used as it is: heavy.gguf could not be" in event.message for event in events
@@ -124,8 +119,7 @@ class Sized:
 
 def test_whether_a_copy_is_worth_using_depends_on_the_target(pair: Setup, heavy: Path):
     """With a large target a drafted token costs almost nothing, and its acceptance is worth more."""
-    session, _ = opened(pair)
-    session.close()
+    opened(pair)
     assert draft_copy.find(str(heavy), Sized(2e8)) == draft_copy.copy_of(str(heavy))  # type: ignore[arg-type]
     assert draft_copy.find(str(heavy), Sized(70e9)) is None  # type: ignore[arg-type]
 
@@ -138,7 +132,6 @@ def test_a_copy_that_is_not_smaller_is_not_made_again(small_pair: Setup, small: 
     written = copy.stat().st_ino
     session, events = opened(small_pair)
     info = session.pair.draft_info()
-    session.close()
     assert copy.stat().st_ino == written
     assert info is not None and info.remark == ""
     assert not any(isinstance(event, Loading) and event.what == "draft copy" for event in events)
@@ -150,7 +143,6 @@ def test_a_draft_may_have_any_file_name(small_pair: Setup, small: Path, tmp_path
     draft.symlink_to(small)
     session, _ = opened(replace(small_pair, draft=str(draft)))
     info = session.pair.draft_info()
-    session.close()
     assert info is not None and "a copy in Q4_0" in info.remark
 
 
@@ -163,16 +155,14 @@ def test_unfinished_copies_of_ended_processes_are_deleted(small_pair: Setup, sma
     dead, alive = (directory / f"x.Q4_0.gguf.{pid}.part" for pid in (ended.stdout.strip(), os.getppid()))
     dead.touch()
     alive.touch()
-    session, _ = opened(small_pair)
-    session.close()
+    opened(small_pair)
     assert alive.exists() and not dead.exists()
 
 
 def test_a_split_model_is_not_copied(small_pair: Setup, small: Path, tmp_path: Path):
     part = tmp_path / "heavy-00001-of-00001.gguf"
     part.symlink_to(small)
-    session, _ = opened(replace(small_pair, draft=str(part)))
-    session.close()
+    opened(replace(small_pair, draft=str(part)))
     assert not draft_copy.copy_of(str(part)).exists()
 
 
@@ -183,8 +173,7 @@ def test_the_number_of_copies_is_limited_and_all_can_be_deleted(small_pair: Setu
         old = directory / f"old{age}.Q4_0.gguf"
         old.touch()
         os.utime(old, (1e9 - age, 1e9 - age))
-    session, _ = opened(small_pair)
-    session.close()
+    opened(small_pair)
     kept = {file.name for file in directory.iterdir()}
     assert kept == {draft_copy.copy_of(str(small)).name, "old0.Q4_0.gguf", "old1.Q4_0.gguf", "old2.Q4_0.gguf"}
     said = CliRunner().invoke(command)

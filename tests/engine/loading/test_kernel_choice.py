@@ -126,7 +126,6 @@ def test_why_they_are_not_used_is_said_once_where_they_are_wanted_by_name(monkey
     ):
         monkeypatch.setattr("spectui.engine.pair.selftest.run", lambda tested=tested: tested)
         session.load(replace(wanted(ctx_size=256), **changes))
-    session.close()
     said = [each.message for each in events if isinstance(each, Notice) and "spectui's kernels are" in each.message]
     assert said == [
         "spectui's kernels are not used here: --no-repack keeps the weights as they are in the file.",
@@ -151,7 +150,6 @@ def test_a_pair_is_loaded_with_them_and_again_when_the_setting_changes() -> None
     assert {use.device for use in loaded.target.memory} == {"CPU"}
     assert not [event.message for event in events if isinstance(event, Notice) and "spectui's kernels" in event.message]
     assert sum(isinstance(event, Loaded) for event in events) == 3
-    session.close()
 
 
 @built
@@ -164,7 +162,6 @@ def test_fast_kernels_that_crash_are_told_where_spectuis_are_not_used(
     events: list[object] = []
     session = Session(events.append)
     session.load(replace(wanted(ctx_size=256), kernels=kernels))
-    session.close()
     assert [each.message for each in events if isinstance(each, Notice) and "kernels" in each.message] == said
 
 
@@ -180,7 +177,6 @@ def test_a_pair_is_loaded_with_llama_cpp_s_where_the_library_cannot_be_used(monk
         for model in (loaded.target, loaded.draft):
             assert model is not None
             assert model.kernels_in_words == "llama.cpp, because their library is damaged: install spectui again"
-    session.close()
     said = [event.message for event in events if isinstance(event, Notice) and "spectui's kernels" in event.message]
     assert said == ["spectui's kernels are not used here: their library is damaged: install spectui again."]
 

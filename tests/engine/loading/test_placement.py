@@ -108,15 +108,12 @@ def test_another_draft_keeps_the_targets_costs(monkeypatch: pytest.MonkeyPatch):
     events: list[Event] = []
     session = Session(events.append)
     pair = replace(setup(), no_profile="off", requantise_draft="off")
-    try:
-        session.load(pair)
-        assert measures_the_target(events)
-        events.clear()
-        session.load(replace(pair, draft=pair.model))
-        assert session.strategy.costs.known and session.strategy.costs.next > 0
-        assert not measures_the_target(events)
-    finally:
-        session.close()
+    session.load(pair)
+    assert measures_the_target(events)
+    events.clear()
+    session.load(replace(pair, draft=pair.model))
+    assert session.strategy.costs.known and session.strategy.costs.next > 0
+    assert not measures_the_target(events)
     assert len(list(state_directory().glob("target-costs-*"))) == 1
     assert len(list(state_directory().glob("draft-costs-*"))) == 2
 
@@ -161,7 +158,6 @@ def test_a_draft_on_a_device_of_its_own_is_not_thought_slower_when_the_target_is
         costs = costs.learned(1, 3.0, 0)
     assert costs.verify(4) > 1.25 * before
     assert costs.drafting(3) == pytest.approx(0.4 * (costs.verify(4) / before if together else 1.0))
-    session.close()
 
 
 SERVERS = (
