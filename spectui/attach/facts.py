@@ -125,18 +125,21 @@ def chosen(found: Sequence[ServedModel], wanted: str, root: str) -> ServedModel:
     return next((model for model in found if model.status == "loaded"), found[0])
 
 
-async def look(connection: Connection, wanted: str, loading: Callable[[str], None]) -> Facts:
-    """What the server is, once it is ready. `loading` is called again and again while it loads. Raises SpectuiError."""
+async def _answering(connection: Connection, wanted: str, loading: Callable[[str], None]) -> ServedModel:
+    """The model that is asked, once the server is ready."""
     while True:
         try:
-            found = await models(connection)
-            model = chosen(found, wanted, connection.address.root)
-            break
+            return chosen(await models(connection), wanted, connection.address.root)
         except ServerTrouble as error:
             if error.status != 503:
                 raise
         loading("the server's model")
         await asyncio.sleep(LOOK_S)
+
+
+async def look(connection: Connection, wanted: str, loading: Callable[[str], None]) -> Facts:
+    """What the server is, once it is ready. `loading` is called again and again while it loads. Raises SpectuiError."""
+    model = await _answering(connection, wanted, loading)
     under = query = ""
     if model.owner == LLAMA_SWAP:  # it loads a model when that is asked for anything
         under = f"/upstream/{quote(model.name)}"
