@@ -27,7 +27,7 @@ from spectui.engine.session import Session
 from spectui.engine.worker import Worker
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
-from tests.engine.waiting import PATIENCE, Events, Held
+from tests.engine.waiting import PATIENCE, Events, Held, events_of
 from tests.helpers.smollm2 import SNAKE, alone, setup
 
 QUESTION = [Message("user", SNAKE)]
@@ -42,11 +42,6 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     yield worker
     worker.close(PATIENCE)
     assert not worker.running
-
-
-def events_of(worker: Worker) -> Events:
-    assert isinstance(worker.events, Events)
-    return worker.events
 
 
 def loads_the_target(event: Event) -> bool:

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from spectui.engine.events import Event, Notice, RoundDone
+from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.session import Session
+from spectui.engine.worker import Worker
 
 Wanted = TypeVar("Wanted")
 
@@ -79,3 +81,9 @@ def prompt_tokens(session: Session, events: Sequence[Event]) -> list[int]:
     rounds = [event.round for event in events if isinstance(event, RoundDone)]
     begin = next(round.position for round in reversed(rounds) if round.index == 0)
     return session.pair.context.tokens[:begin]
+
+
+def events_of(engine: Worker | EngineProcess) -> Events:
+    """Its events, where a test has put this deque in the place of the usual one."""
+    assert isinstance(engine.events, Events)
+    return engine.events

@@ -10,8 +10,8 @@ from spectui.engine.events import Loaded
 from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Setup
 from spectui.llama.quantiser import quantise
-from tests.engine.isolation.helpers import KNOBS, events_of
-from tests.engine.waiting import PATIENCE, Events
+from tests.engine.isolation.helpers import KNOBS
+from tests.engine.waiting import PATIENCE, Events, events_of
 from tests.helpers.rpc_server import LIBRARIES, Server
 from tests.llama.ggufs import write_model
 

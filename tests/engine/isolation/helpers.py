@@ -9,17 +9,11 @@ from spectui.engine.events import (
     Message,
     RoundDone,
 )
-from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Knobs
 from tests.engine.waiting import Events
 
 KNOBS = Knobs(temperature=0.8, seed=3, predict=200, draft_max=4, p_min=0.0, drafter="model", policy="fixed")
 QUESTION = [Message("user", "what now")]
-
-
-def events_of(engine: EngineProcess) -> Events:
-    assert isinstance(engine.events, Events)
-    return engine.events
 
 
 def text_of(events: Events) -> str:

@@ -14,8 +14,8 @@ from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, L
 from spectui.engine.isolation.link import REPLACED
 from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Setup
-from tests.engine.isolation.helpers import QUESTION, at_round, events_of
-from tests.engine.waiting import PATIENCE
+from tests.engine.isolation.helpers import QUESTION, at_round
+from tests.engine.waiting import PATIENCE, events_of
 from tests.helpers.rpc_server import Server, needs_server
 
 

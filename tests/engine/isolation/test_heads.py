@@ -11,7 +11,8 @@ import pytest
 from spectui.engine.events import Finished, Loaded
 from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Setup
-from tests.engine.isolation.helpers import KNOBS, QUESTION, events_of, text_of
+from tests.engine.isolation.helpers import KNOBS, QUESTION, text_of
+from tests.engine.waiting import events_of
 from tests.helpers.rpc_server import Server, needs_server
 from tests.llama.heads import dflash, eagle
 from tests.llama.heads.assistant import write_assistant, write_target

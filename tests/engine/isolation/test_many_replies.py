@@ -13,7 +13,7 @@ import pytest
 from spectui.engine.events import Event, Finished, Loaded, Message, RoundDone
 from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Knobs
-from tests.engine.isolation.helpers import events_of
+from tests.engine.waiting import events_of
 from tests.helpers.rpc_server import Server, needs_server
 from tests.helpers.smollm2 import setup as smollm2
 

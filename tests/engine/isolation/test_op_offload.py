@@ -13,8 +13,7 @@ from spectui.engine.events import Loaded
 from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.session import Session
 from spectui.knobs import Setup
-from tests.engine.isolation.helpers import events_of
-from tests.engine.waiting import PATIENCE
+from tests.engine.waiting import PATIENCE, events_of
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 from tests.llama.ggufs import write_model
 

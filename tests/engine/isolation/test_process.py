@@ -29,8 +29,8 @@ from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
-from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round, events_of
-from tests.engine.waiting import PATIENCE, Events
+from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round
+from tests.engine.waiting import PATIENCE, Events, events_of
 
 
 def test_a_driver_that_fails(engine: EngineProcess, setup: Setup):

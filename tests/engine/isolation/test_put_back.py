@@ -23,7 +23,8 @@ from spectui.engine.events import (
 )
 from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Setup
-from tests.engine.isolation.helpers import QUESTION, events_of
+from tests.engine.isolation.helpers import QUESTION
+from tests.engine.waiting import events_of
 from tests.helpers.rpc_server import Server, needs_server
 from tests.helpers.smollm2 import alone
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
@@ -179,7 +180,7 @@ from spectui.engine.events import Finished, Loaded, LoadFailed, Message, Notice
 from spectui.engine import worker
 from spectui.engine.isolation import process
 from spectui.knobs import Knobs, Setup
-from tests.engine.waiting import Events
+from tests.engine.waiting import Events, events_of
 
 worker.deque = Events
 chat = process.EngineProcess(Knobs(temperature=0, predict=4, drafter="off"))

@@ -33,8 +33,8 @@ from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.rpc import PROTOCOL
 from spectui.speculation.records import StopReason
-from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round, events_of, text_of
-from tests.engine.waiting import PATIENCE
+from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round, text_of
+from tests.engine.waiting import PATIENCE, events_of
 from tests.helpers.rpc_server import Server, fake_server, free_address, hello, needs_server
 from tests.helpers.smollm2 import alone
 

@@ -16,7 +16,7 @@ from spectui.engine.worker import Worker
 from spectui.gguf_files.check import same_file
 from spectui.gguf_files.tiny import write_tiny_model
 from spectui.knobs import Knobs, Setup
-from tests.engine.waiting import PATIENCE, Events
+from tests.engine.waiting import PATIENCE, Events, events_of
 from tests.helpers.smollm2 import alone, setup
 from tests.llama.ggufs import WORDS, byte_names, write_model
 
@@ -31,8 +31,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
 
 def goes_on_alone(worker: Worker) -> None:
     """Without the draft it loads, answers, and the target's weights are not read again."""
-    events = worker.events
-    assert isinstance(events, Events)
+    events = events_of(worker)
     before = len(events.of(Loading))
     worker.load(alone())
     worker.generate([Message("user", "hi")])
@@ -49,10 +48,9 @@ def test_a_draft_of_another_vocabulary_drafts_by_other_means_and_says_which_toke
     target, draft = write_model(tmp_path / "target.gguf"), write_model(tmp_path / "other.gguf", tokens=words)
     worker.load(Setup(model=str(target), draft=str(draft), ctx_size=256, threads=1, no_profile="on"))
     worker.generate([Message("user", "hi")])
-    assert isinstance(worker.events, Events)
-    assert worker.events.wait(Finished).statistics.emitted == 4
-    assert worker.events.of(Loaded)[0].draft is not None
-    said = " ".join(event.message for event in worker.events.of(Notice))
+    assert events_of(worker).wait(Finished).statistics.emitted == 4
+    assert events_of(worker).of(Loaded)[0].draft is not None
+    said = " ".join(event.message for event in events_of(worker).of(Notice))
     assert f"token 100 is 'umbenannt\\x1b' in the draft and {old!r} in the target" in said
     assert "100% of the tokens are shared, so it drafts among those" in said
 
@@ -60,11 +58,10 @@ def test_a_draft_of_another_vocabulary_drafts_by_other_means_and_says_which_toke
 def test_a_draft_without_texts_is_refused(worker: Worker, tmp_path: Path):
     draft = tmp_path / "tiny.gguf"
     write_tiny_model(draft)
-    assert isinstance(worker.events, Events)
     worker.load(alone())  # the draft's file is looked at before anything is loaded
-    worker.events.wait(Loaded)
+    events_of(worker).wait(Loaded)
     worker.load(replace(setup(), draft=str(draft)))
-    failed = worker.events.wait(LoadFailed)
+    failed = events_of(worker).wait(LoadFailed)
     assert failed.without_draft
     assert failed.message.endswith("has no vocabulary of text: choose a chat model.")
     goes_on_alone(worker)
@@ -73,38 +70,34 @@ def test_a_draft_without_texts_is_refused(worker: Worker, tmp_path: Path):
 def test_a_draft_that_is_cut_short(worker: Worker, tmp_path: Path):
     draft = tmp_path / "short.gguf"
     draft.write_bytes(Path(setup().model or "").read_bytes()[:3_000_000])
-    assert isinstance(worker.events, Events)
     worker.load(alone())  # the draft's file is looked at before anything is loaded
-    worker.events.wait(Loaded)
+    events_of(worker).wait(Loaded)
     worker.load(replace(setup(), draft=str(draft)))
-    failed = worker.events.wait(LoadFailed)
+    failed = events_of(worker).wait(LoadFailed)
     assert failed == LoadFailed(f"The draft model {str(draft)!r} is damaged or cut short: download it again.", True)
     goes_on_alone(worker)
 
 
 def test_a_missing_draft_says_that_the_target_alone_would_load(worker: Worker):
     worker.load(replace(setup(), draft="/no/such.gguf"))
-    assert isinstance(worker.events, Events)
-    assert worker.events.wait(LoadFailed) == LoadFailed(
+    assert events_of(worker).wait(LoadFailed) == LoadFailed(
         "There is no draft model '/no/such.gguf': check the path.", True
     )
 
 
 def test_a_target_with_a_broken_template_is_refused_each_time_and_freed(worker: Worker, tmp_path: Path):
     broken = replace(alone(), model=str(write_model(tmp_path / "broken.gguf", template="{% for %}")))
-    assert isinstance(worker.events, Events)
     for count in (1, 2):
         worker.load(broken)
-        failed = worker.events.wait(LoadFailed, count)
+        failed = events_of(worker).wait(LoadFailed, count)
         assert "The model's chat template cannot be read" in failed.message
     worker.load(alone())
-    worker.events.wait(Loaded)
+    events_of(worker).wait(Loaded)
 
 
 def test_a_context_beyond_all_memory_is_refused_and_a_smaller_one_reuses_the_target(worker: Worker):
     worker.load(replace(alone(), ctx_size=2_000_000_000))
-    assert isinstance(worker.events, Events)
-    failed = worker.events.wait(LoadFailed)
+    failed = events_of(worker).wait(LoadFailed)
     assert "A context of 2000000000 tokens needs" in failed.message
     assert not failed.without_draft
     goes_on_alone(worker)
@@ -117,10 +110,9 @@ def test_a_draft_that_is_the_target_itself_is_named_before_the_first_reply(worke
     hard_link.hardlink_to(target)
     for draft in (target, link, hard_link):
         assert same_file(str(target), str(draft))
-    assert isinstance(worker.events, Events)
     worker.load(replace(setup(), draft=str(link)))
-    worker.events.wait(Loaded)
-    said = [event.message for event in worker.events.of(Notice)]
+    events_of(worker).wait(Loaded)
+    said = [event.message for event in events_of(worker).of(Notice)]
     assert "The draft is the target itself: choose a smaller draft, or leave out -md." in said
 
 
