@@ -16,7 +16,7 @@ from spectui.engine.session import Session
 from spectui.knobs import Setup
 from spectui.llama.context import Context
 from spectui.llama.devices.records import MemoryUse, ModelInfo
-from spectui.measure.costs import json_object, load, text_lines
+from spectui.measure.costs import load, text_lines
 from spectui.speculation.policies.cost_model import CostModel
 from tests.helpers.smollm2 import opened
 from tests.llama.heads.dflash import write_dflash, write_target
@@ -80,16 +80,6 @@ def test_a_pair_that_cannot_pay_is_told_so() -> None:
 def test_nothing_is_concluded_from_passes_over_one_token() -> None:
     text = lines(CostModel({1: 0.1}, first=0.01, next=0.01))
     assert any("it is not known what pays" in line for line in text) and not any("Drafts pay" in line for line in text)
-
-
-def test_the_object_has_every_size_that_was_measured(tmp_path: Path) -> None:
-    session, _ = opened(tiny_setup(tmp_path))
-    loaded = load(session, tiny_setup(tmp_path, no_profile="off"), again=False)
-    assert loaded.costs is not None
-    whole = json_object(loaded, loaded.costs, "make")
-    assert {each["tokens"] for each in whole["passes"]} >= {1, 2, 4} and whole["busy"] == "make"
-    assert whole["draft_cost"]["first_s"] == loaded.costs.first and whole["lengths"][0]["drafted"] == 1
-    session.close()
 
 
 def test_again_measures_what_is_stored(

@@ -47,6 +47,8 @@ def test_it_prints_what_loading_measures_also_where_a_profile_leaves_that_out(pa
     assert "The machine is busy (make uses 90 % of a core)" in done.stderr
     whole = json.loads(done.stdout)
     assert whole["schema"] == "spectui.costs/2" and whole["devices"] == {"target": ["CPU"], "draft": ["CPU"]}
+    assert {size["tokens"] for size in whole["passes"]} >= {1, 2, 4} and whole["busy"] == "make uses 90 % of a core"
+    assert whole["draft_cost"]["first_s"] > 0 and whole["lengths"][0]["drafted"] == 1
     text = CliRunner().invoke(root, [*pair, "--again"], env={"COLUMNS": "40"})
     assert text.exit_code == 0 and text.stdout.startswith("target: ")
     assert max(map(len, text.stdout.splitlines())) <= 40, "nothing folds in a narrow terminal"
