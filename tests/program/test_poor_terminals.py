@@ -81,17 +81,11 @@ def run(*arguments: bytes | str) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_an_argument_is_utf_8_whatever_the_locale_is(tmp_path: Path) -> None:
-    done = run(
-        "config",
-        "show",
-        "--system-prompt",
-        "\u00e9t\u00e9".encode(),
-        "-m",
-        os.fsencode(tmp_path) + "/\u00e9.gguf".encode(),
-    )
+    model, summer = os.fsencode(tmp_path) + "/\u00e9.gguf".encode(), "\u00e9t\u00e9".encode()
+    done = run("config", "show", "--system-prompt", summer, "-m", model)
     assert done.returncode == 0, done.stderr
     assert b"Traceback" not in done.stderr
-    done = run("run", "-m", os.fsencode(tmp_path) + "/\u00e9.gguf".encode(), "-p", "\u00e9".encode())
+    done = run("run", "-m", model, "-p", summer)
     assert b"not UTF-8" not in done.stderr and b"Traceback" not in done.stderr, "the model is not there"
     assert b"not UTF-8" in run("run", "-p", b"\xff").stderr
 
@@ -112,25 +106,9 @@ def test_an_argument_in_the_locales_encoding(tmp_path: Path, monkeypatch: pytest
 def test_json_is_json_in_any_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A likeness of a quotation mark would end a string."""
     monkeypatch.setitem(ASCII, "PYTHONIOENCODING", "latin-1")
-    model = str(write_model(tmp_path / "model.gguf"))
-    system = "\u201c\u6f22\u201d \u00e9"
-    done = run(
-        "run",
-        "-m",
-        model,
-        "-c",
-        "256",
-        "-t",
-        "1",
-        "-n",
-        "2",
-        "--no-profile",
-        "-sys",
-        system.encode(),
-        "-p",
-        "hi",
-        "--json",
-    )
+    model, system = str(write_model(tmp_path / "model.gguf")), "\u201c\u6f22\u201d \u00e9"
+    few = ("-c", "256", "-t", "1", "-n", "2", "--no-profile")
+    done = run("run", "-m", model, *few, "-sys", system.encode(), "-p", "hi", "--json")
     assert json.loads(done.stdout)["settings"]["system"] == system
 
 

@@ -83,26 +83,23 @@ async def test_prompts_that_cannot_be_taken_are_kept(make_app: Make) -> None:
         assert [each for each in box.text if each != "\n"] == [*"abcde"]
 
 
-async def test_up_in_an_empty_box_goes_back_through_the_prompts() -> None:
+async def test_what_was_sent_pasted_or_changed_comes_back() -> None:
     app = Box()
     async with app.run_test() as pilot:
-        await pilot.press("a", "enter", "b", "enter", "up")
         box = app.query_one(PromptInput)
+        await pilot.press("a", "enter", "b", "enter", "up")
         assert box.text == "b"
         await pilot.press("up")
         assert box.text == "a"
         await pilot.press("x", "up")
         assert box.text == "ax", "what is being written stays"
-
-
-async def test_a_paste_keeps_its_lines_and_loses_its_control_characters() -> None:
-    app = Box()
-    async with app.run_test() as pilot:
-        box = app.query_one(PromptInput)
+        box.text = ""
         box.post_message(events.Paste("one\r\ntwo\rthree\x1b]52;c;eA==\x07"))
         await pilot.pause()
-        assert box.text == "one\ntwo\nthree]52;c;eA=="
-        assert app.sent == []
+        assert box.text == "one\ntwo\nthree]52;c;eA==", "lines stay, control characters go"
+        assert app.sent == ["a", "b"]
+        await pilot.press("ctrl+underscore")  # readline's key
+        await wait_until(pilot, lambda: box.text == "")
 
 
 async def test_a_large_paste_is_folded_and_sent_whole() -> None:
@@ -297,12 +294,3 @@ async def test_what_is_typed_after_a_click_into_the_transcript_is_for_the_prompt
             if not keys:
                 await paste(pilot, text)
             await wait_until(pilot, lambda text=text: box.text == text and box.has_focus)
-
-
-async def test_readlines_key_takes_back_the_last_change() -> None:
-    app = Box()
-    async with app.run_test() as pilot:
-        box = app.query_one(PromptInput)
-        await pilot.press("h", "i")
-        await pilot.press("ctrl+underscore")
-        await wait_until(pilot, lambda: box.text == "")

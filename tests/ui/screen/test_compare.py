@@ -53,6 +53,7 @@ async def plainly(pilot: Pilot[None], engine: FakeEngine, texts: list[str]) -> N
 async def test_f5_decodes_the_same_prompt_with_the_replys_knobs_and_no_drafter(
     window: Window, engine: FakeEngine
 ) -> None:
+    """What it says stands beside the reply, and where they part is told."""
     async with window(size=(120, 40)) as (app, pilot):
         engine.knobs = Knobs(seed=7)
         await ask(pilot, "add")
@@ -68,25 +69,20 @@ async def test_f5_decodes_the_same_prompt_with_the_replys_knobs_and_no_drafter(
         assert "2.00x as fast" in seen, "11 tokens in 0.55 s against 1.1 s"
         assert said(app) == before, "the conversation keeps the first"
         assert engine.knobs == Knobs(seed=7)
-        await ask(pilot, "more")
-        assert [message.role for message in engine.generates[2]] == ["user", "assistant", "user"]
-
-
-async def test_the_plain_text_stands_beside_the_first_and_where_they_part_is_told(
-    window: Window, engine: FakeEngine
-) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
-        await compared(pilot, engine)
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: len(engine.generates) == 3)
         await plainly(pilot, engine, [*REPLY[:7], " b", " +", " b", "\n"])
         rows = [line.partition("│") for line in screen_text(app).splitlines()]
         assert any("return a + b" in first for first, _, _ in rows)
         assert any("return b + b" in second for _, _, second in rows)
         told = " ".join(" ".join(second for _, _, second in rows).split())
-        assert (
+        parted = (
             'identical text no, from token 8 on with drafts " a" id 129 without " b" id 130 why a near-tie with this'
-            in told
         )
+        assert parted in told
         assert "--strict avoids it without drafts" in told, "the plain text begins below it"
+        await ask(pilot, "more")
+        assert [message.role for message in engine.generates[3]] == ["user", "assistant", "user"]
 
 
 def test_a_near_tie_is_told_with_both_probabilities() -> None:

@@ -153,24 +153,19 @@ async def test_what_is_selected_stays_until_it_is_let_go(window: Window, engine:
         assert app.clipboard == "**bold**", "as it was written"
 
 
-async def test_code_is_copied_with_a_key(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(80, 40)) as pilot:
-        await replied(pilot, engine, REPLY)
+async def test_code_is_copied_with_a_key_and_an_empty_block_is_not(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(80, 40)) as (app, pilot):
         await pilot.press("alt+k")
+        for number, text in enumerate(("so:\n```\n```", REPLY), 1):
+            await ask(pilot, "go")
+            await wait_until(pilot, lambda number=number: len(engine.generates) == number)
+            engine.read_prompt(3, 3)
+            engine.emit_round(plain=text)
+            engine.finish()
+            await wait_until(pilot, lambda: not engine.events)
+            await pilot.press("alt+k")
+            assert ["no code block" in sentence for sentence in notified(app)][:2] == [True, True]
         assert app.clipboard == "second\nlines"
-
-
-async def test_an_empty_block_is_not_copied(window: Window, engine: FakeEngine) -> None:
-    async with window() as (app, pilot):
-        await pilot.press("alt+k")
-        await ask(pilot, "go")
-        engine.read_prompt(3, 3)
-        engine.emit_round(plain="so:\n```\n```")
-        engine.finish()
-        await wait_until(pilot, lambda: not engine.events)
-        await pilot.press("alt+k")
-        assert ["no code block" in each for each in notified(app)] == [True, True]
 
 
 def test_code_that_was_thought_is_none_of_the_reply() -> None:

@@ -79,8 +79,13 @@ async def test_enter_chooses_among_the_files_and_the_panel_comes_with_the_model(
         assert engine.knobs == Knobs(temperature=0.1)
 
 
-async def test_text_goes_to_the_prompt_is_kept_and_esc_leads_back(engine: FakeEngine, tmp_path: Path) -> None:
-    app = window(engine, tmp_path)
+async def test_text_goes_to_the_prompt_is_kept_and_why_nothing_can_be_fetched_is_said(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    def fetch(target: str, draft: str, progress: Callable[[int], None]) -> tuple[str, str]:
+        raise SpectuiError("The hub cannot be asked.")
+
+    app = window(engine, tmp_path, fetch=fetch)
     async with app.run_test(size=(100, 30)) as pilot:
         choices = await listed(pilot, "none where other programs keep theirs")
         await pilot.press("3", "h", "enter")
@@ -89,6 +94,10 @@ async def test_text_goes_to_the_prompt_is_kept_and_esc_leads_back(engine: FakeEn
         assert app.screen.prompt.text == "3h"  # type: ignore[attr-defined]
         await pilot.press("escape")
         await wait_until(pilot, lambda: choices.has_focus)
+        app.screen.prompt.text = ""  # type: ignore[attr-defined]
+        await pilot.press("2", "enter")
+        await wait_until(pilot, lambda: "The hub cannot be asked." in notified(app))
+        assert not engine.loads
 
 
 async def test_without_files_the_quickest_way_is_proposed_and_enter_in_an_empty_box_takes_it(
@@ -139,18 +148,6 @@ async def test_a_download_shows_how_far_it_is_and_can_be_stopped_and_begun_again
             await wait_until(pilot, lambda stopped=stopped: notified(app) if stopped else engine.loads)
             assert [each.model for each in engine.loads] == ([] if stopped else ["/hub/target.gguf"])
     assert "The download was stopped" in notified(app)[0]
-
-
-async def test_why_nothing_can_be_fetched_is_said(engine: FakeEngine, tmp_path: Path) -> None:
-    def fetch(target: str, draft: str, progress: Callable[[int], None]) -> tuple[str, str]:
-        raise SpectuiError("The hub cannot be asked.")
-
-    app = window(engine, tmp_path, fetch=fetch)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await listed(pilot, "none where")
-        await pilot.press("2", "enter")
-        await wait_until(pilot, lambda: "The hub cannot be asked." in notified(app))
-        assert not engine.loads
 
 
 def test_the_pair_fits_the_machine() -> None:
