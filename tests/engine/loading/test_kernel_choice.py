@@ -25,7 +25,7 @@ from spectui.llama import selftest
 from spectui.llama.cpu import plugin
 from spectui.llama.devices.records import Device
 from spectui.llama.selftest import SelfTest
-from tests.helpers.smollm2 import setup, whole_alone
+from tests.helpers.smollm2 import alone, setup, whole_alone
 
 WORKS = SelfTest(True, True)
 OWN = Kernels("avx2")
@@ -203,10 +203,9 @@ def test_costs_are_kept_apart() -> None:
 @built
 def test_a_plan_counts_the_repacked_copy() -> None:
     """Mapped weights count as free memory; repacked ones do not. A simulation knows no mapping: it says their sizes."""
-    repacked = sum(plugin.load().bytes(*each[:4]) for each in metadata_of(wanted().model or "").tensors.matrices)
-    with_own, without = (
-        make_plan(replace(wanted(ctx_size=256), kernels=kernels)).target for kernels in ("spectui", "llama.cpp")
-    )
+    small = replace(alone(), device="none", ctx_size=256)
+    repacked = sum(plugin.load().bytes(*matrix[:4]) for matrix in metadata_of(small.model or "").tensors.matrices)
+    with_own, without = (make_plan(replace(small, kernels=kernels)).target for kernels in ("spectui", "llama.cpp"))
     assert [use.device for use in with_own] == [use.device for use in without] == ["CPU"]
     assert with_own[0].weights >= repacked
     assert with_own[0].weights >= without[0].weights

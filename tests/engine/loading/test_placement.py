@@ -105,6 +105,7 @@ def test_another_draft_keeps_the_targets_costs(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
         "spectui.engine.costs.measuring._NOISY", float("inf")
     )  # however busy the machine is, they are kept
+    monkeypatch.setattr("spectui.engine.costs.measuring.BOUND_S", 0.5)
     events: list[Event] = []
     session = Session(events.append)
     pair = replace(setup(), no_profile="off", requantise_draft="off")
