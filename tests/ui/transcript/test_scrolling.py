@@ -10,7 +10,7 @@ from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, ask, wait_until
 from tests.ui.screen.test_editing import exchange
 from tests.ui.screen_text import compositor
-from tests.ui.transcript.test_transcript import TranscriptApp, a_round, append, rows
+from tests.ui.transcript.test_transcript import TranscriptApp, a_round, append, opened, rows
 
 
 def scrollbar_drawn(app: TranscriptApp) -> bool:
@@ -23,10 +23,7 @@ def write_lines(transcript: Transcript, numbers: range) -> None:
 
 
 async def test_it_follows_the_end_until_the_user_scrolls_up_and_again_when_back() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(40, 10)) as pilot:
-        transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen", 0, PackedRounds())
+    async with opened((40, 10), replying=True) as (app, pilot, transcript):
         write_lines(transcript, range(30))
         assert any("line 29" in row for row in rows(transcript))
         await wait_until(pilot, lambda: not scrollbar_drawn(app))
@@ -48,10 +45,7 @@ async def test_it_follows_the_end_until_the_user_scrolls_up_and_again_when_back(
 
 async def test_a_scrollbar_that_comes_up_stands_where_the_view_is() -> None:
     """While the view follows the end nothing is told the bar, which is hidden there."""
-    app = TranscriptApp()
-    async with app.run_test(size=(40, 10)) as pilot:
-        transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen", 0, PackedRounds())
+    async with opened((40, 10), replying=True) as (app, pilot, transcript):
         write_lines(transcript, range(50))
         await wait_until(pilot, lambda: not scrollbar_drawn(app))
         write_lines(transcript, range(50, 100))
@@ -65,10 +59,7 @@ async def test_a_scrollbar_that_comes_up_stands_where_the_view_is() -> None:
 
 
 async def test_a_row_at_the_end_costs_no_turn_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(40, 10)) as pilot:
-        transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen", 0, PackedRounds())
+    async with opened((40, 10), replying=True) as (app, pilot, transcript):
         append(transcript, [a_round(last=("line\n" * 30, "plain"))])
         await wait_until(pilot, lambda: not scrollbar_drawn(app))
         posted: list[object] = []
@@ -81,9 +72,7 @@ async def test_a_row_at_the_end_costs_no_turn_but_its_own(monkeypatch: pytest.Mo
 
 
 async def test_page_down_at_the_end_does_not_lose_the_end() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(40, 10)) as pilot:
-        transcript = app.query_one(Transcript)
+    async with opened((40, 10)) as (_, pilot, transcript):
         transcript.focus()
         transcript.start_reply("qwen", 0, PackedRounds())
         for number in range(60):

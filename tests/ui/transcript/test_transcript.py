@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -11,6 +12,7 @@ from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.geometry import Offset
+from textual.pilot import Pilot
 from textual.selection import SELECT_ALL, Selection
 
 from spectui.chat.messages import ChatMessage
@@ -35,6 +37,19 @@ class TranscriptApp(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Transcript()
+
+
+@asynccontextmanager
+async def opened(
+    size: tuple[int, int], *, replying: bool = False
+) -> AsyncIterator[tuple[TranscriptApp, Pilot[None], Transcript]]:
+    """A transcript alone, in which a reply may have begun."""
+    app = TranscriptApp()
+    async with app.run_test(size=size) as pilot:
+        transcript = app.query_one(Transcript)
+        if replying:
+            transcript.start_reply("qwen", 0, PackedRounds())
+        yield app, pilot, transcript
 
 
 def token(text: str, origin: Origin = "plain") -> Token:
@@ -89,9 +104,7 @@ def colour_of(transcript: Transcript, word: str) -> str | None:
 
 
 async def test_messages_stand_under_headings_indented() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(40, 12)):
-        transcript = app.query_one(Transcript)
+    async with opened((40, 12)) as (_, _, transcript):
         transcript.follow([ChatMessage("user", "what [b]is[/b] it?"), ChatMessage("assistant", "a thing")], 0, None)
         transcript.add_notice("nothing else")
         assert rows(transcript)[:7] == [
@@ -101,10 +114,7 @@ async def test_messages_stand_under_headings_indented() -> None:
 
 
 async def test_each_origin_has_its_own_style_and_colour() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(60, 8)):
-        transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen", 0, PackedRounds())
+    async with opened((60, 8), replying=True) as (_, _, transcript):
         append(transcript, FOUR)
         for word, origin in (("one", "plain"), ("two", "accepted"), ("three", "correction"), ("five", "bonus")):
             assert colour_of(transcript, word) == ORIGIN_DEFAULTS[f"origin-{origin}"]
@@ -114,10 +124,7 @@ async def test_each_origin_has_its_own_style_and_colour() -> None:
 
 
 async def test_where_nobody_drafts_a_text_is_a_text() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(60, 8)):
-        transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen", 0, PackedRounds())
+    async with opened((60, 8), replying=True) as (_, _, transcript):
         for number, (word, drafter) in enumerate((("one ", "off"), ("two", "model"))):
             append(transcript, [replace(a_round(last=(word, "plain")), index=number, knobs=Knobs(drafter=drafter))])
         assert style_of(transcript, "two").italic and not style_of(transcript, "one").italic
@@ -147,9 +154,7 @@ async def test_slanted_is_what_is_rarer(window: Window, engine: FakeEngine) -> N
 
 
 async def test_a_theme_repaints_what_stands() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(60, 8)) as pilot:
-        transcript = app.query_one(Transcript)
+    async with opened((60, 8)) as (app, pilot, transcript):
         transcript.follow([ChatMessage("user", "hello")], 0, None)
         before = colour_of(transcript, "hello")
         app.theme = "textual-light"
@@ -157,10 +162,7 @@ async def test_a_theme_repaints_what_stands() -> None:
 
 
 async def test_rejected_drafts_stand_before_the_correction_and_never_in_the_text() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(60, 8)) as pilot:
-        transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen", 0, PackedRounds())
+    async with opened((60, 8), replying=True) as (_, pilot, transcript):
         append(transcript, FOUR[:2])
         assert "never" not in rows(transcript)[1]
         transcript.show_rejected = True
@@ -177,9 +179,7 @@ async def test_rejected_drafts_stand_before_the_correction_and_never_in_the_text
 
 
 async def test_the_token_under_a_cell() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(60, 8)):
-        transcript = app.query_one(Transcript)
+    async with opened((60, 8)) as (_, _, transcript):
         transcript.follow([ChatMessage("user", "hello")], 0, None)
         transcript.start_reply("qwen", 0, PackedRounds())
         append(transcript, FOUR)
@@ -207,9 +207,7 @@ async def test_the_token_under_a_cell() -> None:
     ],
 )
 async def test_no_control_character_reaches_the_terminal(bad: str) -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(60, 20)) as pilot:
-        transcript = app.query_one(Transcript)
+    async with opened((60, 20)) as (app, pilot, transcript):
         transcript.follow([ChatMessage(f"us{bad}er", f"u{bad}v")], 0, None)
         transcript.add_notice(f"w{bad}x")
         transcript.start_reply(f"q{bad}", 0, PackedRounds())
@@ -228,9 +226,7 @@ async def test_no_control_character_reaches_the_terminal(bad: str) -> None:
 
 
 async def test_another_width_wraps_again_and_keeps_the_row_on_top() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(60, 10)) as pilot:
-        transcript = app.query_one(Transcript)
+    async with opened((60, 10)) as (_, pilot, transcript):
         transcript.follow([ChatMessage("user", " ".join(f"word{number:03}" for number in range(200)))], 0, None)
         transcript.scroll_to(y=10, animate=False)
         await pilot.pause()
@@ -244,9 +240,7 @@ async def test_another_width_wraps_again_and_keeps_the_row_on_top() -> None:
 
 
 async def test_selected_text_is_what_was_written() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(24, 12)) as pilot:
-        transcript = app.query_one(Transcript)
+    async with opened((24, 12)) as (app, pilot, transcript):
         transcript.follow([ChatMessage("user", "a line that is wrapped twice at least\n\tsecond")], 0, None)
         drawn = rows(transcript)
         assert drawn[1:4] == ["   a line that is", "   wrapped twice at", "   least"]
@@ -263,9 +257,7 @@ async def test_selected_text_is_what_was_written() -> None:
 
 
 async def test_regenerate_takes_the_last_reply_back() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(40, 12)):
-        transcript = app.query_one(Transcript)
+    async with opened((40, 12)) as (_, _, transcript):
         transcript.follow([ChatMessage("user", "hello")], 0, None)
         before = rows(transcript), transcript.document.text
         transcript.start_reply("qwen", 1, PackedRounds())
@@ -284,10 +276,7 @@ async def test_regenerate_takes_the_last_reply_back() -> None:
 
 
 async def test_the_cursor_marks_the_growing_reply() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(40, 8)):
-        transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen", 0, PackedRounds())
+    async with opened((40, 8), replying=True) as (_, _, transcript):
         assert rows(transcript)[1] == "   █"
         append(transcript, [FOUR[0]])
         transcript.add_notice("by the way")
@@ -298,10 +287,7 @@ async def test_the_cursor_marks_the_growing_reply() -> None:
 
 
 async def test_the_work_of_a_frame_does_not_grow_with_the_transcript() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(80, 24)) as pilot:
-        transcript = app.query_one(Transcript)
-        transcript.start_reply("qwen", 0, PackedRounds())
+    async with opened((80, 24), replying=True) as (app, pilot, transcript):
         wrapped: list[int] = []
         layouts: list[object] = []
         wrap = Flow._wrap

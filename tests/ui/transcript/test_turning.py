@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import pytest
 from textual.geometry import Offset
+from textual.pilot import Pilot
 from textual.selection import SELECT_ALL, Selection
 
 from spectui.store.rounds.packed import PackedRounds
@@ -18,7 +19,7 @@ from spectui.ui.transcript.painter import Painter
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.transcript.wrap import Line
 from tests.ui.pilot_helpers import wait_until
-from tests.ui.transcript.test_transcript import TranscriptApp, a_round, append, rows, token_at
+from tests.ui.transcript.test_transcript import a_round, append, opened, rows, token_at
 
 PART = """\
 ## Part {0}
@@ -58,12 +59,17 @@ def is_text(transcript: Transcript) -> bool:
     return all(reply.drawing and reply.drawing.view.as_text for reply in transcript.document.replies)
 
 
+async def written(pilot: Pilot[None], transcript: Transcript, parts: int) -> None:
+    """A reply of so many parts, drawn as text."""
+    write(transcript, parts)
+    transcript.finish_reply()
+    await wait_until(pilot, lambda: is_text(transcript))
+
+
 @pytest.mark.parametrize("at_once", [4000, 100], ids=["at once", "in a thread"])
 async def test_the_line_that_is_read_stays_in_place(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AT_ONCE", at_once)
-    app = TranscriptApp()
-    async with app.run_test(size=(50, 12)) as pilot:
-        transcript = app.query_one(Transcript)
+    async with opened((50, 12)) as (_, pilot, transcript):
         text = write(transcript, 4)
         name = "function2"
         row = next(at for at in range(transcript.virtual_size.height) if name in transcript_row(transcript, at))
@@ -88,9 +94,7 @@ def transcript_row(transcript: Transcript, row: int) -> str:
 
 @pytest.mark.usefixtures("little_at_once")
 async def test_a_view_at_the_end_stays_there() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(50, 12)) as pilot:
-        transcript = app.query_one(Transcript)
+    async with opened((50, 12)) as (_, pilot, transcript):
         write(transcript, 4)
         transcript.finish_reply()
         transcript.add_notice("stopped")
@@ -100,9 +104,7 @@ async def test_a_view_at_the_end_stays_there() -> None:
 
 @pytest.mark.usefixtures("little_at_once")
 async def test_a_long_reply_is_laid_out_in_a_thread_and_only_what_is_seen_is_drawn() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(50, 12)) as pilot:
-        transcript = app.query_one(Transcript)
+    async with opened((50, 12)) as (_, pilot, transcript):
         write(transcript, 8)
         threads, drawn = set[int](), set[int]()
         lines_of, draw = layout.lines_of, Painter.draw
@@ -124,12 +126,8 @@ async def test_a_long_reply_is_laid_out_in_a_thread_and_only_what_is_seen_is_dra
 
 
 async def test_what_is_selected_in_a_text_is_copied_as_it_was_written() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(50, 24)) as pilot:
-        transcript = app.query_one(Transcript)
-        write(transcript, 1)
-        transcript.finish_reply()
-        await wait_until(pilot, lambda: is_text(transcript))
+    async with opened((50, 24)) as (_, pilot, transcript):
+        await written(pilot, transcript, 1)
 
         def copied(first: str, last: str) -> str:
             seen = rows(transcript)
@@ -149,12 +147,8 @@ async def test_what_is_selected_in_a_text_is_copied_as_it_was_written() -> None:
 
 
 async def test_a_click_and_the_cursor_find_the_tokens_of_a_text() -> None:
-    app = TranscriptApp()
-    async with app.run_test(size=(50, 24)) as pilot:
-        transcript = app.query_one(Transcript)
-        write(transcript, 1)
-        transcript.finish_reply()
-        await wait_until(pilot, lambda: is_text(transcript))
+    async with opened((50, 24)) as (_, pilot, transcript):
+        await written(pilot, transcript, 1)
         seen = rows(transcript)
         row = next(at for at, line in enumerate(seen) if "strong" in line)
         found = token_at(transcript, seen[row].index("strong") + 2, row)
@@ -170,12 +164,8 @@ async def test_a_click_and_the_cursor_find_the_tokens_of_a_text() -> None:
 
 async def test_the_cursor_lets_what_is_selected_go() -> None:
     """It is among tokens, which have other rows than the text that was selected."""
-    app = TranscriptApp()
-    async with app.run_test(size=(30, 24)) as pilot:
-        transcript = app.query_one(Transcript)
-        write(transcript, 3)
-        transcript.finish_reply()
-        await wait_until(pilot, lambda: is_text(transcript))
+    async with opened((30, 24)) as (app, pilot, transcript):
+        await written(pilot, transcript, 3)
         await pilot.mouse_down(transcript, offset=(4, 3))
         await pilot.hover(transcript, offset=(9, 8))
         await pilot.mouse_up(transcript, offset=(9, 8))
