@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+_TOKEN_BYTES = 4
 UNKNOWN = "–"
 
 
@@ -23,6 +24,11 @@ def share(value: float | None) -> str:
         return UNKNOWN
     text = f"{value:.2f}"
     return text[1:] if text.startswith("0") else text[:3]
+
+
+def about_tokens(size: int) -> str:
+    """About how many tokens a text of so many bytes has: the tokenizer is the engine's."""
+    return f"about {count(size // _TOKEN_BYTES + 1)} tokens"
 
 
 def times(factor: float) -> str:

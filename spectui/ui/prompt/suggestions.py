@@ -9,12 +9,9 @@ from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from spectui.chat.figures.format import count
+from spectui.chat.figures.format import about_tokens, count
 from spectui.chat.text.attachments import named_files
 from spectui.ui.figures import MUTED
-
-TOKEN_BYTES = 4
-"""Bytes of a token, about: the tokenizer is the engine's."""
 
 
 class Suggestion(NamedTuple):
@@ -79,7 +76,5 @@ def files(word: str) -> Iterator[Suggestion]:
     """The files whose path begins with the word. Reads the disk: call it in a worker thread."""
     for name, taken in named_files(word):
         text = f'@"{name}"' if " " in name else f"@{name}"
-        about = (
-            "" if taken is None else f"{count(-(-taken // 1000))} kB, about {count(taken // TOKEN_BYTES + 1)} tokens"
-        )
+        about = "" if taken is None else f"{count(-(-taken // 1000))} kB, {about_tokens(taken)}"
         yield Suggestion(text, about)

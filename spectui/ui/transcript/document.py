@@ -6,12 +6,16 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from spectui.chat.figures.format import about_tokens, count
 from spectui.chat.messages import ChatMessage
+from spectui.text import safe
 from spectui.ui.transcript.drawing import Drawing, View
-from spectui.ui.transcript.source import DROPPED, HEADING, NOTICE, TEXT, USER, Source
+from spectui.ui.transcript.source import DROPPED, FOLD, HEADING, NOTICE, TEXT, USER, Source
 from spectui.ui.transcript.wrap import ASIDE, Flow, Piece
 
 INDENT = 3
+LONG_LINES, FOLDED_LINES = 30, 3
+"""Lines from which a prompt is folded, and those that are seen then."""
 _NAMES = {"user": "you"}
 _KINDS = {"user": USER, "system": NOTICE}
 
@@ -47,6 +51,36 @@ class Block:
     def copied(self, start: int, end: int) -> str:
         """A part of the text as it was written."""
         return self.text[start:end]
+
+
+class LongText(Block):
+    """A long prompt: its first lines, and how many more there are; all of them when it is unfolded."""
+
+    __slots__ = ("is_folded", "kind")
+
+    def __init__(self, text: str, kind: int, width: int) -> None:
+        super().__init__(Flow(width), safe(text))
+        self.kind = kind
+        self.is_folded = False
+        self.turn()
+
+    def turn(self) -> None:
+        """Fold or unfold it. What is copied of its end has what is folded too."""
+        self.is_folded = not self.is_folded
+        flow, lines = Flow(self.flow.width), self.text.split("\n")
+        if self.is_folded:
+            seen = "\n".join([*lines[:FOLDED_LINES], ""])
+            sign = f"▸ {count(len(lines) - FOLDED_LINES)} more lines, {about_tokens(len(self.text))} in all"
+            flow.append([Piece(seen, self.kind), Piece(sign, FOLD, len(seen), ASIDE)])
+        else:
+            flow.append([Piece(f"▾ {count(len(lines))} lines\n", FOLD, 0, ASIDE), Piece(self.text, self.kind)])
+        flow.size = len(self.text)
+        self.flow = flow
+
+    def has_sign(self, row: int, cell: int) -> bool:
+        """Whether the line that folds and unfolds it is at a cell of the transcript."""
+        offset = self.flow.at_cell(row - self.top, cell - self.indent)
+        return offset is not None and self.flow.is_aside(offset)
 
 
 class Reply(Block):
@@ -143,7 +177,11 @@ class Document:
         is_reply = message.role == "assistant"
         self.begin(message.model or _NAMES.get(message.role, message.role), is_reply=is_reply, index=index)
         if not is_reply or (message.content and not message.rounds):  # it has none, or they are damaged
-            self._add(message.content.strip("\n"), _KINDS.get(message.role, TEXT))
+            text, kind = message.content.strip("\n"), _KINDS.get(message.role, TEXT)
+            if text.count("\n") < LONG_LINES:
+                self._add(text, kind)
+            else:
+                self.blocks.append(LongText(text, kind, self.width))
             return ""
         self.add_reply(source or Source(message.rounds, thinking=message.thinking))
         return message.stop_note(to_drop=index > 2)

@@ -25,7 +25,7 @@ from spectui.speculation.records import Round, Token
 from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.keys import with_keys
 from spectui.ui.textual_patches.direct_render import FollowingScrollView
-from spectui.ui.transcript.document import INDENT, Document, Place, Reply
+from spectui.ui.transcript.document import INDENT, Document, LongText, Place, Reply
 from spectui.ui.transcript.drawing import Drawing, View, drawn
 from spectui.ui.transcript.painter import COMPONENTS, STYLES, Painter
 from spectui.ui.transcript.source import ERROR, NOTICE, Source
@@ -53,8 +53,9 @@ class Transcript(FollowingScrollView, can_focus=True):
 A double click on a token, or **{inspect}**, puts the cursor on it: the lines below say where it came from, and how probable
 target and draft found it. **{token.before}**, **{token.after}**, **{token.above}** and **{token.below}** move it,
 **{round.before}** and **{round.after}** go from round to round, **{stop}** leaves. A click on a message's heading lists the
-messages, to edit one or branch from it; on a heading “thinking” it unfolds what the model thought, as **{thinking}** does
-for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was written; rejected drafts are never in it.
+messages, to edit one or branch from it; on “more lines” it unfolds a long prompt, and on “thinking” what the model thought,
+as **{thinking}** does for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was written; rejected drafts
+are never in it.
 """
 
     BINDING_GROUP_TITLE = "inspector"
@@ -346,6 +347,10 @@ for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was w
         block = self.document.block_at(row)
         if event.chain == 2:
             event.prevent_default()  # Textual would select the whole transcript
+        if isinstance(block, LongText) and event.chain == 1 and block.has_sign(row, event.x):
+            block.turn()
+            self._changed(self.document.blocks.index(block))
+            return
         if isinstance(block, Reply):
             section, token = block.section_at(row, event.x), block.token_at(row, event.x)
             if section is not None and event.chain == 1:

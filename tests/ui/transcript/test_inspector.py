@@ -178,7 +178,7 @@ async def test_a_token_long_past_is_told_of_as_when_it_was_new(window: Window, e
         await pilot.press("f4")
         row = next(y for y in range(9) if token_at(transcript, 4, y) is not None)
         transcript.scroll_to(y=0, animate=False, force=True)
-        await pilot.pause()
+        await wait_until(pilot, lambda: not transcript.scroll_offset.y and "Go." in screen_text(app))
         await pilot.click(Transcript, offset=(4, row))
         assert transcript.inspected == first.tokens[0]
         await pilot.press("right")

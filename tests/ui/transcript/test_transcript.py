@@ -113,6 +113,21 @@ async def test_messages_stand_under_headings_indented() -> None:
         assert transcript.document.text == "you\nwhat [b]is[/b] it?\n\nassistant\na thing"
 
 
+async def test_a_long_prompt_is_its_first_lines_until_a_click_and_copied_whole() -> None:
+    text = "\n".join(f"line {number}" for number in range(100))
+    async with opened((60, 12)) as (_, pilot, transcript):
+        transcript.follow([ChatMessage("user", text), ChatMessage("assistant", "so")], 0, None)
+        folded = rows(transcript)
+        assert folded[3:8] == ["   line 2", "   ▸ 97 more lines, about 198 tokens in all", "", " assistant", "   so"]
+        for row, height in ((4, 105), (1, 8)):
+            assert transcript.document.text == f"you\n{text}\n\nassistant\nso"
+            transcript.scroll_to(y=0, animate=False, force=True)
+            await wait_until(pilot, lambda: not transcript.scroll_offset.y)
+            await pilot.click(transcript, offset=(6, row))
+            await wait_until(pilot, lambda height=height: transcript.document.height == height)
+        assert rows(transcript) == folded
+
+
 async def test_each_origin_has_its_own_style_and_colour() -> None:
     async with opened((60, 8), replying=True) as (_, _, transcript):
         append(transcript, FOUR)
