@@ -86,45 +86,58 @@ async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk
 
     Raises ServerTrouble where they are something else. `name`: what its sentence calls the server.
     """
-    left, others, event, begun, failed = bytearray(), bytearray(), bytearray(), False, False
+    others, event, failed = bytearray(), bytearray(), False
+    async for line in _lines(pieces, name):
+        carried = _data(line)
+        if line.startswith((b"event:", b"error:")) or not line.strip():
+            failed = line.startswith(b"error:") or line[6:].strip() == b"error"
+        if carried == b"[DONE]":
+            if (data := _read(bytes(others))) is not None:  # an error that is no event
+                yield read_chunk(data)
+            yield Chunk(last=True)
+            return
+        if (read := _READ.match(line)) is not None:
+            yield Chunk(progress=_progress({"processed": int(read[1]), "total": int(read[2])}))
+        if carried and not event and (data := _read(carried)) is not None:
+            yield read_chunk(data, failed)  # at once: a server may leave out the empty line that ends an event
+        elif carried:
+            event += b"\n" + carried
+        elif event and not line.strip():
+            yield read_chunk(_parsed(bytes(event), name))
+            event.clear()
+        elif carried is None:
+            others += line
+        if max(len(others), len(event)) > LARGEST_LINE:
+            raise _too_long(name)
+    if rest := bytes(event).strip() or bytes(others).strip():  # the last event, or an object that is none
+        yield read_chunk(_parsed(rest, name))
+
+
+async def _lines(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[bytes]:
+    """The lines of these bytes without their ends, also a last one that has none.
+
+    Raises ServerTrouble for one that is too long.
+    """
+    left, begun = bytearray(), False
     async for piece in pieces:
         seen = max(0, len(left) - 1)  # its last byte may be the first half of a line's end
         left += piece
-        lines: list[bytearray] = []
         if _LINE_END.search(left, seen) is not None:
             *lines, left = map(bytearray, _LINE_END.split(left))
             if not begun:
                 begun, lines[0] = True, lines[0].removeprefix(BOM_UTF8)
-        for line in lines:
-            if max(len(line), len(event)) > LARGEST_LINE:
-                break
-            found = _data(bytes(line))
-            if line.startswith((b"event:", b"error:")) or not line.strip():
-                failed = line.startswith(b"error:") or line[6:].strip() == b"error"
-            if found == b"[DONE]":
-                if (data := _read(bytes(others))) is not None:  # an error that is no event
-                    yield read_chunk(data)
-                yield Chunk(last=True)
-                return
-            if (read := _READ.match(line)) is not None:
-                yield Chunk(progress=_progress({"processed": int(read[1]), "total": int(read[2])}))
-            if found and not event and (data := _read(found)) is not None:
-                yield read_chunk(data, failed)  # at once: a server may leave out the empty line behind it
-            elif found:
-                event += b"\n" + found
-            elif event and not line.strip():
-                yield read_chunk(_parsed(bytes(event), name))
-                event.clear()
-            elif found is None:
-                others += line
-        if max(len(left), len(others), len(event), *map(len, lines)) > LARGEST_LINE:
-            raise ServerTrouble(f"{name} {_BEHIND_LIMIT}: what came before is kept.")
-    found = _data(bytes(left)) or b""
-    rest = (
-        bytes(event + b"\n" + found).strip() or bytes(others + left).strip()
-    )  # the last event, or an object that is none
-    if rest and rest != b"[DONE]":
-        yield read_chunk(_parsed(rest, name))
+            for line in lines:
+                if len(line) > LARGEST_LINE:
+                    raise _too_long(name)
+                yield bytes(line)
+        if len(left) > LARGEST_LINE:
+            raise _too_long(name)
+    if left:
+        yield bytes(left)
+
+
+def _too_long(name: str) -> ServerTrouble:
+    return ServerTrouble(f"{name} {_BEHIND_LIMIT}: what came before is kept.")
 
 
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")

@@ -26,8 +26,10 @@ from spectui.text import of_argument, unescaped
 from spectui.text_file import read_text
 
 if TYPE_CHECKING:
-    from spectui.engine.events import Event
+    from spectui.engine.events import Event, Finished, Loaded, Message
+    from spectui.engine.exactness.verify import Verification
     from spectui.engine.protocol import SessionEngine
+    from spectui.knobs import Knobs, Setup
     from spectui.speculation.records import Round, Token
 
 Result = TypeVar("Result")
@@ -79,22 +81,14 @@ def command(
     question = prompt_text(unescaped(prompt) if prompt and values["escape"] else prompt, prompt_file)
     prepare_stdout("the reply")
 
-    from spectui.chat.sentences import context_full
     from spectui.engine.demo import default_setup
     from spectui.engine.events import Message
 
     server = server_setup(settings, hub_target, hub_draft)
     if server is not None and check:
         raise UsageError("--verify decodes with models of this machine: leave it out, or --server.")
-    worker: SessionEngine
-    if server is not None:
-        setup, worker = server, server_engine(settings.knobs)
-    else:
-        from spectui.engine.isolation.process import engine_for
-
-        setup = default_setup(fetched(settings, hub_target, hub_draft))
-        # llama.cpp computes in the engine's thread, so that this thread handles Ctrl+C during a pass.
-        worker = engine_for(setup, settings.knobs)
+    setup = server or default_setup(fetched(settings, hub_target, hub_draft))
+    worker = server_engine(settings.knobs) if server else _engine(setup, settings.knobs)
     colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
     messages = [Message("system", setup.system)] if setup.system.strip() else []
@@ -111,37 +105,51 @@ def command(
             messages.append(Message("user", question))
             finished = outcome(worker, worker.call(methodcaller("generate", messages)), printer)
             if check and not stopped:
-                from spectui.engine.exactness.verify import verify
-
-                verification = worker.call(verify, messages, finished, printer.rounds)
-                try:
-                    verdict = outcome(worker, verification, printer)
-                except SpectuiError:
-                    if not stopped:  # else the reply's figures are shown without it
-                        raise
+                verdict = _verified(worker, messages, finished, printer, stopped)
     except SpectuiError:
         if stopped:
             ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
         raise
     if finished.reason.value == "context":
-        full = context_full(loaded.target.n_ctx)
-        fixed = next((each for each in loaded.fixed if each.knob == "ctx_size"), None)
-        larger = fixed.sentence if fixed is not None else "-c/--ctx-size sets a larger one."
-        click.echo(f"spectui: The reply ends here, because {full}: {larger}", err=True)
+        _say_full(loaded)
     if as_json:
-        click.echo(
-            json.dumps(
-                report(loaded, printer.rounds, finished, with_rounds=with_rounds),
-                allow_nan=False,
-            )
-        )
+        click.echo(json.dumps(report(loaded, printer.rounds, finished, with_rounds=with_rounds), allow_nan=False))
     else:
         click.echo(f"\n{summary(finished)}", err=True)
-    if verdict is not None and not stopped:
-        speed = f" Measured speed-up: {verdict.speed_up:.2f}x." if verdict.speed_up else ""
-        click.echo("\n" + "\n".join(verdict.sentences) + speed, err=True)
     if stopped:
         ctx.exit(INTERRUPTED)
+    if verdict is not None:
+        speed = f" Measured speed-up: {verdict.speed_up:.2f}x." if verdict.speed_up else ""
+        click.echo("\n" + "\n".join(verdict.sentences) + speed, err=True)
+
+
+def _engine(setup: Setup, knobs: Knobs) -> SessionEngine:
+    """The engine of this machine: llama.cpp computes in its thread, so that the caller's handles Ctrl+C during a pass."""
+    from spectui.engine.isolation.process import engine_for
+
+    return engine_for(setup, knobs)
+
+
+def _verified(
+    worker: SessionEngine, messages: list[Message], finished: Finished, printer: Printer, stopped: list[int]
+) -> Verification | None:
+    """What a plain decoding beside the reply says. None if Ctrl+C stopped it: the reply's figures are shown without it."""
+    from spectui.engine.exactness.verify import verify
+
+    try:
+        return outcome(worker, worker.call(verify, messages, finished, printer.rounds), printer)
+    except SpectuiError:
+        if not stopped:
+            raise
+    return None
+
+
+def _say_full(loaded: Loaded) -> None:
+    from spectui.chat.sentences import context_full
+
+    fixed = next((knob for knob in loaded.fixed if knob.knob == "ctx_size"), None)
+    larger = fixed.sentence if fixed is not None else "-c/--ctx-size sets a larger one."
+    click.echo(f"spectui: The reply ends here, because {context_full(loaded.target.n_ctx)}: {larger}", err=True)
 
 
 class Printer:

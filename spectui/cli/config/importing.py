@@ -63,21 +63,7 @@ def import_command(
     if name and len(chosen) > 1:
         raise UsageError(f"--as names one profile, and {len(chosen)} models were chosen: import them one by one.")
     for profile in chosen:
-        lacking = [what for reason, what in profile.left_out if reason == NO_VALUE]
-        if lacking:
-            raise SpectuiError(f"{where} gives {lacking[0]} no value: add it.")
-        presets = [what for _, what in profile.left_out if what.startswith("--models-preset ")]
-        if presets and not profile.settings.get("model"):
-            raise SpectuiError(
-                f"{where} names its models in a preset file: import {presets[0].partition(' ')[2]} instead."
-            )
-        if not profile.settings and not any(reason == OF_THE_HUB for reason, _ in profile.left_out):
-            raise SpectuiError(
-                f"{where} gives nothing that a profile holds: give the command that starts llama-server."
-            )
-        if profile.name:
-            continue
-        raise UsageError(f"{where} has neither a model nor an alias to name the profile after: name it with --as.")
+        _check(profile, where)
     if every:  # one name that cannot be is no reason to lose the others
         bad = {profile.name: problem for profile in chosen if (problem := not_allowed(profile.name))}
         source = source._replace(refused={**source.refused, **bad})
@@ -90,6 +76,20 @@ def import_command(
         click.echo(one_line(f"Wrote profile {profile.name} to {target}: spectui chat -P {shlex.quote(profile.name)}"))
     for line in _report(source, chosen):
         click.echo(one_line(line))
+
+
+def _check(profile: ImportedProfile, where: str) -> None:
+    """Raises SpectuiError or UsageError if this makes no profile."""
+    lacking = [what for reason, what in profile.left_out if reason == NO_VALUE]
+    if lacking:
+        raise SpectuiError(f"{where} gives {lacking[0]} no value: add it.")
+    presets = [what for _, what in profile.left_out if what.startswith("--models-preset ")]
+    if presets and not profile.settings.get("model"):
+        raise SpectuiError(f"{where} names its models in a preset file: import {presets[0].partition(' ')[2]} instead.")
+    if not profile.settings and not any(reason == OF_THE_HUB for reason, _ in profile.left_out):
+        raise SpectuiError(f"{where} gives nothing that a profile holds: give the command that starts llama-server.")
+    if not profile.name:
+        raise UsageError(f"{where} has neither a model nor an alias to name the profile after: name it with --as.")
 
 
 def _source(file: str, where: str, form: str | None) -> ImportedFile:

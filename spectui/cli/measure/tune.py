@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from textwrap import wrap
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from spectui.measure.bench.results import Run
     from spectui.measure.bench.runner import PlannedRun
     from spectui.measure.bench.settings import Setting
-    from spectui.profiles.file import ProfileFile
+    from spectui.measure.tune import Search
 
 _OF_THE_MEASUREMENT = ("seed", "predict")
 """Flags that are the measured replies' own: in a profile they would cut every reply, and make all the same."""
@@ -48,7 +49,7 @@ def command(ctx: click.Context, options: Options, minutes: float, save: str | No
     from spectui.measure.bench.results import new_file
     from spectui.measure.bench.summary import summarise, winner
     from spectui.measure.progress import ProgressLine
-    from spectui.measure.tune import Search, candidates, flags, sentences
+    from spectui.measure.tune import Search, candidates, sentences
     from spectui.profiles.file import ProfileFile
 
     settings = options.settings
@@ -88,27 +89,29 @@ def command(ctx: click.Context, options: Options, minutes: float, save: str | No
         for text in (*report.text(summary, columns()), *wrapped):
             click.echo(text)
     if save is not None:
-        _save(ProfileFile(file), save, replacing, None if best is None else profile_settings(settings, setup, best))
-        if best is not None:
-            click.echo(f"spectui: Profile {save} in {file}: {best.label}.", err=True)
-            if best.knobs.get("policy") == "auto" and search.best is not None:
-                click.echo(
-                    "spectui: For programs that have no automatic length there is the best fixed setting: spectui config "
-                    f"export {shlex.quote(save)} --to llama-server {flags(search.best)}",
-                    err=True,
-                )
+        if best is None:
+            click.echo(
+                f"spectui: Profile {save} was not saved: it ended before the best setting was repeated.", err=True
+            )
+        else:
+            ProfileFile(file).write({save: profile_settings(settings, setup, best)}, replace=replacing)
+            _say_saved(save, file, best, search)
     if made.problem is not None:
         raise made.problem
     if made.stopped:
         ctx.exit(INTERRUPTED)
 
 
-def _save(file: ProfileFile, name: str, replacing: bool, wanted: dict[str, Any] | None) -> None:
-    """Write the profile, unless the search ended too early to know one."""
-    if wanted is None:
-        click.echo(f"spectui: Profile {name} was not saved: it ended before the best setting was repeated.", err=True)
-    else:
-        file.write({name: wanted}, replace=replacing)
+def _say_saved(name: str, file: Path, best: Setting, search: Search) -> None:
+    from spectui.measure.tune import flags
+
+    click.echo(f"spectui: Profile {name} in {file}: {best.label}.", err=True)
+    if best.knobs.get("policy") == "auto" and search.best is not None:
+        click.echo(
+            "spectui: For programs that have no automatic length there is the best fixed setting: spectui config "
+            f"export {shlex.quote(name)} --to llama-server {flags(search.best)}",
+            err=True,
+        )
 
 
 def profile_settings(settings: Configuration, setup: Setup, winner: Setting) -> dict[str, Any]:

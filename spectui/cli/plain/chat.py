@@ -235,20 +235,8 @@ class PlainChat:
         match event:
             case RoundDone(round=round):
                 self._write("".join(token.text for token in round.tokens))
-            case Loading(what=what, bytes=bytes):
-                if self.interactive and what != self._loading:
-                    self._loading = what
-                    self.notice(f"loading {what}{f', {size(bytes)}' if bytes else ''}")
-            case Loaded():
-                if self.interactive:
-                    self.notice(
-                        f"{pair(self.session)} ready, context {count(self.session.models.n_ctx)} tokens. /help lists commands."
-                    )
-            case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
-                if not self.interactive:
-                    raise SpectuiError(message)
-                advice = load_advice(without_draft=without_draft, without_servers=without_servers)
-                self.notice(f"{message} {with_commands(advice)}")
+            case Loading() | Loaded() | LoadFailed():
+                self._show_loading(event)
             case Finished(reason=reason, to_drop=to_drop):
                 models = self.session.models
                 if note := stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context):
@@ -266,6 +254,21 @@ class PlainChat:
                 self.notice(message)
         if self.session.take_back() is not None:
             self.notice(NO_TEXT)
+
+    def _show_loading(self, event: Loading | Loaded | LoadFailed) -> None:
+        """Raises SpectuiError in a pipe if the models cannot be loaded."""
+        match event:
+            case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
+                if not self.interactive:
+                    raise SpectuiError(message)
+                advice = load_advice(without_draft=without_draft, without_servers=without_servers)
+                self.notice(f"{message} {with_commands(advice)}")
+            case Loading(what=what, bytes=bytes) if self.interactive and what != self._loading:
+                self._loading = what
+                self.notice(f"loading {what}{f', {size(bytes)}' if bytes else ''}")
+            case Loaded() if self.interactive:
+                n_ctx = count(self.session.models.n_ctx)
+                self.notice(f"{pair(self.session)} ready, context {n_ctx} tokens. /help lists commands.")
 
     def _tell(self, said: str) -> None:
         """Show what a command has said, with the conversation if it is another one."""

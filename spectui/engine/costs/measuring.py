@@ -206,15 +206,23 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
             alike[n] = all(np.array_equal(row, single) for row, single in zip(rows, singles, strict=False))
         found.verify[n] = min(seconds, found.verify.get(n, seconds))
         progress(0.4 + 0.6 * number / len(sizes))
-    for n in sorted(alike):
-        found.tried = n
-        if alike[n] and found.equal_up_to == max([1, *(size for size in alike if size < n)]):
-            found.equal_up_to = n
+    if alike:
+        found.equal_up_to, found.tried = _equal_sizes(alike)
     if not singles:  # the device keeps the likeliest tokens, so whole rows have passes of their own
         target.truncate(0)
         sizes = [n for n in EQUAL_SIZES if n <= largest]
         found.equal_up_to, found.tried = _compare(target, tokens, 0, sizes, cancelled)
     return found
+
+
+def _equal_sizes(alike: dict[int, bool]) -> tuple[int, int]:
+    """The size up to which all passes have the rows of single ones, and the largest that was tried."""
+    equal = 1
+    for n in sorted(alike):
+        if not alike[n]:
+            break
+        equal = n
+    return equal, max(alike)
 
 
 def _measure_context(target: Context, found: TargetCosts, tokens: list[int], over: Callable[[float], bool]) -> None:
