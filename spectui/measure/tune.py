@@ -247,8 +247,8 @@ def sentences(search: Search, chosen: Setting | None, costs: CostModel | None) -
     share = (costs.drafting(2) - costs.drafting(1)) / one if costs.next else 0.0
     if share > _DEAR_DRAFT:
         yield (
-            f"A drafted token takes {share:.0%} of a plain pass: try a smaller draft (spectui compare), or this one in a type "
-            "with fewer bits (spectui draft make)."
+            f"A drafted token takes {share:.0%} of a plain pass: try smaller drafts (spectui bench --draft a.gguf,b.gguf), or "
+            "this one in a type with fewer bits (spectui draft make)."
         )
     four = costs.verify(4, 0) / one
     if four > _DEAR_ROWS:
