@@ -8,12 +8,13 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from spectui.errors import UsageError
-from spectui.profiles import llama_server, llama_swap, preset_ini, services
+from spectui.profiles import llama_swap, preset_ini
+from spectui.profiles.commands import llama_server, services
+from spectui.profiles.commands.llama_server import has_windows_paths
+from spectui.profiles.commands.script import Shell
+from spectui.profiles.commands.windows import Batch, PowerShell
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import RUN_IT, ImportedFile
-from spectui.profiles.llama_server import has_windows_paths
-from spectui.profiles.script import Shell
-from spectui.profiles.windows import Batch, PowerShell
 
 
 class Format(NamedTuple):

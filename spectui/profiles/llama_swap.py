@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from spectui.errors import UsageError
+from spectui.profiles.commands.llama_server import command, words_of
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, imported, imported_each
-from spectui.profiles.llama_server import command, words_of
 
 LONGEST_COMMAND = 100_000
 """Characters of a command when its macros are written out. Macros of macros could grow without end."""

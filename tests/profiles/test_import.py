@@ -13,6 +13,7 @@ from spectui import config
 from spectui.errors import UsageError
 from spectui.profiles import llama_swap, preset_ini
 from spectui.profiles.command_line import NOT_USED
+from spectui.profiles.commands.script import Shell
 from spectui.profiles.formats import FORMATS, detect
 from spectui.profiles.imported import (
     CHANGES_TEXT,
@@ -25,7 +26,6 @@ from spectui.profiles.imported import (
     Started,
     imported,
 )
-from spectui.profiles.script import Shell
 
 NO_SPEC_TYPE = "spectui drafts with the draft; newer versions of llama-server would not, without --spec-type."
 

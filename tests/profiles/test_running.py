@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from spectui import config
 from spectui.cli import root
-from spectui.profiles.running import container_of
+from spectui.profiles.commands.running import container_of
 
 WAITING = f"#!{sys.executable}\nprint('started', flush=True)\ninput()\n"
 

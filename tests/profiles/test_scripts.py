@@ -15,9 +15,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from spectui.errors import SpectuiError, UsageError
+from spectui.profiles.commands.services import OF_COMPOSE, OF_SYSTEMD
 from spectui.profiles.formats import FORMATS, detect
 from spectui.profiles.imported import ENVIRONMENT, NOT_USED, RUN_IT, STARTED_BY, ImportedFile
-from spectui.profiles.services import OF_COMPOSE, OF_SYSTEMD
 
 RUN = "llama-server -m /m/a.gguf"
 WINDOWS = r"llama-server.exe -m C:\m\a.gguf"

@@ -51,7 +51,7 @@ def import_command(
     here is listed.
     """
     if running:
-        from spectui.profiles.running import read
+        from spectui.profiles.commands.running import read
 
         where, models, source = "this machine", words, read()
     elif words:

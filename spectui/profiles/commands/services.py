@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spectui.errors import UsageError
+from spectui.profiles.commands.llama_server import command, run_by, volumes_of, words_of
 from spectui.profiles.imported import (
     EDGE,
     RUN_IT,
@@ -22,7 +23,6 @@ from spectui.profiles.imported import (
     split,
     unknown,
 )
-from spectui.profiles.llama_server import command, run_by, volumes_of, words_of
 from spectui.profiles.llama_swap import parsed
 from spectui.text_file import read_text
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from spectui.errors import UsageError
+from spectui.profiles.commands.llama_server import command
 from spectui.profiles.imported import (
     EDGE,
     RUN_IT,
@@ -26,7 +27,6 @@ from spectui.profiles.imported import (
     split,
     unknown,
 )
-from spectui.profiles.llama_server import command
 
 LONGEST = 100_000
 """Characters or words of a variable. Variables of variables could grow without end."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 
 from spectui.errors import SpectuiError
+from spectui.profiles.commands.llama_server import arguments_of, base_name
 from spectui.profiles.imported import ImportedFile, ImportedProfile, Started, imported
-from spectui.profiles.llama_server import arguments_of, base_name
 
 _CONTAINER = re.compile(r"(docker|containerd|libpod|kubepods|lxc|crio)\b")
 _INTERPRETER = re.compile(r"(python|perl|ruby|sh|bash|dash|zsh)[\d.]*")

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from spectui.profiles.llama_server import arguments_of, windows_words
-from spectui.profiles.script import Script
+from spectui.profiles.commands.llama_server import arguments_of, windows_words
+from spectui.profiles.commands.script import Script
 
 _QUOTED = r'"(?:\\"|[^"\n])*+"'
 

@@ -1,0 +1,1 @@
+"""What starts llama-server: a script, a service, a line, or a process that runs."""
