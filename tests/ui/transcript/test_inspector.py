@@ -175,7 +175,9 @@ async def test_a_token_long_past_is_told_of_as_when_it_was_new(window: Window, e
         transcript = app.screen.query_one(Transcript)
         await wait_until(pilot, lambda: len(app.screen.session.writing.rounds) == 200)
         first = app.screen.session.writing.rounds[0]
+        await wait_until(pilot, lambda: "same" in screen_text(app))
         await pilot.press("f4")
+        await wait_until(pilot, lambda: "likeliest" in screen_text(app))
         row = next(y for y in range(9) if token_at(transcript, 4, y) is not None)
         transcript.scroll_to(y=0, animate=False, force=True)
         await wait_until(pilot, lambda: not transcript.scroll_offset.y and "Go." in screen_text(app))
