@@ -39,7 +39,7 @@ def happened(event):
 rounds, wanted = [], False
 session = Session(happened)
 session.load(Setup(**json.loads(sys.argv[1])))
-drafts = Knobs(temperature=0, predict=30, drafter="model", policy="fixed", draft_max=4, p_min=0.0)
+drafts = Knobs(temperature=0, predict=60, drafter="model", policy="fixed", draft_max=4, p_min=0.0)
 session.knobs = replace(drafts, drafter="off")
 before = session.generate(QUESTION).text
 session.knobs, wanted, said = drafts, True, ""
