@@ -130,36 +130,29 @@ def _theme(table: dict[str, Any]) -> Theme:
     if not isinstance(table.get("dark", True), bool):
         raise _ThemeError("'dark' is not true or false")
     for key in set(table) & set(_COLOURS):
-        _check_colour(key, table[key])
+        _check(key, table[key])
     if not isinstance(variables, dict):
         raise _ThemeError("'variables' is not a table")
     for key, value in variables.items():
         if not _NAME.fullmatch(key):
             raise _ThemeError(f"{key!r} cannot be a variable's name")
         # Textual writes the value into its style sheets, where a wrong one is an error that ends the program.
-        if key.endswith("-style"):
-            _check_style(key, value)
-        else:
-            _check_colour(key, _SHARE.sub("", value) if isinstance(value, str) else value)
+        _check(key, value, with_share=True)
     return Theme(**table, variables=variables)
 
 
-def _check_colour(key: str, value: object) -> None:
-    if not isinstance(value, str) or value.startswith(("auto", "ansi")):
-        raise _ThemeError(f"{key!r} is not a colour")
-    try:
-        Color.parse(value)
-    except ColorParseError as error:
-        raise _ThemeError(f"{key!r} is not a colour") from error
-
-
-def _check_style(key: str, value: object) -> None:
-    wrong = f"{key!r} is not a text style such as bold, italic or not underline"
-    if not isinstance(value, str):
+def _check(key: str, value: object, *, with_share: bool = False) -> None:
+    """Raise for what is no colour, or no text style where the key says so. `with_share`: a percentage may follow a colour."""
+    style = key.endswith("-style")
+    wrong = f"{key!r} is not a {'text style such as bold, italic or not underline' if style else 'colour'}"
+    if not isinstance(value, str) or (not style and value.startswith(("auto", "ansi"))):
         raise _ThemeError(wrong)
     try:
-        Styles().text_style = value  # Textual parses it here
-    except (StyleValueError, StyleSyntaxError) as error:
+        if style:
+            Styles().text_style = value  # Textual parses it here
+        else:
+            Color.parse(_SHARE.sub("", value) if with_share else value)
+    except (ColorParseError, StyleValueError, StyleSyntaxError) as error:
         raise _ThemeError(wrong) from error
 
 
