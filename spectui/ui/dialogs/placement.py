@@ -9,7 +9,6 @@ from typing import Any
 from textual.screen import Screen
 from textual.timer import Timer
 
-from spectui.errors import UsageError
 from spectui.knobs import Setup
 from spectui.profiles.setup_line import flags_of, with_flags
 from spectui.ui.dialogs.questions import LineScreen
@@ -21,7 +20,7 @@ PLAN_AFTER_S = 0.3
 class Plans:
     """Makes each plan once, in a thread beside the dialog."""
 
-    def __init__(self, dialog: Screen[Any], make: Callable[[Setup], str], show: Callable[[], None]) -> None:
+    def __init__(self, dialog: Screen[Any], make: Callable[[Setup], str], show: Callable[[], object]) -> None:
         """`make` makes a plan in words, and `show` is called when one is there."""
         self._dialog = dialog
         self._make = make
@@ -51,27 +50,10 @@ class PlacementScreen(LineScreen):
     def __init__(self, setup: Setup, plan: Callable[[Setup], str], proposed: Setup | None = None) -> None:
         """`setup`: the loaded one; `plan` as in `ModelsScreen`; `proposed`: one whose flags are in the box."""
         now = flags_of(setup)
+        plans = Plans(self, plan, self.say)
         super().__init__(
             f"Flags of the models: {now or 'none'}. Load them with:",
             flags_of(proposed, setup) if proposed is not None else "",
-            verb="load", consequence=self.consequence, max_length=400,
+            verb="load", consequence=lambda line: plans.of(with_flags(setup, line)), max_length=400,
             placeholder="-ngl 20 -c 8192 -ctk q8_0 -ctv q8_0 -ts 3,1",
         )  # fmt: skip
-        self._setup = setup
-        self._plans = Plans(self, plan, self.say)
-
-    def consequence(self, line: str) -> str:
-        """The plan for it, once it is made, or why the line cannot be."""
-        try:
-            setup = with_flags(self._setup, line)
-        except UsageError as error:
-            return str(error)
-        return self._plans.of(setup)
-
-    def acceptable(self, line: str) -> bool:
-        """Whether a set-up follows from it."""
-        try:
-            with_flags(self._setup, line)
-        except UsageError:
-            return False
-        return True

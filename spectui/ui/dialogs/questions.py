@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual import on
@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input, Label
 
+from spectui.errors import UsageError
 from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.textual_patches.text_area import LineInput, SteadyTextArea
 from spectui.ui.widgets.actions import ActionLine
@@ -45,8 +46,8 @@ class LineScreen(Dialog[str]):
         placeholder: str = "",
         max_length: int = 40,
     ) -> None:
-        """`proposed`: the first text in the box. `verb`: of the button, one or two words. `consequence`: what a line will do. A
-        line has at most `max_length` characters."""
+        """`proposed`: the first text in the box. `verb`: of the button, one or two words. `consequence`: what a line will do;
+        it raises UsageError for one that cannot be taken. A line has at most `max_length` characters."""
         super().__init__()
         self._question = question
         self._verb = verb
@@ -62,39 +63,28 @@ class LineScreen(Dialog[str]):
             yield self._said
             yield ActionLine([(self._verb, "take"), ("cancel", "dismiss(None)")])
 
-    def acceptable(self, line: str) -> bool:
-        """Whether a line can be answered with."""
-        return True
-
     @property
     def line(self) -> str:
         """What is in the box."""
         return self._box.value.strip()
 
     @on(Input.Changed)
-    def say(self) -> None:
-        """Say what the line will do."""
-        self._said.update(self._consequence(self.line) if self.line else "")
+    def say(self) -> bool:
+        """Say what the line will do, or why it cannot be taken. Returns whether it can."""
+        try:
+            self._said.update(self._consequence(self.line) if self.line else "")
+        except UsageError as error:
+            self._said.update(str(error))
+            return False
+        return self.line != ""
 
     def action_take(self) -> None:
         """Answer with the line, if there is one."""
         self._box.call_later(self._take)  # behind the letters before it, which wait in the box's queue
 
     def _take(self) -> None:
-        line = self.line
-        if line and self.acceptable(line):
-            self.dismiss(line)
-
-
-def profile_question(
-    name: str, known: Collection[str], question: str = "Save the knobs as a profile named"
-) -> LineScreen:
-    """Asks for a profile's name. `name` is proposed; one of `known` would be overwritten."""
-
-    def consequence(line: str) -> str:
-        return "Replaces the profile of this name." if line in known else "Becomes a profile (-P)."
-
-    return LineScreen(question, name, verb="save", consequence=consequence, placeholder="code")
+        if self.say():
+            self.dismiss(self.line)
 
 
 class SystemPromptScreen(Dialog[str]):

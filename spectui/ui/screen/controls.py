@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -114,12 +115,20 @@ class Controls:
 
     def save_profile(self) -> None:
         """Ask for a name and save the knobs under it."""
-        from spectui.ui.dialogs.questions import profile_question
+        now = self._panel.profile.value
+        self._ask_profile("" if now == NO_PROFILE else now, "Save the knobs as a profile named", self._save_profile)
 
-        if (profiles := self._profiles) is not None:
-            now = self._panel.profile.value
-            question = profile_question("" if now == NO_PROFILE else now, self.profile_names())
-            self._window.ask(question, partial(self._save_profile, profiles))
+    def _ask_profile(self, proposed: str, question: str, then: Callable[[ProfileFile, str], None]) -> None:
+        from spectui.ui.dialogs.questions import LineScreen
+
+        known = self.profile_names()
+
+        def consequence(name: str) -> str:
+            return "Replaces the profile of this name." if name in known else "Becomes a profile (-P)."
+
+        if self._profiles is not None:
+            screen = LineScreen(question, proposed, verb="save", consequence=consequence, placeholder="code")
+            self._window.ask(screen, partial(then, self._profiles))
 
     def _save_profile(self, profiles: ProfileFile, name: str, setup: Setup | None = None) -> None:
         try:
@@ -213,22 +222,18 @@ class Controls:
 
     async def _measure(self) -> None:
         """Measure, load the models again, and offer what was found to be best."""
-        from spectui.ui.dialogs.questions import profile_question
         from spectui.ui.screen.tuning import tune
 
         best = await tune(self._window)
         if self._models.measured:
             self.show_loading(self._models.load_again())
-        if best and self._profiles is not None:
 
-            def use(profiles: ProfileFile, name: str) -> None:
-                self.use_knobs(replace(self._session.knobs, **best))
-                self._save_profile(profiles, name, self._session.setup)
+        def use(profiles: ProfileFile, name: str) -> None:
+            self.use_knobs(replace(self._session.knobs, **best))
+            self._save_profile(profiles, name, self._session.setup)
 
-            question = profile_question(
-                "tuned", self.profile_names(), "Use the fastest settings, saved as a profile named"
-            )
-            self._window.ask(question, partial(use, self._profiles))
+        if best:
+            self._ask_profile("tuned", "Use the fastest settings, saved as a profile named", use)
 
     def use_models(self, setup: Setup) -> None:
         """Load this set-up's target and draft; the other settings stay."""
