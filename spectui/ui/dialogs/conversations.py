@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets.option_list import Option
+from textual.worker import Worker, WorkerCancelled
 
 from spectui.chat.history.conversations import StoredConversations
 from spectui.chat.history.message_list import ListedMessage
@@ -19,15 +21,12 @@ from spectui.errors import SpectuiError
 from spectui.store.journal import TITLE
 from spectui.store.records import Summary
 from spectui.text import printable
-from spectui.ui.dialogs.list_window import ListWindow
+from spectui.ui.dialogs.list_window import MOST_SHOWN, ListWindow
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.figures import MUTED
 
 PAUSE_S = 0.15
 """Seconds after a letter before the search begins."""
-
-MOST_SHOWN = 500
-"""Conversations in the list at once; the search finds the others."""
 
 _SHOWN = 200  # characters of a message: more than a line has
 
@@ -51,82 +50,60 @@ class ConversationsScreen(ListWindow[str]):
         super().__init__()
         self._stored = stored
         self._delete = delete
-        self._found: list[Summary] = []
-        self._searching = asyncio.Lock()
-        self._listed_for: str | None = None  # the words that the list was made for; None: it is being made
-        self._awaited: str | None = None  # the words on which Enter was pressed before their list was there
+        self._summaries: dict[str, Summary] = {}
+        self._one_at_a_time = asyncio.Lock()
 
     def on_mount(self) -> None:
         """Show all."""
-        self._search("")
+        self.filter()
 
-    def filter(self) -> None:
-        """Search for these words."""
-        if self.words != self._awaited:  # typed on behind Enter
-            self._awaited = None
-        self._search(self.words)
+    def filter(self, at: int = 0) -> None:
+        """Search for these words, and highlight what stands at this index."""
+        self._search = self._list(self.words, at)
 
     @work(exclusive=True)
-    async def _search(self, words: str, at: int = 0) -> None:
+    async def _list(self, words: str, at: int) -> None:
         """Search in a thread, one at a time: a large file takes a while."""
-        self._listed_for = None
         if words:
             await asyncio.sleep(PAUSE_S)  # for the next letter, which cancels this
         try:
-            self._found = await asyncio.shield(
-                self._find(words.strip())
-            )  # to cancel the worker does not end the thread
+            # To cancel the worker does not end the thread.
+            summaries = await asyncio.shield(self._find(words.strip()))
+            self.about.update(_count(len(summaries), words.strip()))
         except SpectuiError as error:
-            self._found = []
+            summaries = []
             self.about.update(printable(str(error)))
-        else:
-            self.about.update(self._count(words.strip()))
-        listed = self.listed
-        listed.clear_options()
-        listed.add_options([Option(self._line(each), each.id) for each in self._found[:MOST_SHOWN]])
-        if self._found:
-            listed.highlighted = min(at, len(self._found) - 1)
-        self._listed_for = words
-        if self._awaited == words == self.words:
-            self.choose()
+        self._summaries = {summary.id: summary for summary in summaries[:MOST_SHOWN]}
+        self.fill([Option(self._line(summary), identity) for identity, summary in self._summaries.items()], at)
 
     async def _find(self, words: str) -> list[Summary]:
-        async with self._searching:
+        async with self._one_at_a_time:
             return await asyncio.to_thread(self._stored.find, words)
 
-    def _count(self, words: str) -> str:
-        number = len(self._found)
-        if not number:
-            return nothing_found(words)
-        more = f", the latest {MOST_SHOWN} shown: search for the others" if number > MOST_SHOWN else ""
-        return f"{number} conversation{'s' if number > 1 else ''}{more}"
-
-    def _line(self, each: Summary) -> Content:
-        when = datetime.fromtimestamp(each.updated).strftime("%Y-%m-%d %H:%M")
-        mark = "▸ " if self._stored.is_open(each.id) else "  "
+    def _line(self, summary: Summary) -> Content:
+        when = datetime.fromtimestamp(summary.updated).strftime("%Y-%m-%d %H:%M")
+        mark = "▸ " if self._stored.is_open(summary.id) else "  "
         return Content.assemble(
-            mark, (f"{when} {each.messages:>4}  ", MUTED), printable(each.title) or "(no title)",
-            (f"  {printable(each.target)}", MUTED),
+            mark, (f"{when} {summary.messages:>4}  ", MUTED), printable(summary.title) or "(no title)",
+            (f"  {printable(summary.target)}", MUTED),
         )  # fmt: skip
-
-    @property
-    def _chosen(self) -> Summary | None:
-        at = self.listed.highlighted
-        return self._found[at] if at is not None and at < len(self._found) else None
 
     # Actions
 
     def filter_and_choose(self) -> None:
         """Answer with the highlighted conversation, once the list is for the words in the box."""
         self.follow()
-        self._awaited = self.words if self.words != self._listed_for else None
-        if self._awaited is None:
+        self.run_worker(self._choose_after(self._search))
+
+    async def _choose_after(self, search: Worker[None]) -> None:
+        with suppress(WorkerCancelled):  # by a letter behind Enter
+            await search.wait()
             self.choose()
 
     def choose(self) -> None:
         """Answer with the highlighted conversation."""
-        if self._chosen is not None:
-            self.dismiss(self._chosen.id)
+        if self.chosen_id:
+            self.dismiss(self.chosen_id)
 
     def action_new(self) -> None:
         """Answer with a new conversation."""
@@ -135,7 +112,7 @@ class ConversationsScreen(ListWindow[str]):
     @work(group="change")
     async def action_rename(self) -> None:
         """Ask for another title."""
-        if (chosen := self._chosen) is not None:
+        if (chosen := self._summaries.get(self.chosen_id)) is not None:
             question = LineScreen("The conversation's title", printable(chosen.title), max_length=TITLE)
             if title := await self.app.push_screen_wait(question):
                 await self._change(asyncio.to_thread(self._stored.rename, chosen.id, title))
@@ -143,7 +120,7 @@ class ConversationsScreen(ListWindow[str]):
     @work(group="change")
     async def action_delete(self) -> None:
         """Ask, and delete it."""
-        if (chosen := self._chosen) is not None:
+        if (chosen := self._summaries.get(self.chosen_id)) is not None:
             title = printable(chosen.title)
             question = f"Delete “{title}” and its {chosen.messages} messages? It cannot be brought back."
             if await self.app.push_screen_wait(ConfirmScreen(question, "delete")):
@@ -155,7 +132,14 @@ class ConversationsScreen(ListWindow[str]):
             await change
         except SpectuiError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
-        self._search(self.words, self.listed.highlighted or 0)
+        self.filter(self.listed.highlighted or 0)
+
+
+def _count(number: int, words: str) -> str:
+    if not number:
+        return nothing_found(words)
+    more = f", the latest {MOST_SHOWN} shown: search for the others" if number > MOST_SHOWN else ""
+    return f"{number} conversation{'s' if number > 1 else ''}{more}"
 
 
 class MessagesScreen(ListWindow[ListedMessage]):
@@ -176,10 +160,9 @@ class MessagesScreen(ListWindow[ListedMessage]):
 
     def on_mount(self) -> None:
         """List the messages, and highlight the one that was clicked, or the last."""
-        self.listed.add_options(Option(_line_of(number, message)) for number, message in enumerate(self._messages, 1))
-        own = sum(each.verb != "branch" for each in self._messages)
-        self.listed.highlighted = max(0, min(own - 1 if self._at is None else self._at, len(self._messages) - 1))
-        self.listed.focus()
+        own = sum(message.verb != "branch" for message in self._messages)
+        options = [Option(_line_of(number, message)) for number, message in enumerate(self._messages, 1)]
+        self.fill(options, own - 1 if self._at is None else self._at)
 
     def choose(self) -> None:
         """Answer with the highlighted message."""

@@ -52,28 +52,18 @@ class HelpScreen(ListWindow[ActiveBinding]):
         shown = [part for part in about.query("*") if part.HELP and part.is_on_screen]
         self._texts = dict.fromkeys(with_keys(about.app, inspect.cleandoc(part.HELP or "")) for part in shown)
 
-    def on_mount(self) -> None:
-        """Keep the focus in the box, which moves the highlight."""
-        self.listed.can_focus = False
-
     def on_resize(self) -> None:
         """Wrap the sentences to the new width."""
         self.call_after_refresh(self.filter)
 
     def filter(self) -> None:
         """Show the entries that contain the words."""
-        listed = self.listed
-        words = self.words.casefold().split()
+        words, width = self.words.casefold().split(), self.listed.scrollable_content_region.width
         groups: dict[str, list[Option]] = {}
         for group, line, identity in self._lines():
             if all(word in f"{group} {line}".casefold() for word in words):
-                groups.setdefault(group, []).append(
-                    Option(_fitted(line, listed.scrollable_content_region.width), identity)
-                )
-        listed.clear_options()
-        for group, options in groups.items():
-            listed.add_options([Option(group, disabled=True), *options])
-        listed.action_first()
+                groups.setdefault(group, [Option(group, disabled=True)]).append(Option(_fitted(line, width), identity))
+        self.fill([option for options in groups.values() for option in options], at=1)  # the first below its title
 
     def _lines(self) -> Iterator[tuple[str, Content, str | None]]:
         """(group, line, action) of spectui's keys, of Textual's, and of the texts about what the screen shows."""
@@ -92,18 +82,16 @@ class HelpScreen(ListWindow[ActiveBinding]):
 
     @on(OptionList.OptionHighlighted)
     def _point(self, event: OptionList.OptionHighlighted) -> None:
-        found = self.actions.get(event.option.id or "")
-        name = found[0].binding.id if found else None
+        same = self.actions.get(event.option.id or "")
+        name = same[0].binding.id if same else None
         self.frame.border_subtitle = f"in \\[ui.keys]: {name}" if name else ""
         cut = str(event.option.prompt).endswith("…")
-        self.about.update(found[0].binding.tooltip if found and cut else "")
+        self.about.update(same[0].binding.tooltip if same and cut else "")
 
     def choose(self) -> None:
         """Answer with the highlighted key's binding."""
-        option = self.listed.highlighted_option
-        found = self.actions.get((option.id if option is not None else None) or "")
-        if found:
-            self.dismiss(found[0])
+        if same := self.actions.get(self.chosen_id):
+            self.dismiss(same[0])
 
 
 OTHERS = "moving and editing"

@@ -10,12 +10,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input, Label, OptionList
+from textual.widgets.option_list import Option
 
 from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.textual_patches.text_area import LineInput
 from spectui.ui.widgets.actions import ActionLine
 
 Answer = TypeVar("Answer")
+
+MOST_SHOWN = 500
+"""Entries in a list at once; the filter finds the others."""
 
 
 class ListWindow(Dialog[Answer]):
@@ -68,6 +72,7 @@ class ListWindow(Dialog[Answer]):
         self.box = LineInput(placeholder=self.PLACEHOLDER)
         """The words to filter by."""
         self.listed = OptionList(markup=False)
+        self.listed.can_focus = not self.PLACEHOLDER  # a click must not take the focus from the filter
         self.about = Label("", markup=False)
         """A line about the highlighted entry."""
 
@@ -81,6 +86,19 @@ class ListWindow(Dialog[Answer]):
             if self.PLACEHOLDER:
                 yield self.about
             yield ActionLine(self.ACTIONS)
+
+    def fill(self, options: Sequence[Option], at: int = 0) -> None:
+        """List these, with the highlight on the one at this index, or else on the nearest."""
+        self.listed.clear_options()
+        self.listed.add_options(options)
+        if options:
+            self.listed.highlighted = max(0, min(at, len(options) - 1))
+
+    @property
+    def chosen_id(self) -> str:
+        """The id of the highlighted entry; "" if none has the highlight, or that has no id."""
+        option = self.listed.highlighted_option
+        return (option.id or "") if option is not None else ""
 
     def action_back(self) -> None:
         """Close without an answer."""

@@ -22,18 +22,15 @@ from spectui.gguf_files.compatibility import Match, drafts_for, lies_beside, mat
 from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.paths import absolute
-from spectui.text import printable
-from spectui.ui.dialogs.list_window import ListWindow
+from spectui.text import one_line, printable
+from spectui.ui.dialogs.list_window import MOST_SHOWN, ListWindow
 from spectui.ui.dialogs.placement import Plans
 from spectui.ui.figures import MUTED
 from spectui.ui.widgets.title_line import shorten
 
-MOST_SHOWN = 500
-"""Models in the list at once; the filter finds the others."""
-
 REFRESH_S = 1 / 5
 
-NO_DRAFT = ""
+NO_DRAFT = "no draft"
 """The id of the entry without a draft model."""
 
 _MARKS = {"same": "✓", "translated": "~", "never": "·"}
@@ -69,7 +66,6 @@ class ModelsScreen(ListWindow[Setup]):
 
     def on_mount(self) -> None:
         """Start the search."""
-        self.listed.can_focus = False  # a click must not take it from the filter
         self._search()
         self._list()
         self._refresh = self.set_interval(REFRESH_S, self._show_found)
@@ -108,24 +104,18 @@ class ModelsScreen(ListWindow[Setup]):
 
     def _list(self) -> None:
         """Fill the list again, and keep the highlighted model."""
-        listed = self.listed
-        before = self._chosen_id
+        before = self.chosen_id
         words = self.words.casefold().split()
-        headers = [header for header in self._ordered() if all(word in _searched(header) for word in words)][
-            :MOST_SHOWN
-        ]
-        width = max(20, listed.scrollable_content_region.width - 1)
-        room = max(12, min(width - 48, max((cell_len(_shown(header.name)) for header in headers), default=0)))
+        headers = [header for header in self._ordered() if all(word in _searched(header) for word in words)]
+        del headers[MOST_SHOWN:]
+        width = max(20, self.listed.scrollable_content_region.width - 1)
+        room = max(12, min(width - 48, max((cell_len(one_line(header.name)) for header in headers), default=0)))
         options = [Option(self._line(header, width, room), header.path) for header in headers]
         if self._target is not None and not words:
             options.insert(0, Option(Content("  no draft model"), NO_DRAFT))
-        with self.prevent(OptionList.OptionHighlighted):
-            listed.clear_options()
-            listed.add_options(options)
         ids = [option.id for option in options]
         wanted = before if self._moved and before in ids else self._proposed(headers)
-        if ids:
-            listed.highlighted = ids.index(wanted) if wanted in ids else 0
+        self.fill(options, ids.index(wanted) if wanted in ids else 0)
         self._show_details()
 
     def _ordered(self) -> list[GgufHeader]:
@@ -171,22 +161,20 @@ class ModelsScreen(ListWindow[Setup]):
         elif header.problem:
             last = header.problem
         figures = f"{size(header.size) if header.size else UNKNOWN:>8}  {printable(header.quantisation) or UNKNOWN:<8}"
-        name = shorten(_shown(header.name), room)
+        name = shorten(one_line(header.name), room)
         style = MUTED if muted else ""
         return Content.assemble(
-            (f"{mark} {set_cell_size(name, room)}", style), (f" {figures} {_shown(last)}", MUTED)
+            (f"{mark} {set_cell_size(name, room)}", style), (f" {figures} {one_line(last)}", MUTED)
         ).truncate(width, ellipsis=True)
 
     # The words around it
 
     def _show_details(self) -> None:
         """Show the titles, and the details of the highlighted model."""
-        box = self.frame
-        if self._target is None:
-            box.border_title = "the target: who writes the text"
-        else:
-            # No markup: a file's name may hold brackets.
-            box.border_title = Content(f"the draft: who proposes for {shorten(_shown(self._target.name), 50)}")
+        box, title = self.frame, "the target: who writes the text"
+        if self._target is not None:
+            title = f"the draft: who proposes for {shorten(one_line(self._target.name), 50)}"
+        box.border_title = Content(title)  # no markup: a file's name may hold brackets
         models = f"{len(self._found)} model{'' if len(self._found) == 1 else 's'}"
         box.border_subtitle = f"{models}, looking for more" if self._searching else models
         plan = printable(self._plans.of(self._pointed())).replace("\n", " ")
@@ -198,16 +186,16 @@ class ModelsScreen(ListWindow[Setup]):
                 return "Looking for GGUF files."
             return ("There is no GGUF file where llama.cpp, LM Studio, Hugging Face and Ollama keep theirs; --models-dir names "
                     "more directories.")  # fmt: skip
-        if self._chosen_id == NO_DRAFT and self._target is not None:
+        if self.chosen_id == NO_DRAFT and self._target is not None:
             target, drafts = self._target, smaller_drafts(self._target, list(self._found.values()))
             own = "drafts with its own heads" if target.heads else "goes on alone"
             if any(each.only_heads and lies_beside(Path(target.path), Path(each.path)) for each in drafts):
                 own = "drafts with the heads beside it"
             return f"The target {own}; the conversation's own repetitions are drafted too."
-        header = self._found.get(self._chosen_id or "")
+        header = self._found.get(self.chosen_id)
         if header is None:
             return "No model has these words."
-        path = _shown(header.path)
+        path = one_line(header.path)
         if header.problem:
             return f"{path}\n{_sentence(header.problem)}"
         if self._target is not None:
@@ -216,15 +204,10 @@ class ModelsScreen(ListWindow[Setup]):
             return f"{path}\nIt has heads of its own (MTP), and drafts with them."
         if not self._catalogue.pairs:
             return path
-        names = ", ".join(_shown(each.name) for each in smaller_drafts(header, list(self._found.values()))[:3])
+        names = ", ".join(one_line(each.name) for each in smaller_drafts(header, list(self._found.values()))[:3])
         return (
             f"{path}\n{f'Same vocabulary, smaller: {names}.' if names else 'No smaller model here has its vocabulary.'}"
         )
-
-    @property
-    def _chosen_id(self) -> str | None:
-        option = self.listed.highlighted_option
-        return option.id if option is not None else None
 
     # Actions
 
@@ -234,11 +217,11 @@ class ModelsScreen(ListWindow[Setup]):
 
     def _pointed(self) -> Setup | None:
         """The set-up that Enter would load, as far as it is chosen; None if it would load nothing."""
-        header = self._found.get(self._chosen_id or "")
+        header = self._found.get(self.chosen_id)
         if self._target is None:
             return None if header is None or header.problem else replace(self._setup, model=header.path, draft=None)
         if header is None:
-            return replace(self._setup, model=self._target.path, draft=None) if self._chosen_id == NO_DRAFT else None
+            return replace(self._setup, model=self._target.path, draft=None) if self.chosen_id == NO_DRAFT else None
         usable = self._match(header).how != "never"
         return replace(self._setup, model=self._target.path, draft=header.path) if usable else None
 
@@ -249,7 +232,7 @@ class ModelsScreen(ListWindow[Setup]):
 
     def choose(self) -> None:
         """Choose the highlighted model, as the target, then as the draft."""
-        header, setup = self._found.get(self._chosen_id or ""), self._pointed()
+        header, setup = self._found.get(self.chosen_id), self._pointed()
         if setup is None:
             if header is not None:
                 reason = header.problem or f"cannot draft: {self._match(header).reason}"
@@ -283,11 +266,6 @@ def _searched(header: GgufHeader) -> str:
     return f"{header.name} {header.path} {header.architecture} {header.quantisation} {header.parameters}".casefold()
 
 
-def _shown(text: str) -> str:
-    """A file's name, safe to show: it may contain any character but a slash."""
-    return printable(text.encode("utf-8", "replace").decode()).replace("\n", " ").replace("\t", " ")
-
-
 def _sentence(reason: str) -> str:
-    text = _shown(reason)
+    text = one_line(reason)
     return f"{text[:1].upper()}{text[1:]}."

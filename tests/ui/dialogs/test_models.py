@@ -195,7 +195,7 @@ async def test_names_can_do_nothing_to_the_terminal_and_are_no_markup(
         assert "\x1b" not in str(option.prompt) and "[bold]" in str(option.prompt)
         assert "\x1b" not in about(pilot)
         await pilot.press("enter")
-        await wait_until(pilot, lambda: "who proposes for ]0;owned[bold]?" in screen_text(pilot.app))
+        await wait_until(pilot, lambda: "who proposes for ?]0;owned?[bold]?" in screen_text(pilot.app))
         assert "[@click=app.quit]" in screen_text(pilot.app)
 
 
