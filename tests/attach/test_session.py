@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,8 @@ from spectui.engine.events import Event, Finished, Loading, Message, Notice, Pro
 from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup
-from spectui.speculation.records import StopReason
-from tests.attach.scripted_server import Answer, ScriptedServer, as_json, delta, events, serving, timings
+from spectui.speculation.records import StopReason, Token
+from tests.attach.scripted_server import LISTED, Answer, ScriptedServer, as_json, delta, events, serving, timings
 
 ASKED = [Message("user", "hello")]
 GOOD = events(
@@ -33,16 +34,30 @@ class Opened:
 
     def __init__(self, server: ScriptedServer, knobs: Knobs | None = None, **setup: str) -> None:
         self.events: list[Event] = []
+        self.hook: Callable[[Event], None] = lambda event: None
         self.stop = threading.Event()
-        self.session = ServerSession(self.events.append, self.stop, stall_s=0.05)
+        self.session = ServerSession(self._listen, self.stop, stall_s=0.05)
         self.session.knobs = knobs or Knobs(seed=1)
         self.loaded = self.session.load(Setup(server=server.url, model=server.url.partition("//")[2], **setup))
+
+    def _listen(self, event: Event) -> None:
+        self.events.append(event)
+        self.hook(event)
 
     def ask(self, *messages: Message) -> Finished:
         return self.session.generate(messages or ASKED)
 
+    def told(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def notices(self) -> list[str]:
+        return [notice.message for notice in self.told(Notice)]
+
+    def tokens(self) -> list[Token]:
+        return [token for event in self.told(RoundDone) for token in event.round.tokens]
+
     def text(self) -> str:
-        return "".join(token.text for each in self.events if isinstance(each, RoundDone) for token in each.round.tokens)
+        return "".join(token.text for token in self.tokens())
 
 
 def test_a_reply_has_the_origins_and_the_figures_of_the_server():
@@ -75,9 +90,7 @@ def test_the_prompt_is_told_while_it_is_read():
     ) as server:
         opened = Opened(server)
         opened.ask()
-    assert [each for each in opened.events if isinstance(each, Prompt)] == [
-        Prompt(512, 900, 100, 0.25), Prompt(900, 900, 0, 0.05),
-    ]  # fmt: skip
+    assert opened.told(Prompt) == [Prompt(512, 900, 100, 0.25), Prompt(900, 900, 0, 0.05)]
 
 
 def test_a_server_without_counters_gives_plain_text_and_says_why_there_are_no_colours():
@@ -100,9 +113,8 @@ def test_a_server_without_counters_gives_plain_text_and_says_why_there_are_no_co
         None,
         3,
     )
-    rounds = [each for each in opened.events if isinstance(each, RoundDone)]
-    assert {each.round.reason.kind for each in rounds} == {"server does not tell"}
-    assert {each.n_context for each in rounds} == {None}
+    rounds = [(event.round.reason.kind, event.n_context) for event in opened.told(RoundDone)]
+    assert {*rounds} == {("server does not tell", None)}
     fixed = {each.knob: each for each in opened.loaded.fixed}
     assert {"top_k", "draft_max"} < fixed.keys() and "temperature" not in fixed and fixed["draft_max"].flag == ""
 
@@ -114,10 +126,9 @@ def test_what_is_thought_stands_between_marks_and_goes_back_apart():
     with serving(chat) as server:
         opened = Opened(server)
         finished = opened.ask()
+        tokens = opened.tokens()
         opened.ask(*ASKED, Message("assistant", "yes", thought="hm"), Message("user", "why"))
     assert finished.text == "<think>hm</think>\n\nyes"
-    rounds = [each.round for each in opened.events if isinstance(each, RoundDone)]
-    tokens = [token for round in rounds[:2] for token in round.tokens]
     assert [(token.thought, token.text) for token in tokens] == [
         (True, "<think>hm"),
         (True, "</think>\n\nyes"),
@@ -237,7 +248,7 @@ def test_text_is_found_wherever_a_server_puts_it(row, text):
 def test_a_reply_that_ends_for_another_reason_says_so(why):
     with serving(events(delta("a"), delta(finish=why))) as server:
         (opened := Opened(server)).ask()
-    (told,) = [each.message for each in opened.events if isinstance(each, Notice)]
+    (told,) = opened.notices()
     assert told == f"{server.url} has ended the reply and says why: {why}.".replace("\x1b", "?")
 
 
@@ -254,17 +265,9 @@ def test_an_answer_without_a_stream_is_read_whole():
 
 
 def test_a_prompt_without_room_says_how_many_turns_to_drop():
-    error = {
-        "error": {
-            "code": 400,
-            "type": "exceed_context_size_error",
-            "message": "too long",
-            "n_prompt_tokens": 300,
-            "n_ctx": 256,
-        }
-    }
+    error = {"code": 400, "type": NO_ROOM, "message": "too long", "n_prompt_tokens": 300, "n_ctx": 256}
     turns = [Message(role, "word " * 20) for _ in range(5) for role in ("user", "assistant")]
-    with serving(as_json(error, 400)) as server, pytest.raises(NoRoomError) as raised:
+    with serving(as_json({"error": error}, 400)) as server, pytest.raises(NoRoomError) as raised:
         Opened(server).ask(*turns, *ASKED)
     assert "300 tokens and the context holds 256" in str(raised.value)
     assert raised.value.to_drop == 6  # the rest has half of the room
@@ -283,10 +286,8 @@ def test_a_server_that_refuses_a_setting_is_asked_without_it():
             opened.ask()
     first, *others = (set(body) for body in server.bodies())
     assert "temperature" in first and others == [first - {"seed"}] * 3
-    notices = [each.message for each in opened.events if isinstance(each, Notice)]
-    assert (
-        len(notices) == 1 and "Unrecognized request argument: seed. It is asked without seed from now on" in notices[0]
-    )
+    (notice,) = opened.notices()
+    assert "Unrecognized request argument: seed. It is asked without seed from now on" in notice
 
 
 def test_a_stall_is_named_and_not_ended():
@@ -295,39 +296,16 @@ def test_a_stall_is_named_and_not_ended():
         events(delta("a", **timings(1)), lambda: said.wait(20) and None, delta("b", **timings(2)), delta(finish="stop"))
     ) as server:
         opened = Opened(server)
-        take = opened.events.append
-
-        def listen(event: Event) -> None:
-            take(event)
-            if isinstance(event, Notice):
-                said.set()
-
-        opened.session = ServerSession(listen, opened.stop, stall_s=0.05)
-        opened.session.load(Setup(server=server.url))
+        opened.hook = lambda event: said.set() if isinstance(event, Notice) else None
         assert opened.ask().text == "ab"
-    assert [each.message for each in opened.events if isinstance(each, Notice)] == [
-        f"{server.url} has sent nothing for 0 seconds; it is waited for on."
-    ]
-
-
-def stopped_at(opened: Opened, wanted: Callable[[Event], bool]) -> None:
-    """Stop the session at this event."""
-    take = opened.events.append
-
-    def listen(event: Event) -> None:
-        take(event)
-        if wanted(event):
-            opened.stop.set()
-
-    opened.session = ServerSession(listen, opened.stop)
+    assert opened.notices() == [f"{server.url} has sent nothing for 0 seconds; it is waited for on."]
 
 
 def test_a_reply_that_is_stopped_keeps_what_came():
     ended = threading.Event()
     with serving(events(delta("a", **timings(1)), lambda: ended.wait(20) and None, delta("b", **timings(2)))) as server:
         opened = Opened(server)
-        stopped_at(opened, lambda event: isinstance(event, RoundDone))
-        opened.session.load(Setup(server=server.url))
+        opened.hook = lambda event: opened.stop.set() if isinstance(event, RoundDone) else None
         finished = opened.ask()
         ended.set()
     assert (finished.text, finished.reason) == ("a", StopReason.CANCELLED)
@@ -337,11 +315,9 @@ LOADING = as_json({"error": {"code": 503, "message": "Loading model", "type": "u
 
 
 def test_a_server_that_loads_is_waited_for():
-    from tests.attach.scripted_server import LISTED
-
     with serving(GOOD, v1__models=[LOADING, as_json(LISTED)]) as server:
         opened = Opened(server)
-    assert [each.what for each in opened.events if isinstance(each, Loading)] == ["the server's model"]
+    assert [event.what for event in opened.told(Loading)] == ["the server's model"]
 
 
 def test_waiting_for_a_server_that_loads_can_be_stopped():

@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.attach.facts import read_counts
-from spectui.attach.session import ServerSession
 from spectui.chat.sentences import counted_lines
-from spectui.engine.events import Counted, Counts, Event, Finished, Loaded, Message, Notice, RoundDone
+from spectui.engine.events import Counted, Counts, Finished, Loaded, Message, Notice, RoundDone
 from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
 from tests.attach.scripted_server import LISTED, PROPS, Answer, as_json, delta, events, serving, timings
-from tests.attach.test_session import ASKED, GOOD, LOADING, Opened
+from tests.attach.test_session import ASKED, GOOD, LOADING, NO_ROOM, Opened
 
 VLLM = """\
 # HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.
@@ -42,10 +41,6 @@ def llama(drafts: int, drafted: int, accepted: int) -> Answer:
     return Answer(200, ("".join(["llamacpp:n_decode_total 7\n", *lines]).encode(),))
 
 
-def told(opened: Opened, kind: type[Event]) -> list[Event]:
-    return [each for each in opened.events if isinstance(each, kind)]
-
-
 def test_the_counters_of_vllm_are_added_up_over_its_engines():
     assert read_counts(VLLM) == Counts(25, 75, 40, (20, 0, 8))
     assert read_counts("vllm:num_requests_running 0\n") is None
@@ -65,7 +60,7 @@ def test_what_a_server_counts_is_told_after_the_start_and_after_each_reply():
         opened = Opened(server)
         opened.ask()
         opened.ask()  # the server was started again meanwhile
-    assert told(opened, Counted) == [
+    assert opened.told(Counted) == [
         Counted(Counts(10, 40, 30, (10,))),
         Counted(Counts(14, 60, 42, (14,)), Counts(4, 20, 12, (4,))),
         Counted(Counts(1, 4, 0, (1,)), Counts(1, 4, 0, (1,))),
@@ -82,7 +77,7 @@ def test_a_server_without_counters_is_not_asked_for_them_again(answer):
     with serving(GOOD, v1__models=as_json({"data": [{"id": "m"}]}), props=Answer(404), metrics=answer) as server:
         opened = Opened(server)
         opened.ask()
-    assert not told(opened, Counted)
+    assert not opened.told(Counted)
     assert [path for path, _, _ in server.requests].count("/metrics") == 1
 
 
@@ -115,7 +110,7 @@ def test_the_likeliest_tokens_are_asked_for_while_they_are_looked_at_and_shown()
         opened.ask()
     first, second = server.bodies()
     assert "logprobs" not in first and (second["logprobs"], second["top_logprobs"]) == (True, 5)
-    plain, drafted = (each.round for each in told(opened, RoundDone)[-2:])
+    plain, drafted = (each.round for each in opened.told(RoundDone)[-2:])
     assert plain.likeliest is not None
     assert [(token, text, round(p, 3)) for token, text, p in plain.likeliest.at(0)] == [
         (5, "A", 0.607),
@@ -136,11 +131,10 @@ def test_what_drafts_is_learned_while_the_first_reply_is_written():
         opened.ask()
         opened.ask()
     assert [path for path, _, _ in server.requests].count("/slots") == 2
-    again = told(opened, Loaded)[-1]
-    assert len(told(opened, Loaded)) == 2 and again.setup.draft == "ngram-mod"
+    again = opened.told(Loaded)[-1]
+    assert len(opened.told(Loaded)) == 2 and again.setup.draft == "ngram-mod"
     assert {each.flag for each in again.fixed if each.knob == "draft_max"} == {"--spec-ngram-mod-n-max"}
-    sources = {token.source for each in told(opened, RoundDone) for token in each.round.tokens}
-    assert sources == {None, "ngram-mod"}
+    assert {token.source for token in opened.tokens()} == {None, "ngram-mod"}
 
 
 def test_an_older_llama_server_is_told_its_own_flags():
@@ -154,22 +148,13 @@ def test_a_reply_waits_for_a_server_that_was_started_again():
     with serving([LOADING, LOADING, GOOD]) as server:
         opened = Opened(server)
         assert opened.ask().text == "Abcd"
-    assert [each.message for each in told(opened, Notice)] == [
-        f"{server.url} is not ready: Loading model. It is asked again until it is."
-    ]
+    assert opened.notices() == [f"{server.url} is not ready: Loading model. It is asked again until it is."]
 
 
 def test_waiting_for_it_can_be_left():
     with serving(LOADING) as server:
         opened = Opened(server)
-
-        def listen(event: Event) -> None:
-            opened.events.append(event)
-            if isinstance(event, Notice):
-                opened.stop.set()
-
-        opened.session = ServerSession(listen, opened.stop)
-        opened.session.load(Setup(server=server.url))
+        opened.hook = lambda event: opened.stop.set() if isinstance(event, Notice) else None
         assert opened.ask().reason is StopReason.CANCELLED
 
 
@@ -185,15 +170,13 @@ def test_a_context_that_a_server_told_is_no_setting_of_ours():
     with serving(GOOD, v1__models=[as_json(LISTED), as_json(other)], props=[as_json(PROPS), wider]) as server:
         opened = Opened(server)
         again = opened.session.load(replace(opened.loaded.setup, model="two"))
-        assert (again.target.n_ctx, told(opened, Notice)) == (512, [])
+        assert (again.target.n_ctx, opened.told(Notice)) == (512, [])
         opened.session.load(Setup(server=server.url, ctx_size=77))
-    assert [each.message for each in told(opened, Notice)] == [
-        "A server has settings of its own, so these have no effect: ctx-size."
-    ]
+    assert opened.notices() == ["A server has settings of its own, so these have no effect: ctx-size."]
 
 
 def test_a_full_context_says_how_the_server_gets_a_larger_one():
-    error = {"type": "exceed_context_size_error", "message": "long", "n_prompt_tokens": 300, "n_ctx": 256}
+    error = {"type": NO_ROOM, "message": "long", "n_prompt_tokens": 300, "n_ctx": 256}
     with serving(as_json({"error": error}, 400)) as server:
         opened = Opened(server)
         with pytest.raises(NoRoomError, match=r"shorten the prompt, or restart the server with a larger -c\.$"):

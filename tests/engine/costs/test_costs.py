@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import chain, cycle, repeat
 from pathlib import Path
@@ -118,34 +118,41 @@ def test_a_damaged_file_is_measured_again(state: Path, damage: Any):
 
 
 class Clocked(Target):
-    """A toy whose passes take as long as they say, on a clock of their own."""
+    """A toy on a clock of its own: a pass takes the `seconds` of its size and of the number of tokens before it."""
 
-    def __init__(self, seconds: Iterator[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, seconds: Callable[[int, int], float], monkeypatch: pytest.MonkeyPatch, n_ctx: int = 96) -> None:
         super().__init__()
+        self.n_ctx = n_ctx
         self.now = 0.0
         self._seconds = seconds
         monkeypatch.setattr(room, "perf_counter", lambda: self.now)
 
     def evaluate(self, tokens: Any, rows: int) -> Any:
-        self.now += next(self._seconds)
+        self.now += self._seconds(len(tokens), len(self.tokens))
         return super().evaluate(tokens, rows)
+
+
+def in_turn(seconds: Iterable[float]) -> Callable[[int, int], float]:
+    """The first pass takes the first of them, whatever its size."""
+    passes = iter(seconds)
+    return lambda size, before: next(passes)
 
 
 @pytest.mark.parametrize(("seconds", "noisy"), [((0.001,), False), ((0.001, 0.002), True)])
 def test_costs_measured_on_a_busy_machine_are_kept_for_an_hour(
     state: Path, monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], noisy: bool
 ):
-    assert measured(Clocked(cycle(seconds), monkeypatch)).noisy == noisy
+    assert measured(Clocked(in_turn(cycle(seconds)), monkeypatch)).noisy == noisy
     [file] = state.glob("target-costs-*.json")
     for age, again in ((600, False), (4000, noisy)):
         os.utime(file, (time() - age,) * 2)
-        target = Clocked(cycle([0.001]), monkeypatch)
+        target = Clocked(in_turn(repeat(0.001)), monkeypatch)
         assert measured(target).noisy == (noisy and not again)
         assert (len(target.passes) > 4) == again, "more than a look at how fast the machine is"
 
 
 def test_a_slow_model_is_measured_at_fewer_sizes_within_the_bound(monkeypatch: pytest.MonkeyPatch):
-    target = Clocked(repeat(0.4), monkeypatch)
+    target = Clocked(in_turn(repeat(0.4)), monkeypatch)
     found = measured(target)
     assert target.now <= room.BOUND_S + 0.8
     assert {1, 2, 4} <= set(found.verify)
@@ -154,28 +161,14 @@ def test_a_slow_model_is_measured_at_fewer_sizes_within_the_bound(monkeypatch: p
 
 def test_one_slow_pass_does_not_make_a_size_expensive(monkeypatch: pytest.MonkeyPatch):
     seconds = chain(repeat(0.001, 1 + max(room.EQUAL_SIZES)), [0.001, 0.05], repeat(0.001))
-    found = measured(Clocked(seconds, monkeypatch))
+    found = measured(Clocked(in_turn(seconds), monkeypatch))
     assert max(found.verify.values()) < 0.002
-
-
-class Timed(Target):
-    """A toy whose passes take so many seconds by size."""
-
-    def __init__(self, seconds: dict[int, float], monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__()
-        self.now = 0.0
-        self._seconds = seconds
-        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
-
-    def evaluate(self, tokens: Any, rows: int) -> Any:
-        self.now += self._seconds[len(tokens)]
-        return super().evaluate(tokens, rows)
 
 
 def test_a_step_among_the_small_sizes_is_measured_within_the_bound(monkeypatch: pytest.MonkeyPatch):
     """Rows are dear, and three of them dearer than four, as with ggml's AVX2 kernels."""
-    dear = {n: 0.04 + 0.036 * n for n in range(4, 64)}
-    target = Timed({1: 0.09, 2: 0.12, 3: 0.21, **dear}, monkeypatch)
+    seconds = {1: 0.09, 2: 0.12, 3: 0.21} | {n: 0.04 + 0.036 * n for n in range(4, 64)}
+    target = Clocked(lambda size, _: seconds[size], monkeypatch)
     verify = passes_of(measured(target))
     assert target.now <= room.BOUND_S + 0.3
     assert verify(3, 0) > verify(4, 0) > verify(2, 0)
@@ -185,37 +178,26 @@ def test_a_step_among_the_small_sizes_is_measured_within_the_bound(monkeypatch: 
 def test_a_step_of_the_kernels_is_measured_on_both_sides(step: int, monkeypatch: pytest.MonkeyPatch):
     """CPUs take rows in fours or in sixteens, CUDA has other kernels from 9 rows on: drafts must end before the step."""
     seconds = {n: 0.008 + 1e-4 * n + 0.006 * (n >= step) for n in range(1, 64)}
-    target = Timed(seconds, monkeypatch)
+    target = Clocked(lambda size, _: seconds[size], monkeypatch)
     verify = passes_of(measured(target))
     for n in (step - 1, step):
         assert verify(n, 0) == pytest.approx(seconds[n])
 
 
-class Attentive(Target):
-    """A toy whose passes take longer with each token of context, once and for each row."""
-
-    def __init__(self, per_row: float, per_pass: float, monkeypatch: pytest.MonkeyPatch, n_ctx: int = 512) -> None:
-        super().__init__()
-        self.n_ctx = n_ctx
-        self.now = 0.0
-        self._per_row, self._per_pass = per_row, per_pass
-        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
-
-    def evaluate(self, tokens: Any, rows: int) -> Any:
-        context = len(self.tokens)
-        self.now += 0.008 + 0.0014 * len(tokens) + (self._per_pass + self._per_row * len(tokens)) * context
-        return super().evaluate(tokens, rows)
+def attentive(per_row: float, per_pass: float) -> Callable[[int, int], float]:
+    """Each token before makes a pass dearer, once and for each row."""
+    return lambda size, before: 0.008 + 0.0014 * size + (per_pass + per_row * size) * before
 
 
 @pytest.mark.parametrize(("per_row", "per_pass"), [(4e-6, 0.0), (4e-6, 1e-6), (23e-6, 20e-6)])
 def test_the_cost_of_context_is_measured_if_a_short_one_shows_it(
     per_row: float, per_pass: float, monkeypatch: pytest.MonkeyPatch
 ):
-    dear = measured(Attentive(per_row, per_pass, monkeypatch))
+    dear = measured(Clocked(attentive(per_row, per_pass), monkeypatch, 512))
     assert (dear.per_row, dear.per_pass) == pytest.approx((per_row, per_pass), rel=0.1, abs=2e-7)
     verify = passes_of(dear)
     assert verify(16, 1500) == pytest.approx(0.008 + 16 * 0.0014 + 1500 * (per_pass + 16 * per_row), rel=0.01)
-    again = measured(Attentive(per_row, per_pass, monkeypatch))
+    again = measured(Clocked(attentive(per_row, per_pass), monkeypatch, 512))
     assert (again.per_row, again.per_pass) == (dear.per_row, dear.per_pass), "they are kept"
 
 
@@ -223,24 +205,10 @@ def test_the_cost_of_context_is_measured_if_a_short_one_shows_it(
 def test_what_could_be_noise_is_left_to_the_rounds(
     per_row: float, per_pass: float, n_ctx: int, monkeypatch: pytest.MonkeyPatch
 ):
-    target = Attentive(per_row, per_pass, monkeypatch, n_ctx)
+    target = Clocked(attentive(per_row, per_pass), monkeypatch, n_ctx)
     found = measured(target)
     assert (found.per_row, found.per_pass) == (0.0, 0.0) and 16 in found.verify
     assert target.now <= room.BOUND_S + 0.1
-
-
-class Slow(Target):
-    """A toy on a clock of its own whose passes take long, or only behind a context."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float, behind: float) -> None:
-        super().__init__()
-        self.now = 0.0
-        self._seconds = seconds, behind
-        monkeypatch.setattr(room, "perf_counter", lambda: self.now)
-
-    def evaluate(self, tokens: Any, rows: int) -> Any:
-        self.now += self._seconds[len(self.tokens) > 40]
-        return super().evaluate(tokens, rows)
 
 
 def strictly(target: Target) -> TargetCosts:
@@ -252,13 +220,12 @@ def test_strict_makes_no_pass_of_a_size_that_there_was_no_time_to_compare(
     seconds: float, behind: float, monkeypatch: pytest.MonkeyPatch
 ):
     """And says so: that these passes round differently is not known. The next loading compares."""
-
-    found = strictly(Slow(monkeypatch, seconds, behind))
+    found = strictly(Clocked(lambda _, before: behind if before > 40 else seconds, monkeypatch))
     assert found.strict_up_to == 1
     assert rounds_alike(found, strict=True) == (
         "there was no time to compare passes of several tokens with single ones, so strict makes none"
     )
-    again = strictly(Slow(monkeypatch, 0.01, 0.01))
+    again = strictly(Clocked(in_turn(repeat(0.01)), monkeypatch))
     assert again.strict_up_to == 16
     assert "passes of up to 16 tokens round as single ones do" in rounds_alike(again, strict=True)
 
@@ -317,7 +284,7 @@ def test_compiling_kernels_is_no_cost_of_a_pass(seconds: float, sizes: int, monk
 
 
 def test_without_time_left_the_rounds_measure_the_cost_of_attention(monkeypatch: pytest.MonkeyPatch):
-    target = Clocked(repeat(0.11), monkeypatch)
+    target = Clocked(in_turn(repeat(0.11)), monkeypatch)
     assert set(measured(target).verify) > {1, *room.SIZES[0]}
     assert target.now <= room.BOUND_S + 0.11
 
@@ -325,8 +292,8 @@ def test_without_time_left_the_rounds_measure_the_cost_of_attention(monkeypatch:
 @pytest.mark.parametrize("slower", [0.5, 1.0, 1.6])
 def test_the_drift_is_measured_at_each_load(monkeypatch: pytest.MonkeyPatch, slower: float):
     """Costs measured on a quiet day must not make drafting look cheap on a busy one: plain passes are slower too."""
-    first = measured(Clocked(repeat(0.01), monkeypatch))
-    again = measured(Clocked(repeat(0.01 * slower), monkeypatch))
+    first = measured(Clocked(in_turn(repeat(0.01)), monkeypatch))
+    again = measured(Clocked(in_turn(repeat(0.01 * slower)), monkeypatch))
     verify = passes_of(again)
     assert again.verify == first.verify
     assert verify(1, 0) == pytest.approx(0.01 * slower) and verify(8, 0) == pytest.approx(0.01 * slower)
@@ -336,7 +303,7 @@ def test_the_drift_is_against_the_pass_that_was_not_disturbed(monkeypatch: pytes
     """Of a pass over two rows that was measured as cheaper than one over one, the cost model takes the time for one row too."""
     costs = TargetCosts(verify={1: 0.1, 2: 0.06})
     cost_files.write(cost_files.path("target-costs", ("build",)), costs)
-    again = measured(Clocked(repeat(0.06), monkeypatch), ("build",))
+    again = measured(Clocked(in_turn(repeat(0.06)), monkeypatch), ("build",))
     assert passes_of(again)(1, 0) == pytest.approx(0.06)
 
 
