@@ -1,4 +1,4 @@
-"""Sessions are closed."""
+"""Sessions are closed; and the llama.cpp that has RPC."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from spectui.engine.session import Session
+from tests.helpers.rpc_server import LIBRARIES
 
 
 @pytest.fixture(autouse=True)
@@ -26,3 +27,10 @@ def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for session in opened:
         session.close()
+
+
+@pytest.fixture
+def remote(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that are started have a llama.cpp with RPC."""
+    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(LIBRARIES))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))

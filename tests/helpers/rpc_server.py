@@ -48,6 +48,12 @@ class Server:
         self.process.kill()
         self.process.wait()
 
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
 
 @contextmanager
 def fake_server(

@@ -93,11 +93,8 @@ def test_a_split_mode_that_the_backend_has_not_names_one_that_it_has() -> None:
 
 @needs_server
 def test_the_devices_of_a_server_are_listed():
-    server = Server()
-    try:
+    with Server() as server:
         libraries = {"LLAMA_CPP_LIB_PATH": str(LIBRARIES), "LD_LIBRARY_PATH": str(LIBRARIES)}
         command = [sys.executable, "-m", "spectui", "devices", "--rpc", server.address]
         done = subprocess.run(command, env={**os.environ, **libraries}, capture_output=True, text=True, check=False)
-    finally:
-        server.kill()
     assert f"RPC0: {server.address} (GPU, " in done.stdout, done.stderr

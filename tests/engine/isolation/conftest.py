@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from spectui.engine.events import Loaded
 from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Setup
 from spectui.llama.quantiser import quantise
-from tests.engine.isolation.helpers import KNOBS
-from tests.engine.waiting import PATIENCE, Events, events_of
-from tests.helpers.rpc_server import LIBRARIES, Server
+from tests.engine.isolation.helpers import KNOBS, load
+from tests.engine.waiting import PATIENCE, Events
+from tests.helpers.rpc_server import Server
 from tests.llama.ggufs import write_model
 
 
@@ -28,17 +27,9 @@ def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
 
 
 @pytest.fixture
-def remote(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes that are started have a llama.cpp with RPC."""
-    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(LIBRARIES))
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
-
-
-@pytest.fixture
 def server(remote: None) -> Iterator[Server]:
-    server = Server()
-    yield server
-    server.kill()
+    with Server() as server:
+        yield server
 
 
 @pytest.fixture
@@ -52,6 +43,5 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineProcess]:
 @pytest.fixture
 def isolated(engine: EngineProcess, setup: Setup, monkeypatch: pytest.MonkeyPatch) -> EngineProcess:
     """The engine with the pair loaded in a process of its own."""
-    engine.load(setup)
-    events_of(engine).wait(Loaded)
+    load(engine, setup)
     return engine

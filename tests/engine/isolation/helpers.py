@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spectui.engine.events import (
-    Event,
-    Message,
-    RoundDone,
-)
-from spectui.knobs import Knobs
-from tests.engine.waiting import Events
+from spectui.engine.events import Event, Loaded, Message, RoundDone
+from spectui.engine.isolation.process import EngineProcess
+from spectui.knobs import Knobs, Setup
+from tests.engine.waiting import Events, events_of
 
 KNOBS = Knobs(temperature=0.8, seed=3, predict=200, draft_max=4, p_min=0.0, drafter="model", policy="fixed")
 QUESTION = [Message("user", "what now")]
+
+
+def load(engine: EngineProcess, setup: Setup) -> Events:
+    """Load the models, the engine's first ones. Returns its events."""
+    events = events_of(engine)
+    engine.load(setup)
+    events.wait(Loaded)
+    return events
 
 
 def text_of(events: Events) -> str:

@@ -14,7 +14,7 @@ from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, L
 from spectui.engine.isolation.link import REPLACED
 from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Setup
-from tests.engine.isolation.helpers import QUESTION, at_round
+from tests.engine.isolation.helpers import QUESTION, at_round, load
 from tests.engine.waiting import PATIENCE, events_of
 from tests.helpers.rpc_server import Server, needs_server
 
@@ -38,9 +38,8 @@ def test_a_load_on_servers_that_replaces_another_ends_both(server: Server, engin
 
 @needs_server
 def test_a_load_on_servers_ends_the_reply(server: Server, engine: EngineProcess, setup: Setup):
-    events, there = events_of(engine), replace(setup, rpc=server.address)
-    engine.load(there)
-    events.wait(Loaded)
+    there = replace(setup, rpc=server.address)
+    events = load(engine, there)
     at_round(events, 2, lambda: engine.load(replace(there, ctx_size=128)))
     engine.generate(QUESTION)
     events.wait(Loaded, 2)

@@ -72,8 +72,7 @@ def grown(before: list[Held], now: list[Held]) -> bool:
 @pytest.mark.parametrize("draft", ["RPC0", "RPC1"])
 def test_the_texts_are_the_cpus_and_nothing_grows(server: Server, engine: EngineProcess, draft: str):
     pair = replace(smollm2(), ctx_size=256, no_repack="on", flash_attn="on", requantise_draft="off")
-    other = Server()
-    try:
+    with Server() as other:
         rpc = f"{server.address},{other.address}"
         engine.load(replace(pair, rpc=rpc, device="RPC0", device_draft=draft, async_draft="on"))
         events_of(engine).wait(Loaded)
@@ -87,8 +86,6 @@ def test_the_texts_are_the_cpus_and_nothing_grows(server: Server, engine: Engine
                 break
         else:
             raise AssertionError(f"the servers hold more after each of five repetitions, at last {before} -> {held}")
-    finally:
-        other.kill()
     events_of(engine).clear()
     engine.load(pair)
     events_of(engine).wait(Loaded)

@@ -29,15 +29,13 @@ from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
-from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round
-from tests.engine.waiting import PATIENCE, Events, events_of
+from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round, load
+from tests.engine.waiting import PATIENCE, events_of
 
 
 def test_a_driver_that_fails(engine: EngineProcess, setup: Setup):
     """ggml ends the process then."""
-    events = events_of(engine)
-    engine.load(setup)
-    events.wait(Loaded)
+    events = load(engine, setup)
     process = engine.link
     assert process is not None
     at_round(events, 2, lambda: os.kill(process.pid, signal.SIGABRT))
@@ -52,9 +50,7 @@ def test_a_driver_that_fails(engine: EngineProcess, setup: Setup):
 
 
 def test_the_models_are_freed_and_loaded_again(engine: EngineProcess, setup: Setup):
-    events = events_of(engine)
-    engine.load(setup)
-    events.wait(Loaded)
+    events = load(engine, setup)
     assert engine.link is not None
     pid = engine.link.pid
     engine.generate(QUESTION)
@@ -69,56 +65,44 @@ def test_the_models_are_freed_and_loaded_again(engine: EngineProcess, setup: Set
     assert events.wait(Finished).reason is StopReason.LIMIT
 
 
-def test_calls_return_or_raise_what_they_do_in_this_process(setup: Setup):
-    process = EngineProcess(KNOBS)
-    try:
-        process.call(Session.load, setup).result(PATIENCE)
-        finished = process.call(Session.generate, QUESTION).result(PATIENCE)
-        rounds = [event.round for event in process.events if isinstance(event, RoundDone)]
-        assert process.call(verify, QUESTION, finished, rounds).result(PATIENCE).same
-        with pytest.raises(SpectuiError, match="There is no target model"):
-            process.call(Session.load, replace(setup, model="nothing.gguf")).result(PATIENCE)
-        os.kill(process.link.pid, signal.SIGSTOP)  # it could have loaded before it is killed
-        pending = process.call(Session.load, setup)
-        os.kill(process.link.pid, signal.SIGKILL)
-        with pytest.raises(SpectuiError, match="The engine's process ended"):
-            pending.result(PATIENCE)
-        with pytest.raises(SpectuiError, match="ended"):
-            process.call(Session.load, setup).result(PATIENCE)
-    finally:
-        process.close(PATIENCE)
+def test_calls_return_or_raise_what_they_do_in_this_process(engine: EngineProcess, setup: Setup):
+    engine.call(Session.load, setup).result(PATIENCE)
+    finished = engine.call(Session.generate, QUESTION).result(PATIENCE)
+    rounds = [event.round for event in engine.events if isinstance(event, RoundDone)]
+    assert engine.call(verify, QUESTION, finished, rounds).result(PATIENCE).same
+    with pytest.raises(SpectuiError, match="There is no target model"):
+        engine.call(Session.load, replace(setup, model="nothing.gguf")).result(PATIENCE)
+    os.kill(engine.link.pid, signal.SIGSTOP)  # it could have loaded before it is killed
+    pending = engine.call(Session.load, setup)
+    os.kill(engine.link.pid, signal.SIGKILL)
+    with pytest.raises(SpectuiError, match="The engine's process ended"):
+        pending.result(PATIENCE)
+    with pytest.raises(SpectuiError, match="ended"):
+        engine.call(Session.load, setup).result(PATIENCE)
 
 
-def test_a_cancelled_call_and_a_listener_that_raises_end_nothing(setup: Setup):
-    process = EngineProcess(KNOBS)
-    process.listen = lambda event: {}["listener"]
-    try:
-        assert process.call(Session.load, setup).cancel()
-        process.call(Session.generate, QUESTION).result(PATIENCE)
-        os.kill(process.link.pid, signal.SIGSTOP)
-        cancelled, pending = (process.call(Session.generate, QUESTION) for _ in range(2))
-        assert cancelled.cancel()
-        os.kill(process.link.pid, signal.SIGKILL)
-        with pytest.raises(SpectuiError, match="The engine's process ended"):
-            pending.result(PATIENCE)
-    finally:
-        process.close(PATIENCE)
+def test_a_cancelled_call_and_a_listener_that_raises_end_nothing(engine: EngineProcess, setup: Setup):
+    engine.listen = lambda event: {}["listener"]
+    assert engine.call(Session.load, setup).cancel()
+    engine.call(Session.generate, QUESTION).result(PATIENCE)
+    os.kill(engine.link.pid, signal.SIGSTOP)
+    cancelled, pending = (engine.call(Session.generate, QUESTION) for _ in range(2))
+    assert cancelled.cancel()
+    os.kill(engine.link.pid, signal.SIGKILL)
+    with pytest.raises(SpectuiError, match="The engine's process ended"):
+        pending.result(PATIENCE)
 
 
 def cannot_be_pickled(_: Session) -> object:
     return threading.Lock()
 
 
-def test_what_cannot_be_pickled_is_an_error_and_the_process_goes_on():
-    process = EngineProcess(KNOBS)
-    try:
-        with pytest.raises(AttributeError):
-            process.call(lambda session: 1).result(PATIENCE)
-        with pytest.raises(RuntimeError, match="cannot pickle"):
-            process.call(cannot_be_pickled).result(PATIENCE)
-        assert process.call(repr).result(PATIENCE).startswith("<spectui.engine.session.Session")
-    finally:
-        process.close(PATIENCE)
+def test_what_cannot_be_pickled_is_an_error_and_the_process_goes_on(engine: EngineProcess):
+    with pytest.raises(AttributeError):
+        engine.call(lambda session: 1).result(PATIENCE)
+    with pytest.raises(RuntimeError, match="cannot pickle"):
+        engine.call(cannot_be_pickled).result(PATIENCE)
+    assert engine.call(repr).result(PATIENCE).startswith("<spectui.engine.session.Session")
 
 
 def test_an_old_process_that_does_not_die_is_waited_for_no_longer_than_bounded(
@@ -142,18 +126,14 @@ def test_an_old_process_that_does_not_die_is_waited_for_no_longer_than_bounded(
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows has no such signal")
-def test_control_c_while_the_process_starts_is_the_parents(setup: Setup):
+def test_control_c_while_the_process_starts_is_the_parents(engine: EngineProcess, setup: Setup):
     """The terminal sends it to both, and Python would end at it."""
-    process = EngineProcess(KNOBS)
-    try:
-        loading = process.call(Session.load, setup)
-        assert process.link is not None
-        while process.link.pid is None:
-            pass
-        os.kill(process.link.pid, signal.SIGINT)
-        loading.result(PATIENCE)
-    finally:
-        process.close(PATIENCE)
+    loading = engine.call(Session.load, setup)
+    assert engine.link is not None
+    while engine.link.pid is None:
+        pass
+    os.kill(engine.link.pid, signal.SIGINT)
+    loading.result(PATIENCE)
 
 
 def abort(_: Session) -> None:
@@ -179,44 +159,37 @@ def test_where_an_assertion_ended_the_process_trying_again_is_no_advice(setup: S
     )
 
 
-def test_a_process_that_does_not_stop_is_ended_by_stopping_once_more(setup: Setup, monkeypatch: pytest.MonkeyPatch):
+def test_a_process_that_does_not_stop_is_ended_by_stopping_once_more(
+    engine: EngineProcess, setup: Setup, monkeypatch: pytest.MonkeyPatch
+):
     """As when the connection to a server hangs."""
     monkeypatch.setattr("spectui.engine.isolation.link.STOP_S", 0.0)
-    process = EngineProcess(KNOBS)
-    events = process.events = Events()
-    process.load(setup)
-    events.wait(Loaded)
-    at_round(events, 2, lambda: os.kill(process.link.pid, signal.SIGSTOP))
-    process.generate(QUESTION)
+    events = load(engine, setup)
+    at_round(events, 2, lambda: os.kill(engine.link.pid, signal.SIGSTOP))
+    engine.generate(QUESTION)
     events.wait(RoundDone, 3)
-    process.stop()
+    engine.stop()
     events.wait_for_notice(HANGS)
-    process.stop()
+    engine.stop()
     assert "The engine did not stop, so its process was ended" in events.wait(Failed).message
-    process.close(PATIENCE)
 
 
-def test_a_stop_of_nothing_does_not_count(setup: Setup, monkeypatch: pytest.MonkeyPatch):
+def test_a_stop_of_nothing_does_not_count(engine: EngineProcess, setup: Setup, monkeypatch: pytest.MonkeyPatch):
     """A reply may have ended when a person stops it; the next one is then stopped for the first time."""
     monkeypatch.setattr("spectui.engine.isolation.link.STOP_S", 0.0)
-    process = EngineProcess(KNOBS)
-    events = process.events = Events()
-    process.load(setup)
-    events.wait(Loaded)
-    process.stop()
-    at_round(events, 2, process.stop)
-    process.generate(QUESTION)
+    events = load(engine, setup)
+    engine.stop()
+    at_round(events, 2, engine.stop)
+    engine.generate(QUESTION)
     assert events.wait(Finished).reason is StopReason.CANCELLED
-    process.close(PATIENCE)
 
 
-def test_the_process_ends_with_its_parent(setup: Setup):
-    process = EngineProcess(KNOBS)
-    process.call(Session.load, setup).result(PATIENCE)
-    assert process.link is not None
-    child = process.link._process
+def test_the_process_ends_with_its_parent(engine: EngineProcess, setup: Setup):
+    engine.call(Session.load, setup).result(PATIENCE)
+    assert engine.link is not None
+    child = engine.link._process
     assert child is not None and child.stdin is not None
-    process.link._commands.put(None)  # closes its standard input, as the parent's death does
+    engine.link._commands.put(None)  # closes its standard input, as the parent's death does
     assert child.wait(PATIENCE) == 0
 
 
@@ -225,9 +198,7 @@ def test_a_model_file_that_is_lost_meanwhile(
     engine: EngineProcess, setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     file = Path(shutil.copy(setup.model or "", tmp_path))
-    events = events_of(engine)
-    engine.load(replace(setup, model=str(file)))
-    events.wait(Loaded)
+    events = load(engine, replace(setup, model=str(file)))
     at_round(events, 2, lambda: os.truncate(file, 0))
     engine.generate(QUESTION)
     assert events.wait(Failed).message == (

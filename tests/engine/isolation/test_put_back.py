@@ -23,7 +23,7 @@ from spectui.engine.events import (
 )
 from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Setup
-from tests.engine.isolation.helpers import QUESTION
+from tests.engine.isolation.helpers import QUESTION, load
 from tests.engine.waiting import events_of
 from tests.helpers.rpc_server import Server, needs_server
 from tests.helpers.smollm2 import alone
@@ -60,9 +60,8 @@ def test_a_placement_on_a_server_that_fails_is_put_back(
     server: Server, engine: EngineProcess, setup: Setup, ends: bool
 ):
     """It is loaded by a process of its own, so the one that puts it back has loaded nothing before."""
-    events, there = events_of(engine), replace(setup, rpc=server.address, async_draft="off")
-    engine.load(there)
-    events.wait(Loaded)
+    there = replace(setup, rpc=server.address, async_draft="off")
+    events = load(engine, there)
     process = engine.link
 
     def end(event: Event) -> None:
@@ -86,9 +85,8 @@ def test_a_placement_on_a_server_that_fails_is_put_back(
 @pytest.mark.parametrize("when", ["before", "during"])
 def test_a_server_that_is_gone_when_a_placement_changes(server: Server, engine: EngineProcess, setup: Setup, when: str):
     """The chat had models, so it gets them on this machine, as if the server had gone in the middle of a reply."""
-    events, there = events_of(engine), replace(setup, rpc=server.address)
-    engine.load(there)
-    events.wait(Loaded)
+    there = replace(setup, rpc=server.address)
+    events = load(engine, there)
     if when == "before":
         server.kill()
     else:
@@ -109,9 +107,8 @@ def test_a_server_whose_memory_is_taken_when_a_placement_fails(server: Server, e
     """It cannot have the models as before either."""
     import resource
 
-    events, there = events_of(engine), replace(alone(), rpc=server.address)
-    engine.load(there)
-    events.wait(Loaded)
+    there = replace(alone(), rpc=server.address)
+    events = load(engine, there)
     resource.prlimit(server.process.pid, resource.RLIMIT_AS, (2**20, resource.RLIM_INFINITY))
     engine.load(replace(there, ctx_size=2048))
     assert events.wait(Loaded, 2).setup == alone()

@@ -33,7 +33,7 @@ from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.rpc import PROTOCOL
 from spectui.speculation.records import StopReason
-from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round, text_of
+from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round, load, text_of
 from tests.engine.waiting import PATIENCE, events_of
 from tests.helpers.rpc_server import Server, fake_server, free_address, hello, needs_server
 from tests.helpers.smollm2 import alone
@@ -117,9 +117,7 @@ def test_a_draft_ahead_has_one_thread(server: Server, engine: EngineProcess, set
 @needs_server
 def test_what_fits_on_the_server_is_planned_before_loading(server: Server, engine: EngineProcess, setup: Setup):
     """The draft's device is a choice of the plan, and so are the layers."""
-    events = events_of(engine)
-    engine.load(replace(setup, rpc=server.address))
-    events.wait(Loaded)
+    events = load(engine, replace(setup, rpc=server.address))
     assert [event.what for event in events.of(Loading)].count("plan") == 1
     placed = engine.link.call(automatic_choices).result(PATIENCE)
     assert placed["device_draft"] == "RPC0" and placed["gpu_layers"] == ALL
@@ -128,8 +126,8 @@ def test_what_fits_on_the_server_is_planned_before_loading(server: Server, engin
 @needs_server
 def test_a_target_on_two_servers_and_a_draft_on_the_other(server: Server, engine: EngineProcess, setup: Setup):
     """Unless it is told otherwise the target is on both and the draft on one; the text is the same."""
-    events, other, texts, places = events_of(engine), Server(), [], []
-    try:
+    events, texts, places = events_of(engine), [], []
+    with Server() as other:
         for number, device in enumerate(("", "RPC0"), 1):
             engine.load(replace(setup, rpc=f"{server.address},{other.address}", device=device))
             loaded = events.wait(Loaded, number)
@@ -140,8 +138,6 @@ def test_a_target_on_two_servers_and_a_draft_on_the_other(server: Server, engine
             ])  # fmt: skip
             engine.generate(QUESTION)
             texts.append(events.wait(Finished, number).text)
-    finally:
-        other.kill()
     (divided, one), (target, draft) = places
     assert divided == {"RPC0", "RPC1"} and len(one) == 1
     assert target == {"RPC0"} and draft == {"RPC1"}
@@ -155,9 +151,7 @@ def automatic_choices(session: Session) -> dict[str, object]:
 
 @needs_server
 def test_the_knobs_reach_the_process_and_stop_ends_a_reply(server: Server, engine: EngineProcess, setup: Setup):
-    events = events_of(engine)
-    engine.load(replace(setup, rpc=server.address))
-    events.wait(Loaded)
+    events = load(engine, replace(setup, rpc=server.address))
     engine.knobs = replace(KNOBS, predict=199)
     at_round(events, 2, engine.stop)
     engine.generate(QUESTION)
@@ -223,9 +217,7 @@ def shut(session: Session) -> None:
 @needs_server
 def test_a_connection_that_breaks_off(server: Server, engine: EngineProcess, setup: Setup):
     """The server goes on, as one does that lacks memory for what it was sent."""
-    events = events_of(engine)
-    engine.load(replace(setup, rpc=server.address, async_draft="on"))
-    events.wait(Loaded)
+    events = load(engine, replace(setup, rpc=server.address, async_draft="on"))
     assert engine.link is not None
     engine.link.call(shut).result(PATIENCE)
     engine.generate(QUESTION)
@@ -240,14 +232,11 @@ def test_a_connection_that_breaks_off(server: Server, engine: EngineProcess, set
 @needs_server
 def test_connections_end_with_a_reset(server: Server, engine: EngineProcess, setup: Setup):
     """So that ending the engine's process in the middle of a pass does not end the server: see `rpc.reset_when_closed`."""
-    other = Server()
-    try:
+    with Server() as other:
         engine.load(replace(setup, rpc=f"{server.address},{other.address}", device="RPC0", device_draft="RPC1"))
         events_of(engine).wait(Loaded)
         assert engine.link is not None
         assert engine.link.call(linger).result(PATIENCE) == [(1, 0)] * 2
-    finally:
-        other.kill()
 
 
 @needs_server

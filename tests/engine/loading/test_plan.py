@@ -19,7 +19,7 @@ from spectui.llama import selftest
 from spectui.llama.devices import memory_use
 from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.llama.interrupt import Interrupt
-from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
+from tests.helpers.rpc_server import Server, needs_server
 from tests.helpers.smollm2 import whole, whole_alone
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 from tests.llama.heads.headed import write_headed
@@ -128,11 +128,8 @@ def test_a_file_of_heads_is_planned_beside_its_target(tmp_path: Path, named: boo
 
 
 @needs_server
-def test_auto_fits_a_server_and_the_plan_shows_its_memory(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(LIBRARIES))
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
-    server = Server()
-    try:
+def test_auto_fits_a_server_and_the_plan_shows_its_memory(remote: None):
+    with Server() as server:
         asked = replace(whole_alone(), rpc=server.address)
         made = make_plan(asked)
         remote = next(device for device in made.devices if device.name == "RPC0")
@@ -141,23 +138,17 @@ def test_auto_fits_a_server_and_the_plan_shows_its_memory(monkeypatch: pytest.Mo
         (use,) = (each for each in made.target if each.device == "RPC0")
         per_token = use.cells // asked.ctx_size
         full = make_plan(replace(asked, ctx_size=remote.total // per_token))
-    finally:
-        server.kill()
     assert 0 < full.layers[0] < 31, "the cells of all layers would fill it"
     assert "RPC0" not in full.missing
     assert any(line.startswith("RPC0 ") and f"{remote.free // MIB:,}" in line for line in made.lines())
 
 
 @needs_server
-def test_auto_divides_a_target_among_two_servers_and_puts_the_draft_on_the_other(monkeypatch: pytest.MonkeyPatch):
+def test_auto_divides_a_target_among_two_servers_and_puts_the_draft_on_the_other(remote: None):
     """Two real devices, each with the memory of this machine."""
-    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(LIBRARIES))
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
-    servers = Server(), Server()
-    asked = replace(
-        whole(), rpc=",".join(each.address for each in servers), requantise_draft="off", ctx_size_draft=1024
-    )
-    try:
+    with Server() as one, Server() as other:
+        rpc = f"{one.address},{other.address}"
+        asked = replace(whole(), rpc=rpc, requantise_draft="off", ctx_size_draft=1024)
         beside = make_plan(replace(asked, device="RPC0"))
         first, second = (each for each in beside.devices if each.name.startswith("RPC"))
         (alone_there,) = (each for each in beside.target if each.device == "RPC0")
@@ -172,9 +163,6 @@ def test_auto_divides_a_target_among_two_servers_and_puts_the_draft_on_the_other
         wanted = first.free - beside.draft[0].total / 2
         most = filled.ctx_size + int((wanted - half_full.total) / slope)
         lacking = make_plan(replace(filled, ctx_size=most // 256 * 256))
-    finally:
-        for each in servers:
-            each.kill()
     assert [use.device for use in beside.draft if use.weights and use.device != "CPU"] == ["RPC1"]
     assert beside.layers == (31, 31)
     on = {use.device: use.total for use in added([*of_both.target, *of_both.draft])}

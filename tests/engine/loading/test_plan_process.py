@@ -17,7 +17,7 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 from spectui.llama.devices.rpc import PROTOCOL
 from tests.engine.waiting import PATIENCE
-from tests.helpers.rpc_server import LIBRARIES, fake_server, hello, needs_server
+from tests.helpers.rpc_server import fake_server, hello, needs_server
 from tests.helpers.smollm2 import whole_alone
 
 
@@ -71,10 +71,8 @@ def test_without_memory_for_a_thread_there_is_no_plan(monkeypatch: pytest.Monkey
 
 
 @needs_server
-def test_a_plan_ends_with_the_process_that_asked_for_it(monkeypatch: pytest.MonkeyPatch):
+def test_a_plan_ends_with_the_process_that_asked_for_it(remote: None):
     """Also where it waits for a server that hangs, which would find it in use ever after."""
-    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(LIBRARIES))
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
     connections: list[socket.socket] = []
     both = threading.Event()  # the one that asks whether it can be used, and ggml's
 

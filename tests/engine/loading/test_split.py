@@ -14,7 +14,7 @@ from spectui.errors import UsageError
 from spectui.knobs import Setup
 from spectui.llama.devices.memory_use import divided, logged
 from spectui.llama.devices.records import Device, MemoryUse
-from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
+from tests.helpers.rpc_server import Server, needs_server
 from tests.helpers.smollm2 import whole
 from tests.llama.heads.headed import write_headed
 
@@ -124,23 +124,15 @@ def test_the_draft_alone_is_placed_as_beside_the_target() -> None:
 
 
 @needs_server
-def test_a_draft_is_divided_by_its_own_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_draft_is_divided_by_its_own_shares(remote: None) -> None:
     """Real devices. The numbers do not fit into the C floats that llama.cpp takes; their proportion does."""
-    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(LIBRARIES))
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
-    servers = Server(), Server()
-    pair = replace(
-        whole(), rpc=",".join(each.address for each in servers), device="none", device_draft="RPC0,RPC1",
-        gpu_layers_draft=-2, requantise_draft="off",
-    )  # fmt: skip
-    try:
+    pair = replace(whole(), device="none", device_draft="RPC0,RPC1", gpu_layers_draft=-2, requantise_draft="off")
+    with Server() as one, Server() as other:
+        pair = replace(pair, rpc=f"{one.address},{other.address}")
         found = {
             (mode, split): make_plan(replace(pair, split_mode_draft=mode, tensor_split_draft=split, main_gpu_draft=gpu))
             for mode, split, gpu in (("layer", "1e39,3e39", 0), ("none", "", 1))
         }
-    finally:
-        for each in servers:
-            each.kill()
     divided = {use.device: use.cells for use in found["layer", "1e39,3e39"].draft}
     assert 2.5 < divided["RPC1"] / divided["RPC0"] < 3.5
     whole_draft = {use.device: use.cells for use in found["none", ""].draft if use.cells}
