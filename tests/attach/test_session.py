@@ -181,6 +181,7 @@ NO_ROOM = "exceed_context_size_error"
         (events(delta("a", **timings(1)), {"error": {"message": "out of\x1b[2J memory", "code": 500}}), "a",
          "{} broke off: out of?[2J memory."),
         (events({"error": "plain words"}), "", "{} broke off: plain words."),
+        (events(delta("a"), {"object": "error", "message": "out of pages", "code": 500}), "a", "broke off: out of pages."),
         (events({"error_type": "context_length_exceeded", "error_message": "4096 at most"}), "", "broke off: 4096 at most."),
         (events(b'error: {"code":400,"message":"exceeds the context"}\n\n'), "", "{} broke off: exceeds the context."),
         (events(delta("a", **timings(1)), b'{"error":{"message":"out of memory"}}\n\n'), "a", "broke off: out of memory."),
@@ -267,10 +268,15 @@ def test_an_answer_without_a_stream_is_read_whole():
 def test_a_prompt_without_room_says_how_many_turns_to_drop():
     error = {"code": 400, "type": NO_ROOM, "message": "too long", "n_prompt_tokens": 300, "n_ctx": 256}
     turns = [Message(role, "word " * 20) for _ in range(5) for role in ("user", "assistant")]
-    with serving(as_json({"error": error}, 400)) as server, pytest.raises(NoRoomError) as raised:
-        Opened(server).ask(*turns, *ASKED)
-    assert "300 tokens and the context holds 256" in str(raised.value)
+    with serving(as_json({"error": error}, 400)) as server:
+        opened = Opened(server)
+        with pytest.raises(NoRoomError, match="300 tokens and the context holds 256") as raised:
+            opened.ask(*turns, *ASKED)
+        with pytest.raises(NoRoomError, match=r"shorten the prompt, or restart the server with a larger -c\.$"):
+            opened.ask()
     assert raised.value.to_drop == 6  # the rest has half of the room
+    sentences = {each.knob: each.sentence for each in opened.loaded.fixed}
+    assert sentences["ctx_size"].endswith("at its start: for more room restart the server with a larger -c.")
 
 
 def test_a_server_that_refuses_a_setting_is_asked_without_it():

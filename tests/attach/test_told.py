@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from spectui.attach.facts import read_counts
 from spectui.chat.sentences import counted_lines
 from spectui.engine.events import Counted, Counts, Finished, Loaded, Message, Notice, RoundDone
-from spectui.engine.room import NoRoomError
-from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
 from tests.attach.scripted_server import LISTED, PROPS, Answer, as_json, delta, events, serving, timings
-from tests.attach.test_session import ASKED, GOOD, LOADING, NO_ROOM, Opened
+from tests.attach.test_session import ASKED, GOOD, LOADING, Opened
 
 VLLM = """\
 # HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.
@@ -158,12 +156,6 @@ def test_waiting_for_it_can_be_left():
         assert opened.ask().reason is StopReason.CANCELLED
 
 
-def test_another_error_503_is_not_waited_for():
-    refusal = as_json({"error": {"message": "no provider"}}, 503)
-    with serving([refusal, GOOD]) as server, pytest.raises(SpectuiError, match="is not ready: no provider"):
-        Opened(server).ask()
-
-
 def test_a_context_that_a_server_told_is_no_setting_of_ours():
     other = {"data": [LISTED["data"][0] | {"id": "two", "meta": {"n_ctx": 512}}]}  # type: ignore[dict-item]
     wider = as_json(PROPS | {"default_generation_settings": {"n_ctx": 512}})
@@ -173,16 +165,6 @@ def test_a_context_that_a_server_told_is_no_setting_of_ours():
         assert (again.target.n_ctx, opened.told(Notice)) == (512, [])
         opened.session.load(Setup(server=server.url, ctx_size=77))
     assert opened.notices() == ["A server has settings of its own, so these have no effect: ctx-size."]
-
-
-def test_a_full_context_says_how_the_server_gets_a_larger_one():
-    error = {"type": NO_ROOM, "message": "long", "n_prompt_tokens": 300, "n_ctx": 256}
-    with serving(as_json({"error": error}, 400)) as server:
-        opened = Opened(server)
-        with pytest.raises(NoRoomError, match=r"shorten the prompt, or restart the server with a larger -c\.$"):
-            opened.ask()
-    sentences = {each.knob: each.sentence for each in opened.loaded.fixed}
-    assert sentences["ctx_size"].endswith("at its start: for more room restart the server with a larger -c.")
 
 
 def test_a_server_whose_list_of_models_is_empty_is_asked_without_a_name():
@@ -197,12 +179,3 @@ def test_vllm_is_told_to_go_on_with_a_reply():
     with serving(events(delta("x"), delta(finish="stop")), v1__models=listed, props=Answer(404)) as server:
         finished = Opened(server).ask(*ASKED, Message("assistant", "Once"))
     assert isinstance(finished, Finished) and server.bodies()[0]["continue_final_message"] is True
-
-
-def test_the_error_that_older_versions_of_vllm_send_ends_a_reply():
-    chat = events(delta("a"), {"object": "error", "message": "out of pages", "code": 500})
-    with serving(chat, v1__models=as_json({"data": [{"id": "m"}]}), props=Answer(404)) as server:
-        opened = Opened(server)
-        with pytest.raises(SpectuiError, match=r"broke off: out of pages\.$"):
-            opened.ask()
-    assert opened.text() == "a"

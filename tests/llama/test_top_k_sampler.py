@@ -168,16 +168,13 @@ print(json.dumps(found))
 
 @needs_server
 def test_a_device_keeps_them_for_each_round_and_the_text_is_the_same():
-    server = Server()
-    try:
+    with Server() as server:
         given = {"model": alone().model, "ctx_size": 256, "no_profile": "on", "rpc": server.address}
         done = subprocess.run(
             [sys.executable, "-c", REPLY, json.dumps(given)],
             env={**os.environ, "LD_LIBRARY_PATH": str(LIBRARIES), "LLAMA_CPP_LIB_PATH": str(LIBRARIES)},
             capture_output=True, text=True, timeout=100, check=False,
         )  # fmt: skip
-    finally:
-        server.kill()
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
     (tokens, rounds, kept), (whole_tokens, _, none) = found["kept"], found["whole"]

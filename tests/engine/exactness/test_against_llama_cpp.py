@@ -17,6 +17,8 @@ from tests.llama.heads import dflash, eagle
 from tests.llama.heads.assistant import write_assistant, write_target
 from tests.llama.heads.headed import write_headed
 
+Write = Callable[[Path], Path]
+
 _SPECULATIVE = PROGRAM.with_name("llama-speculative-simple")
 
 needs_llama_cpp = pytest.mark.skipif(
@@ -24,44 +26,26 @@ needs_llama_cpp = pytest.mark.skipif(
 )
 
 
-def headed(folder: Path, heads: int) -> Setup:
-    return of(write_headed(folder / "headed.gguf", heads=heads, echo=0.2))
-
-
-def assistant(folder: Path) -> Setup:
-    target = write_target(folder / "target.gguf", attends=0.2)
-    return of(target, write_assistant(folder / "target-assistant.gguf", attends=0.2, echo=0.2))
-
-
-def eagle3(folder: Path, echo: float) -> Setup:
-    return of(eagle.write_target(folder / "t.gguf"), eagle.write_eagle(folder / "e.gguf", echo=echo))
-
-
-def block(folder: Path, own: bool) -> Setup:
-    return of(dflash.write_target(folder / "t.gguf"), dflash.write_dflash(folder / "d.gguf", own=own))
-
-
-def of(target: Path, heads: Path | None = None) -> Setup:
-    draft = str(heads) if heads is not None else None
-    return Setup(model=str(target), draft=draft, ctx_size=512, threads=1, no_profile="on", no_template="on")
-
-
 @needs_llama_cpp
 @pytest.mark.parametrize(
-    ("kind", "write", "most"),
+    ("kind", "write_its_target", "write_heads", "most"),
     [
-        *(("mtp", partial(headed, heads=heads), 3) for heads in (1, 3)),
-        ("mtp", assistant, 3),
-        *(("eagle3", partial(eagle3, echo=echo), 3) for echo in (0.2, 0.3)),
-        *(("dflash", partial(block, own=own), dflash.BLOCK - 1) for own in (True, False)),
+        *(("mtp", partial(write_headed, heads=heads, echo=0.2), None, 3) for heads in (1, 3)),
+        ("mtp", partial(write_target, attends=0.2), partial(write_assistant, attends=0.2, echo=0.2), 3),
+        *(("eagle3", eagle.write_target, partial(eagle.write_eagle, echo=echo), 3) for echo in (0.2, 0.3)),
+        *(("dflash", dflash.write_target, partial(dflash.write_dflash, own=own), 4) for own in (True, False)),
     ],
 )
-def test_as_many_are_accepted(tmp_path: Path, kind: str, write: Callable[[Path], Setup], most: int) -> None:
+def test_as_many_are_accepted(
+    tmp_path: Path, kind: str, write_its_target: Write, write_heads: Write | None, most: int
+) -> None:
     """llama-speculative-simple writes the same text behind "hello there", and accepts the same share within .02.
 
     Both shares are printed (`pytest -s`).
     """
-    setup = write(tmp_path)
+    draft = str(write_heads(tmp_path / "heads.gguf")) if write_heads else None
+    model = str(write_its_target(tmp_path / "target.gguf"))
+    setup = Setup(model=model, draft=draft, ctx_size=512, threads=1, no_profile="on", no_template="on")
     text, theirs = _accepted_by_llama_cpp(tmp_path, setup, kind, most)
     session, _ = opened(setup)
     knobs = Knobs(temperature=0.0, predict=200, policy="fixed", drafter="mtp", draft_max=most, p_min=0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,48 +19,37 @@ from tests.llama.heads import dflash, eagle
 from tests.llama.heads.assistant import write_assistant, write_target
 from tests.llama.heads.headed import write_headed
 
-
-def own(folder: Path) -> Setup:
-    return Setup(model=str(write_headed(folder / "own.gguf")))
-
-
-def assistant(folder: Path) -> Setup:
-    target, heads = write_target(folder / "t.gguf", attends=0.2), write_assistant(folder / "a.gguf", attends=0.2)
-    return Setup(model=str(target), draft=str(heads))
-
-
-def assistant_here(folder: Path) -> Setup:
-    """llama.cpp ended the process: the assistant's context had no device that could read the cells."""
-    return replace(assistant(folder), device_draft="none")
-
-
-def eagle3(folder: Path) -> Setup:
-    return Setup(model=str(eagle.write_target(folder / "t.gguf")), draft=str(eagle.write_eagle(folder / "e.gguf")))
-
-
-def block(folder: Path) -> Setup:
-    return Setup(model=str(dflash.write_target(folder / "t.gguf")), draft=str(dflash.write_dflash(folder / "d.gguf")))
-
-
-def eagle3_here(folder: Path) -> Setup:
-    """llama.cpp ended the process: its output matrix is the target's, on the server."""
-    head = eagle.write_eagle(folder / "e.gguf", own=False, width=eagle.WIDTH)
-    return Setup(model=str(eagle.write_target(folder / "t.gguf")), draft=str(head), device_draft="none")
-
-
-def block_here(folder: Path) -> Setup:
-    """The same."""
-    head = dflash.write_dflash(folder / "d.gguf", own=False)
-    return Setup(model=str(dflash.write_target(folder / "t.gguf")), draft=str(head), device_draft="none")
+HERE = {"device_draft": "none"}
+"""The heads are on this machine, the target is not."""
 
 
 @needs_server
-@pytest.mark.parametrize("write", [own, assistant, assistant_here, eagle3, eagle3_here, block, block_here])
+@pytest.mark.parametrize(
+    ("write_its_target", "write_heads", "changes"),
+    [
+        (write_headed, None, {}),
+        (partial(write_target, attends=0.2), partial(write_assistant, attends=0.2), {}),
+        # llama.cpp ended the process: the assistant's context had no device that could read the cells.
+        (partial(write_target, attends=0.2), partial(write_assistant, attends=0.2), HERE),
+        (eagle.write_target, eagle.write_eagle, {}),
+        # Here too: the output matrix is the target's, on the server.
+        (eagle.write_target, partial(eagle.write_eagle, own=False, width=eagle.WIDTH), HERE),
+        (dflash.write_target, dflash.write_dflash, {}),
+        (dflash.write_target, partial(dflash.write_dflash, own=False), HERE),
+    ],
+)
 def test_heads_draft_for_a_target_on_a_server(
-    server: Server, engine: EngineProcess, tmp_path: Path, write: Callable[[Path], Setup]
+    server: Server,
+    engine: EngineProcess,
+    tmp_path: Path,
+    write_its_target: Callable[[Path], Path],
+    write_heads: Callable[[Path], Path] | None,
+    changes: dict[str, str],
 ):
     events, texts = events_of(engine), set[str]()
-    engine.load(replace(write(tmp_path), rpc=server.address, ctx_size=256, threads=1, no_profile="on"))
+    draft = str(write_heads(tmp_path / "heads.gguf")) if write_heads else None
+    setup = Setup(model=str(write_its_target(tmp_path / "target.gguf")), draft=draft, ctx_size=256, threads=1)
+    engine.load(replace(setup, rpc=server.address, no_profile="on", **changes))
     loaded = events.wait(Loaded)
     assert any(use.device == "RPC0" and use.cells for use in loaded.target.memory)
     for drafter in ("off", "mtp"):

@@ -58,33 +58,26 @@ def test_more_servers_than_llama_cpp_uses():
 
 @needs_server
 def test_the_real_server_speaks_the_version_that_is_expected():
-    server = Server()
-    try:
+    with Server() as server:
         assert problems([server.address]) == {}
-    finally:
-        server.kill()
     assert problems([server.address]) == {server.address: "Connection refused"}
 
 
 @needs_server
 def test_a_server_in_use_lives_on_after_it_was_asked(quick: None):
     """It answers when the one that uses it has left, and nobody waits for that any more."""
-    server = Server()
-    try:
+    with Server() as server:
         with asked(server):
             assert "another program may be using it" in problems([server.address])[server.address]
         answers_again(server)
-    finally:
-        server.kill()
 
 
 @needs_server
 @pytest.mark.parametrize("resets", [True, False])
 def test_a_server_outlives_a_killed_process_that_it_was_to_answer(monkeypatch: pytest.MonkeyPatch, resets: bool):
     """Without the reset llama.cpp's server is ended; the day that this changes, the reset can go."""
-    server = Server()
-    monkeypatch.setattr(rpc, "_added", {server.address: 0})
-    try:
+    with Server() as server:
+        monkeypatch.setattr(rpc, "_added", {server.address: 0})
         with asked(server) as connection:
             if resets:
                 reset_when_closed()
@@ -95,8 +88,6 @@ def test_a_server_outlives_a_killed_process_that_it_was_to_answer(monkeypatch: p
             answers_again(server)
         else:
             assert server.process.wait(PATIENCE) == -signal.SIGPIPE
-    finally:
-        server.kill()
 
 
 def asked(server: Server) -> socket.socket:
