@@ -86,107 +86,99 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return write_model(directory / "target.gguf", template=template), draft
 
 
-@pytest.fixture
-def events() -> list[Event]:
-    return []
+class Chat:
+    """A session with the pair, and its events."""
+
+    def __init__(self, models: tuple[Path, Path]) -> None:
+        self.models = models
+        self.events: list[Event] = []
+        self.session = Session(self.events.append)
+
+    def load(self, **changes: str) -> None:
+        target, draft = map(str, self.models)
+        setup = Setup(model=target, draft=draft, ctx_size=512, threads=1, no_profile="on")
+        self.session.load(replace(setup, **changes))  # type: ignore[arg-type]
+
+    def tokens(self) -> list[Token]:
+        return [token for event in self.events if isinstance(event, RoundDone) for token in event.round.tokens]
+
+    def reply(self, knobs: Knobs, messages: Sequence[Message] = ASKED) -> Finished:
+        """The reply; its text is that of its rounds."""
+        del self.events[:]
+        self.session.knobs = knobs
+        finished = self.session.generate(messages)
+        assert finished.text == "".join(token.text for token in self.tokens())
+        return finished
 
 
 @pytest.fixture
-def session(events: list[Event]) -> Iterator[Session]:
-    session = Session(events.append)
-    yield session
-    session.close()
-
-
-def setup(models: tuple[Path, Path], **changes: str) -> Setup:
-    target, draft = map(str, models)
-    return replace(Setup(model=target, draft=draft, ctx_size=512, threads=1, no_profile="on"), **changes)  # type: ignore[arg-type]
-
-
-def reply(session: Session, events: list[Event], knobs: Knobs, messages: Sequence[Message] = ASKED) -> Finished:
-    """The reply; its text is that of its rounds."""
-    del events[:]
-    session.knobs = knobs
-    finished = session.generate(messages)
-    rounds = [event.round for event in events if isinstance(event, RoundDone)]
-    assert finished.text == "".join(token.text for round in rounds for token in round.tokens)
-    return finished
+def chat(models: tuple[Path, Path]) -> Chat:
+    chat = Chat(models)
+    chat.load()
+    return chat
 
 
 @pytest.mark.parametrize(("drafter", "draft_max"), [("off", 1), ("model", 1), ("model", 5), ("auto", 16)])
-def test_drafts_do_not_move_the_cut(
-    session: Session, events: list[Event], models: tuple[Path, Path], drafter: str, draft_max: int
-):
-    session.load(setup(models))
-    whole = reply(session, events, replace(ANYTHING, drafter="off")).text
+def test_drafts_do_not_move_the_cut(chat: Chat, drafter: str, draft_max: int):
+    whole = chat.reply(replace(ANYTHING, drafter="off")).text
     assert len(whole) > 20
     for start, length in ((3, 1), (5, 4), (9, 7)):
         stop = whole[start : start + length]
         knobs = replace(ANYTHING, drafter=drafter, draft_max=draft_max, stop=("never\n", stop))
-        finished = reply(session, events, knobs)
+        finished = chat.reply(knobs)
         assert finished.text == whole[: whole.index(stop)]
         assert finished.reason is StopReason.STOP
 
 
-def test_a_text_that_only_begins_is_shown_when_the_reply_ends(
-    session: Session, events: list[Event], models: tuple[Path, Path]
-):
-    session.load(setup(models))
-    whole = reply(session, events, ANYTHING).text
-    assert reply(session, events, replace(ANYTHING, stop=(whole[-4:] + "never",))).text == whole
+def test_a_text_that_only_begins_is_shown_when_the_reply_ends(chat: Chat):
+    whole = chat.reply(ANYTHING).text
+    assert chat.reply(replace(ANYTHING, stop=(whole[-4:] + "never",))).text == whole
 
 
-def test_the_name_of_a_control_token_ends_the_reply_with_it(
-    session: Session, events: list[Event], models: tuple[Path, Path]
-):
-    session.load(setup(models, special="on"))
+def test_the_name_of_a_control_token_ends_the_reply_with_it(chat: Chat):
+    chat.load(special="on")
     flat = replace(ANYTHING, temperature=5.0, top_k=0, top_p=1.0, min_p=0.0, predict=300)
     name = next(
         name
         for flat in (replace(flat, seed=seed) for seed in range(20))
         for name in ("<|im_start|>", "<s>")
-        if name in (text := reply(session, events, flat).text)
+        if name in (text := chat.reply(flat).text)
     )
-    session.load(setup(models))
-    finished = reply(session, events, replace(session.knobs, stop=(name,)))
+    chat.load()
+    finished = chat.reply(replace(chat.session.knobs, stop=(name,)))
     assert finished.reason is StopReason.STOP
     assert finished.text == text[: text.index(name)]
 
 
-def test_names_of_control_tokens_are_shown_and_not_read_again(
-    session: Session, events: list[Event], models: tuple[Path, Path]
-):
+def test_names_of_control_tokens_are_shown_and_not_read_again(chat: Chat):
     talk = [*ASKED, Message("assistant", "x<|im_end|>"), Message("user", "y")]
     lengths = []
     for special in ("on", "off"):
-        session.load(setup(models, special=special))
-        reply(session, events, replace(ANYTHING, predict=1), talk)
-        lengths.append([event for event in events if isinstance(event, Prompt)][-1].total)
+        chat.load(special=special)
+        chat.reply(replace(ANYTHING, predict=1), talk)
+        lengths.append([event for event in chat.events if isinstance(event, Prompt)][-1].total)
     assert lengths[0] < lengths[1]
 
 
-def test_without_a_template_the_texts_are_continued(session: Session, events: list[Event], models: tuple[Path, Path]):
-    session.load(setup(models, no_template="on"))
-    assert WITHOUT_TEMPLATE in [event.message for event in events if isinstance(event, Notice)]
+def test_without_a_template_the_texts_are_continued(chat: Chat):
+    chat.load(no_template="on")
+    assert WITHOUT_TEMPLATE in [event.message for event in chat.events if isinstance(event, Notice)]
     talk = [Message("user", "Once"), Message("assistant", " upon"), Message("user", " a time<|im_end|>")]
-    assert len(session.context_and_prompt(talk)[1]) == len("Once upon a time") + 1
-    session.load(setup(models))
-    assert len(session.context_and_prompt(talk)[1]) > len("Once upon a time") + 1
+    assert len(chat.session.context_and_prompt(talk)[1]) == len("Once upon a time") + 1
+    chat.load()
+    assert len(chat.session.context_and_prompt(talk)[1]) > len("Once upon a time") + 1
 
 
-def test_a_stop_text_that_began_before_the_reply_went_on_ends_it(
-    session: Session, events: list[Event], models: tuple[Path, Path]
-):
+def test_a_stop_text_that_began_before_the_reply_went_on_ends_it(chat: Chat):
     """The limit of -n ended the reply within it."""
-    session.load(setup(models))
-    whole = reply(session, events, ANYTHING).text
-    tokens = [token for event in events if isinstance(event, RoundDone) for token in event.round.tokens]
+    whole = chat.reply(ANYTHING).text
+    tokens = chat.tokens()
     at = next(n for n in range(10, len(tokens)) if tokens[n - 1].text and tokens[n].text and whole.count(
         tokens[n - 1].text + tokens[n].text) == 1)  # fmt: skip
     begun = Message("assistant", "".join(token.text for token in tokens[:at]), tuple(token.id for token in tokens[:at]))
     knobs = replace(ANYTHING, stop=(tokens[at - 1].text + tokens[at].text,))
     for drafter in ("off", "suffix"):
-        finished = reply(session, events, replace(knobs, drafter=drafter), (*ASKED, begun))
+        finished = chat.reply(replace(knobs, drafter=drafter), (*ASKED, begun))
         assert (finished.reason, finished.text) == (StopReason.STOP, "")
     behind = replace(ANYTHING, stop=(begun.content[-9:-1],))
-    assert reply(session, events, behind, (*ASKED, begun)).text, "what it goes on from is not cut"
+    assert chat.reply(behind, (*ASKED, begun)).text, "what it goes on from is not cut"

@@ -46,6 +46,14 @@ class Machine:
         return ThreadCount(most, cores, read, lambda: self.now)
 
 
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """The one that pairs count their threads on, with two cores."""
+    machine = Machine()
+    monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
+    return machine
+
+
 @pytest.mark.parametrize(
     ("most", "cores", "others", "now"),
     [(2, 2, 0.0, 2), (2, 2, 0.3, 2), (2, 2, 0.67, 1), (2, 2, 2.0, 1), (8, 8, 1.0, 7), (8, 8, 3.5, 4), (4, 8, 3.0, 4)],
@@ -143,9 +151,7 @@ def test_the_logical_cpus_that_this_process_may_use_are_counted(monkeypatch: pyt
     assert counts == [(placement.threads(0), 24)]
 
 
-def test_a_prompt_is_read_from_its_first_token_on_with_the_threads_that_others_leave(monkeypatch: pytest.MonkeyPatch):
-    machine = Machine()
-    monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
+def test_a_prompt_is_read_from_its_first_token_on_with_the_threads_that_others_leave(machine: Machine):
     session, events = smollm2.opened(replace(smollm2.alone(), threads=0))
     events.clear()
     machine.run(1.0, 1.0)
@@ -153,9 +159,7 @@ def test_a_prompt_is_read_from_its_first_token_on_with_the_threads_that_others_l
     assert [type(event) for event in events[:2]] == [ThreadsInUse, Prompt]
 
 
-def test_contexts_that_are_created_or_stay_while_others_are_busy_use_as_few_threads(monkeypatch: pytest.MonkeyPatch):
-    machine = Machine()
-    monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
+def test_contexts_that_are_created_or_stay_while_others_are_busy_use_as_few_threads(machine: Machine):
     session, events = smollm2.opened(replace(smollm2.setup(), threads=0))
     pair = session.pair
     used = lambda: [llama.llama_n_threads(each.handle) for each in (pair.context, pair.draft_context)]  # noqa: E731
@@ -196,20 +200,15 @@ def test_a_draft_that_computes_beside_the_target_keeps_its_one_thread():
 
 
 @pytest.mark.parametrize("threads", [0, 2])
-def test_a_reply_goes_on_with_fewer_threads_unless_a_number_was_named(threads: int, monkeypatch: pytest.MonkeyPatch):
+def test_a_reply_goes_on_with_fewer_threads_unless_a_number_was_named(threads: int, machine: Machine):
     """The text is the one of a quiet machine."""
-    machine, events = Machine(), list[Event]()
-    monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
+    events = list[Event]()
     session = Session(events.append)
     session.load(replace(smollm2.setup(), threads=threads, no_profile="on"))
     session.knobs = Knobs(temperature=0, predict=12)
     quiet = session.generate([Message("user", "hi")]).text
     assert not [event for event in events if isinstance(event, ThreadsInUse)]
-
-    def busy(event: Event) -> None:
-        machine.run(1.0, 1.3)
-
-    with session.listening(lambda event: (events.append(event), busy(event))[0]):
+    with session.listening(lambda event: (events.append(event), machine.run(1.0, 1.3))[0]):
         assert session.generate([Message("user", "hi")]).text == quiet
     changed = [event for event in events if isinstance(event, ThreadsInUse)]
     assert changed == ([] if threads else [ThreadsInUse(1, 2)])
@@ -217,10 +216,9 @@ def test_a_reply_goes_on_with_fewer_threads_unless_a_number_was_named(threads: i
 
 @pytest.mark.parametrize("others", [0.0, 1.0])
 def test_costs_that_were_measured_while_others_took_a_core_are_marked(
-    others: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    others: float, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """They would be used for good: a large pass that seems dear is never tried."""
-    machine = Machine()
 
     def measure(*_: object) -> TargetCosts:
         machine.run(others, 1.0)
@@ -229,6 +227,5 @@ def test_costs_that_were_measured_while_others_took_a_core_are_marked(
     monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path))
     monkeypatch.setattr("spectui.engine.costs.measuring._measure_target", measure)
     monkeypatch.setattr("spectui.engine.costs.measuring._measure_draft", lambda *_: DraftCosts(0.01, 0.01))
-    monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda most, cores: machine.count(2))
     smollm2.opened(replace(smollm2.setup(), no_profile="off"))
     assert [json.loads(file.read_text())["noisy"] for file in tmp_path.glob("*-costs-*.json")] == [bool(others)] * 2

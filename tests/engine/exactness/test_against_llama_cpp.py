@@ -33,7 +33,10 @@ needs_llama_cpp = pytest.mark.skipif(
         *(("mtp", partial(write_headed, heads=heads, echo=0.2), None, 3) for heads in (1, 3)),
         ("mtp", partial(write_target, attends=0.2), partial(write_assistant, attends=0.2, echo=0.2), 3),
         *(("eagle3", eagle.write_target, partial(eagle.write_eagle, echo=echo), 3) for echo in (0.2, 0.3)),
-        *(("dflash", dflash.write_target, partial(dflash.write_dflash, own=own), 4) for own in (True, False)),
+        *(
+            ("dflash", dflash.write_target, partial(dflash.write_dflash, own=own), dflash.BLOCK - 1)
+            for own in (True, False)
+        ),
     ],
 )
 def test_as_many_are_accepted(

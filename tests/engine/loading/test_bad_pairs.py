@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,34 +55,28 @@ def test_a_draft_of_another_vocabulary_drafts_by_other_means_and_says_which_toke
     assert "100% of the tokens are shared, so it drafts among those" in said
 
 
-def test_a_draft_without_texts_is_refused(worker: Worker, tmp_path: Path):
-    draft = tmp_path / "tiny.gguf"
-    write_tiny_model(draft)
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (write_tiny_model, "has no vocabulary of text: choose a chat model."),
+        (
+            lambda draft: draft.write_bytes(Path(setup().model or "").read_bytes()[:3_000_000]),
+            "draft.gguf' is damaged or cut short: download it again.",
+        ),
+        (lambda draft: None, "draft.gguf': check the path."),
+    ],
+    ids=["no texts", "cut short", "missing"],
+)
+def test_a_draft_that_cannot_be_used_is_refused(
+    worker: Worker, tmp_path: Path, write: Callable[[Path], object], said: str
+):
+    write(draft := tmp_path / "draft.gguf")
     worker.load(alone())  # the draft's file is looked at before anything is loaded
     events_of(worker).wait(Loaded)
     worker.load(replace(setup(), draft=str(draft)))
     failed = events_of(worker).wait(LoadFailed)
-    assert failed.without_draft
-    assert failed.message.endswith("has no vocabulary of text: choose a chat model.")
+    assert failed.without_draft and failed.message.endswith(said)
     goes_on_alone(worker)
-
-
-def test_a_draft_that_is_cut_short(worker: Worker, tmp_path: Path):
-    draft = tmp_path / "short.gguf"
-    draft.write_bytes(Path(setup().model or "").read_bytes()[:3_000_000])
-    worker.load(alone())  # the draft's file is looked at before anything is loaded
-    events_of(worker).wait(Loaded)
-    worker.load(replace(setup(), draft=str(draft)))
-    failed = events_of(worker).wait(LoadFailed)
-    assert failed == LoadFailed(f"The draft model {str(draft)!r} is damaged or cut short: download it again.", True)
-    goes_on_alone(worker)
-
-
-def test_a_missing_draft_says_that_the_target_alone_would_load(worker: Worker):
-    worker.load(replace(setup(), draft="/no/such.gguf"))
-    assert events_of(worker).wait(LoadFailed) == LoadFailed(
-        "There is no draft model '/no/such.gguf': check the path.", True
-    )
 
 
 def test_a_target_with_a_broken_template_is_refused_each_time_and_freed(worker: Worker, tmp_path: Path):
