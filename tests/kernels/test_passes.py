@@ -16,6 +16,7 @@ from spectui.llama.context import Context
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 from tests.kernels.ggml import Kind, quantised
+from tests.llama.ggufs import finished
 
 ROWS = 63
 LENGTH = 1100
@@ -66,11 +67,7 @@ def write_model(path: Path, kind: Kind, *, heads: int = 4, shared: int = 2, expe
             floats(f"{layer}.ffn_gate_inp", random.standard_normal((experts, WIDTH)))
         for name in ("attn_norm", "ffn_norm"):
             floats(f"{layer}.{name}", np.ones(WIDTH))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
+    return finished(writer, path)
 
 
 def tokens(start: int, count: int) -> list[int]:

@@ -10,7 +10,10 @@ from typing import Any
 import gguf
 import numpy as np
 
+from spectui.llama.model import Model
+
 WIDTH = 32
+SPM = ("llama", "default")
 WORDS = ("<unk>", "<|im_start|>", "<|im_end|>", "<s>", "</s>")
 
 
@@ -33,8 +36,10 @@ def write_model(
     template: str | None = None,
     numbers: Mapping[str, int] | None = None,
     add_bos: bool = False,
+    tokenizer: tuple[str, str] = ("gpt2", "smollm"),
 ) -> Path:
-    """A llama of one layer, with a byte-level BPE vocabulary; `numbers` are keys of type uint32. Returns the path."""
+    """A llama of one layer. `numbers`: keys of type uint32. `tokenizer`: byte-level BPE and how it cuts texts before, or
+    another; the tokens of `SPM` are the likelier the earlier they come. Returns the path."""
     words = list(tokens) if tokens is not None else [*WORDS, *byte_names()]
     kinds = list(types) if types is not None else [3] * len(WORDS) + [1] * (len(words) - len(WORDS))
     writer = gguf.GGUFWriter(path, architecture)
@@ -45,8 +50,10 @@ def write_model(
     writer.add_head_count(2)
     writer.add_head_count_kv(2)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
+    writer.add_tokenizer_model(tokenizer[0])
+    writer.add_tokenizer_pre(tokenizer[1])
+    if tokenizer == SPM:
+        writer.add_token_scores([-float(number) for number in range(len(words))])
     writer.add_token_list(words)
     writer.add_token_types(kinds)
     writer.add_token_merges(list(merges))
@@ -74,6 +81,11 @@ def write_model(
             writer.add_tensor(f"{name}.weight", np.ones(WIDTH // 2, np.float32))
     for name in norms:
         writer.add_tensor(f"{name}.weight", np.ones(WIDTH, np.float32))
+    return finished(writer, path)
+
+
+def finished(writer: gguf.GGUFWriter, path: Path) -> Path:
+    """Write the file. Returns its path."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -102,3 +114,8 @@ def vocabulary_of(path: str) -> Mapping[str, Any]:
         "types": fields[f"{name}token_type"].contents(),
         "merges": fields[f"{name}merges"].contents(),
     }
+
+
+def spelled(model: Model, tokens: Sequence[int]) -> str:
+    """The text of the tokens, names included."""
+    return b"".join(model.piece(token) or model.token_text(token).encode() for token in tokens).decode()

@@ -23,6 +23,7 @@ from spectui.speculation.policies.strategy import Drafted, Strategy
 from spectui.speculation.records import Candidate, Reason
 from spectui.speculation.statistics import Statistics
 from tests.helpers.smollm2 import opened
+from tests.llama.ggufs import finished
 from tests.toys import decode, emitted
 
 N_VOCAB, WIDTH, INNER, STATE, RANK, KERNEL = 32, 32, 64, 8, 4, 4
@@ -49,13 +50,6 @@ def write(
     return writer
 
 
-def finish(writer: GGUFWriter) -> None:
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
 def write_mamba(path: Path) -> None:
     """One layer of Mamba without a vocabulary's texts: all of it is recurrent."""
     shapes = {
@@ -78,7 +72,7 @@ def write_mamba(path: Path) -> None:
     for name in ("ssm_conv1d.bias", "ssm_dt.bias", "ssm_d"):
         writer.add_tensor(f"blk.0.{name}", (numbers.standard_normal(INNER) / 2).astype(np.float32))
     writer.add_tensor("blk.0.ssm_a", -np.exp(numbers.standard_normal((INNER, STATE))).astype(np.float32))
-    finish(writer)
+    finished(writer, path)
 
 
 def write_lfm2(path: Path) -> None:
@@ -102,7 +96,7 @@ def write_lfm2(path: Path) -> None:
     writer.add_head_count(WIDTH // HEAD)
     writer.add_head_count_kv(KV_HEADS)
     writer.add_shortconv_l_cache(KERNEL)
-    finish(writer)
+    finished(writer, path)
 
 
 WRITERS = {"mamba": write_mamba, "lfm2": write_lfm2}

@@ -11,7 +11,8 @@ from pathlib import Path
 import gguf
 import numpy as np
 
-from tests.llama.heads.headed import TOKENS, add, add_layer, begun, chances, finished
+from tests.llama.ggufs import finished
+from tests.llama.heads.headed import TOKENS, add, add_layer, begun, chances
 
 WINDOW = 64
 WIDTH, OWN_WIDTH = 288, 272

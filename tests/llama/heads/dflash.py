@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.llama.ggufs import WORDS
+from tests.llama.ggufs import WORDS, finished
 from tests.llama.heads.eagle import LAYERS, WIDTH
 from tests.llama.heads.eagle import write_target as write_llama
-from tests.llama.heads.headed import END, PLACES, TOKENS, UNLIKELY, add, add_layer, begun, chances, finished
+from tests.llama.heads.headed import END, PLACES, TOKENS, UNLIKELY, add, add_layer, begun, chances
 
 BLOCK, MASK = 5, len(WORDS)
 """Tokens of a pass, and the token that stands for one to foresee: a byte that no text has."""

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.llama.heads.headed import END, PLACES, TOKENS, add, add_layer, begun, chances, finished
+from tests.llama.ggufs import finished
+from tests.llama.heads.headed import END, PLACES, TOKENS, add, add_layer, begun, chances
 
 WIDTH, OWN_WIDTH = 288, 272
 SAID = sorted({END, *PLACES})

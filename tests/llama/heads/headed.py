@@ -19,7 +19,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.llama.ggufs import WORDS, byte_names
+from tests.llama.ggufs import WORDS, byte_names, finished
 
 END = 2
 LETTERS = "etaoin shrdlu"
@@ -191,15 +191,6 @@ def add(writer: gguf.GGUFWriter, **tensors: NDArray[np.floating]) -> None:
 def add_layer(writer: gguf.GGUFWriter, block: int, **tensors: NDArray[np.floating]) -> None:
     """Add these tensors of a layer."""
     add(writer, **{f"blk.{block}.{name}": tensor for name, tensor in tensors.items()})
-
-
-def finished(writer: gguf.GGUFWriter, path: Path) -> Path:
-    """Write the file. Returns its path."""
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
 
 
 if __name__ == "__main__":

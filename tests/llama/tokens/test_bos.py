@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
-import gguf
 import pytest
 
 from spectui.engine.demo import default_setup
@@ -14,22 +14,12 @@ from spectui.knobs import Setup
 from spectui.llama.model import Model
 from spectui.llama.tokens.chat_template import ChatTemplate
 from tests.helpers.llama_server import llama_server, needs_llama_server
-from tests.llama.ggufs import write_model
+from tests.llama.ggufs import SPM, WORDS, write_model
 
 TALK = [("user", "ab"), ("assistant", "b"), ("user", "a")]
 BODY = "{% for m in messages %}{{ m.role[:1] }}{{ m.content }}{% endfor %}"
 TEMPLATES = {"none": None, "with": "{{ bos_token }}" + BODY, "without": BODY, "twice": "{{ bos_token * 2 }}" + BODY}
-SPM = [
-    "<unk>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<s>",
-    "▁",
-    "\n",
-    *"abeinrstu",
-    "▁a",
-    *(f"<0x{n:02X}>" for n in range(256)),
-]
+TOKENS = [*WORDS[:4], "▁", "\n", *"abeinrstu", "▁a", *(f"<0x{n:02X}>" for n in range(256))]
 BOS = 3
 
 MODELS = Path.home() / ".cache" / "spectui-models"
@@ -38,14 +28,8 @@ CHATS = ("SmolLM2-135M-Instruct.Q8_0.gguf", "qwen2.5-coder-0.5b-instruct-q4_0.gg
 
 def made(path: Path, kind: str, template: str, add_bos: bool, bos: int = BOS) -> Path:
     """A tiny model with this vocabulary and template."""
-
-    def scored(writer: gguf.GGUFWriter) -> None:
-        writer.kv_data[0]["tokenizer.ggml.model"].value = "llama"
-        writer.kv_data[0]["tokenizer.ggml.pre"].value = "default"
-        writer.add_token_scores([-float(number) for number in range(len(SPM))])
-
-    types = [2, 3, 3, 3, *(6 if token.startswith("<0x") else 1 for token in SPM[4:])]
-    spm = {"tokens": SPM, "types": types, "keys": scored} if kind == "spm" else {}
+    types = [2, 3, 3, 3, *(6 if token.startswith("<0x") else 1 for token in TOKENS[4:])]
+    spm = {"tokens": TOKENS, "types": types, "tokenizer": SPM} if kind == "spm" else {}
     numbers = {"tokenizer.ggml.bos_token_id": bos}
     return write_model(path, template=TEMPLATES[template], numbers=numbers, add_bos=add_bos, **spm)  # type: ignore[arg-type]
 
@@ -57,12 +41,9 @@ def prompt(path: Path, talk: list[tuple[str, str]] = TALK) -> list[int]:
 
 def prompts(path: Path, talk: list[tuple[str, str]] = TALK) -> tuple[str, list[int]]:
     """spectui's prompt for a conversation, as text and in tokens."""
-    model = Model(str(path), extra_buffers=False)
-    try:
+    with closing(Model(str(path), extra_buffers=False)) as model:
         template = ChatTemplate(model)
         return template.text(talk), template.tokens(talk)
-    finally:
-        model.close()
 
 
 @pytest.mark.parametrize("kind", ["bpe", "spm"])

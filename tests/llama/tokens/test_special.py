@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-import gguf
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +15,7 @@ from spectui.llama.model import Model
 from spectui.llama.tokens.chat_template import ChatTemplate
 from spectui.llama.tokens.special import SpecialTokens
 from tests.helpers.smollm2 import setup
-from tests.llama.ggufs import byte_names, write_model
+from tests.llama.ggufs import SPM, byte_names, spelled, write_model
 
 Talk = Sequence[tuple[str, str]]
 Make = Callable[[Path, str], Path]
@@ -47,13 +46,10 @@ def spm(path: Path, template: str, name: str = "") -> Path:
     tokens = [*NAMES, *(f"<0x{n:02X}>" for n in range(256)), "▁", *WORDS, "▁a", "▁the"]
     types = [*NAMES.values(), *[BYTE] * 256, *[NORMAL] * (len(tokens) - len(NAMES) - 256)]
 
-    def keys(writer: gguf.GGUFWriter) -> None:
-        writer.kv_data[0]["tokenizer.ggml.model"].value = "llama"
-        writer.kv_data[0]["tokenizer.ggml.pre"].value = "default"
-        writer.add_name(name)
-        writer.add_token_scores([-float(n) for n in range(len(tokens))])
-
-    return write_model(path, tokens=tokens, types=types, template=template, add_bos=True, numbers=BOS, keys=keys)
+    return write_model(
+        path, tokens=tokens, types=types, template=template, add_bos=True, numbers=BOS, strings={"general.name": name},
+        tokenizer=SPM,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=["SmolLM2", "bpe", "spm", "phi-3"])
@@ -88,11 +84,6 @@ def made(tmp_path: Path) -> Iterator[list[Model]]:
 def controls(model: Model, tokens: Sequence[int]) -> list[str]:
     """The names of the control tokens."""
     return [model.token_text(token) for token in tokens if not model.piece(token)]
-
-
-def spelled(model: Model, tokens: Sequence[int]) -> str:
-    """The text of the tokens, names included."""
-    return b"".join(model.piece(token) or model.token_text(token).encode() for token in tokens).decode()
 
 
 def dense(text: str) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-import gguf
 import pytest
 
 from spectui.gguf_files.check import ModelFileError
@@ -21,17 +20,11 @@ WORDS = ["<unk>", "<|im_start|>", "<|im_end|>", "▁", "a", "b", "ab", "▁ab", 
 @contextmanager
 def made(path: Path, kind: str, pre: str = "default", words: Sequence[str] | None = None) -> Iterator[Model]:
     """A model with a vocabulary of this kind: of bytes, or of these words."""
-
-    def keys(writer: gguf.GGUFWriter) -> None:
-        writer.kv_data[0]["tokenizer.ggml.model"].value = kind
-        writer.kv_data[0]["tokenizer.ggml.pre"].value = pre
-        if words is not None:
-            writer.add_token_scores([-float(number) for number in range(len(words))])
-
     types = [2, 3, 3, *(6 if word in BYTES else 1 for word in words[3:])] if words is not None else None
-    model = Model(str(write_model(path, tokens=words, types=types, keys=keys)), extra_buffers=False)
-    yield model
-    model.close()
+    with closing(
+        Model(str(write_model(path, tokens=words, types=types, tokenizer=(kind, pre))), extra_buffers=False)
+    ) as model:
+        yield model
 
 
 @pytest.mark.parametrize("pre", ["gpt-4o", "deepseek-llm", "tekken"])
