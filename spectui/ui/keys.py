@@ -62,8 +62,15 @@ def _bindings_of(kind: type[DOMNode]) -> BindingsMap:
 
 
 def with_keys(app: App[Any], sentence: str) -> str:
-    """A sentence with each {id} of a binding replaced by its key."""
-    return re.sub(r"\{([a-z.-]+)\}", lambda found: key_of(app, found[1]), sentence)
+    """A sentence with each {id} of a binding replaced by its key. Other braces, such as those of a file's name, stay."""
+
+    def key(part: re.Match[str]) -> str:
+        try:
+            return key_of(app, part[1])
+        except LookupError:
+            return part[0]
+
+    return re.sub(r"\{([a-z.-]+)\}", key, sentence)
 
 
 def format_key(key: str) -> str:

@@ -85,8 +85,8 @@ async def test_a_sentence_names_the_key_that_a_person_has(make_app: Make) -> Non
     app = make_app(keymap={"measure-reply": "ctrl+b", "load": "f6"})
     async with app.run_test():
         assert (
-            with_keys(app, "{measure-reply}, {newline} and {stop}; {no such thing}")
-            == "Ctrl+B, Ctrl+J and Esc; {no such thing}"
+            with_keys(app, "{measure-reply}, {newline} and {stop}; {no such thing} of {x}.gguf")
+            == "Ctrl+B, Ctrl+J and Esc; {no such thing} of {x}.gguf"
         )
         assert key_of(app, "panel") == "“Panel” in the palette", "its key was given to another"
         with pytest.raises(LookupError):
