@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from functools import cache
 
-TABLES = ("conversation", "message", "reply", "chunk")
-
 # How many of the conversation's messages, from the first on, the prompts behind this reply leave out.
 _DROPPED = "ALTER TABLE reply ADD COLUMN dropped INTEGER NOT NULL DEFAULT 0 CHECK (dropped >= 0)"
 

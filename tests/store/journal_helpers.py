@@ -21,6 +21,7 @@ from spectui.store.rounds.packing import pack, unpack
 from tests.fake_engine import FakeEngine
 
 SETUP = Setup(model="/models/target.gguf", draft="/models/draft.gguf", ctx_size=512)
+TABLES = ("conversation", "message", "reply", "chunk")
 
 
 def some_rounds(number: int = 3) -> list[Round]:

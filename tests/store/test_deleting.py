@@ -12,8 +12,7 @@ import pytest
 from spectui.store import library
 from spectui.store.database import connect, identity, set_aside
 from spectui.store.journal import Journal
-from spectui.store.schema import TABLES
-from tests.store.journal_helpers import SETUP, exchange, finished, last, some_rounds, until
+from tests.store.journal_helpers import SETUP, TABLES, exchange, finished, last, some_rounds, until
 
 DELETE = """
 import sys

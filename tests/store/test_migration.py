@@ -12,8 +12,8 @@ import pytest
 from spectui.store import library
 from spectui.store.database import StoreError, connect
 from spectui.store.journal import Journal
-from spectui.store.schema import TABLES, VERSION
-from tests.store.journal_helpers import begun_anew, exchange, last, some_rounds, written
+from spectui.store.schema import VERSION
+from tests.store.journal_helpers import TABLES, begun_anew, exchange, last, some_rounds, written
 
 
 @pytest.fixture

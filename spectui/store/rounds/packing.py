@@ -54,7 +54,7 @@ def pack(rounds: Sequence[Round]) -> bytes:
         values = [round(value, 6) if type(value) is float else value for value in row(each)]
         drafted, tokens = _rounded(each.drafted), _rounded(map(token_row, each.tokens))
         likeliest = _likeliest_row(each.likeliest, pieces)
-        rows.append([values, len(knobs) - 1, drafted, tokens, likeliest, reason_row(each.reason)])
+        rows.append([values, len(knobs) - 1, drafted, tokens, likeliest, _reason_row(each.reason)])
     table = {
         "round": names, "draft": _names(DraftToken), "token": token_names,
         "knobs": [dataclasses.asdict(each) for each in knobs], "pieces": list(pieces), "rows": rows,
@@ -94,10 +94,10 @@ def _names(kind: type) -> list[str]:
 
 def _rounded(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
     """Rows of drafted or emitted tokens, in which every float is a probability, rounded."""
-    return [[rounded_share(value) if type(value) is float else value for value in row] for row in rows]
+    return [[_rounded_share(value) if type(value) is float else value for value in row] for row in rows]
 
 
-def rounded_share(p: float) -> float:
+def _rounded_share(p: float) -> float:
     return float(f"{p:.3g}")
 
 
@@ -107,7 +107,7 @@ def _likeliest_row(likeliest: Likeliest | None, pieces: dict[tuple[int, str], in
         return None
     found = zip(array("i", likeliest.ids), likeliest.texts, strict=True)
     numbers = [pieces.setdefault(each, len(pieces)) for each in found]
-    return [likeliest.each, numbers, list(map(rounded_share, array("f", likeliest.p)))]
+    return [likeliest.each, numbers, list(map(_rounded_share, array("f", likeliest.p)))]
 
 
 def _likeliest(row: list[Any] | None, pieces: Sequence[tuple[int, str]]) -> Likeliest | None:
@@ -120,24 +120,19 @@ def _likeliest(row: list[Any] | None, pieces: Sequence[tuple[int, str]]) -> Like
     return Likeliest(each, array("i", ids).tobytes(), array("f", shares).tobytes(), texts)
 
 
-def reason_row(reason: Reason | None) -> dict[str, Any] | None:
+def _reason_row(reason: Reason | None) -> dict[str, Any] | None:
     """What differs from the defaults."""
     if reason is None:
         return None
     given = {name: value for name, value in reason._asdict().items() if value != Reason._field_defaults.get(name)}
     return {
-        name: rounded_share(value)
+        name: _rounded_share(value)
         if type(value) is float
-        else [*map(rounded_share, value)]
+        else [*map(_rounded_share, value)]
         if type(value) is tuple
         else value
         for name, value in given.items()
     }
-
-
-def read_reason(row: Mapping[str, Any]) -> Reason:
-    """The reason that `reason_row` made this of. Raises what `unpack` turns into a PackedError."""
-    return _made(Reason, _reason_columns([row], tuple(row)))[0]
 
 
 def _reasons(rows: Sequence[Mapping[str, Any] | None]) -> list[Reason | None]:
