@@ -99,7 +99,7 @@ def no_dropping(session: ChatSession) -> str:
     """Why nothing can be dropped just now; "" if the last reply ended, or was not begun, because of the context."""
     last = session.last_reply
     full = session.conversation.unanswered is not None or (
-        session.can_continue and last is not None and last.stop == StopReason.CONTEXT.value
+        session.can_continue and last is not None and last.reply.stop == StopReason.CONTEXT.value
     )
     return session.busy_reason or ("" if full else sentences.ROOM_LEFT)
 

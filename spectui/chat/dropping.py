@@ -24,7 +24,7 @@ class Dropped(NamedTuple):
 
 def dropped(messages: Sequence[ChatMessage]) -> int:
     """How many of these messages, from the first on, the next prompt leaves out."""
-    return next((each.dropped for each in reversed(messages) if each.role == "assistant"), 0)
+    return next((each.reply.dropped for each in reversed(messages) if each.role == "assistant"), 0)
 
 
 def prompt_messages(system: str, messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
@@ -100,10 +100,8 @@ class OldestTurns:
 
     def leave_out(self, number: int) -> None:
         """Make the first `number` messages no part of the next prompt: behind the last reply, and the one in progress."""
-        replies = [each for each in self._line if each.role == "assistant"]
-        if self._writing is not None:
-            self._writing.dropped = number
-            replies.pop()
-        for reply in replies[-1:]:
-            reply.dropped = number
-        self._journal.set_dropped(replies[-1].id if replies else 0, number)
+        replies = [message for message in self._line if message.role == "assistant"]
+        last = replies[-2 if self._writing is not None else -1 :]
+        for message in last:
+            message.reply = message.reply._replace(dropped=number)
+        self._journal.set_dropped([message.id for message in last], number)

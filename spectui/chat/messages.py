@@ -12,27 +12,22 @@ from typing import NamedTuple, Protocol
 from spectui.chat.figures.counts import RoundCounts
 from spectui.chat.sentences import short_name, stop_note
 from spectui.engine.events import Failed, Finished, Message, RoundDone
-from spectui.knobs import Setup
 from spectui.speculation.records import Round, StopReason
 from spectui.store.journal import Journal
-from spectui.store.records import FAILED, StoredConversation
+from spectui.store.records import FAILED, Reply, StoredConversation, StoredMessage, unknown_reply
 from spectui.store.rounds.packed import PackedRounds
 from spectui.thinking import Piece, divided, parsed, thought_and_answer
 
 
 @dataclass(slots=True, eq=False)
 class ChatMessage:
-    """One message of the conversation. Only replies have the fields from `rounds` on.
+    """One message of the conversation. A prompt's `reply` and `figures` are empty.
 
     `said` is the text that no round of this list made: a prompt's, or what was written before this chat. `id` is the journal's,
     `parent` the message before it, and `created` when it was made, in seconds since the epoch. The chat template writes a
     prompt's into it.
 
-    `rounds` is the one list of the rounds that made the reply: code that shows or exports them reads it and appends nothing.
-    `setup` is the set-up that it was begun under, and `mixed` says that it was continued under another one. `thinking`: an
-    earlier spectui wrote it to a prompt that had opened the model's thinking. `stop` says why it ended (a `StopReason`'s value,
-    or `store.records.FAILED`), None while it is being written and if spectui died meanwhile. `dropped`: how many messages, from
-    the conversation's first on, the prompts behind it leave out.
+    `reply` says how it was made. Only the journal appends to its rounds: code that shows or exports them reads them.
     """
 
     role: str
@@ -40,20 +35,22 @@ class ChatMessage:
     id: int = 0
     parent: ChatMessage | None = None
     created: float = field(default_factory=time.time)
-    rounds: PackedRounds = field(default_factory=PackedRounds)
+    reply: Reply = field(default_factory=unknown_reply)
     figures: RoundCounts = field(default_factory=RoundCounts)
-    setup: Setup | None = None
-    mixed: bool = False
-    thinking: bool = False
-    stop: str | None = None
-    prompt_tokens: int | None = None
-    prompt_s: float | None = None
-    first_token_s: float | None = None
-    dropped: int = 0
     _written: bytearray = field(default_factory=bytearray)
     """UTF-8 of the rounds that were written since: a string for each token would take ten times as much."""
     _noted: list[tuple[bool, int]] = field(default_factory=list)
     """For each stretch of the text: whether it is thinking, and its characters, as far as the rounds tell it."""
+
+    @classmethod
+    def of(cls, stored: StoredMessage, parent: ChatMessage | None = None) -> ChatMessage:
+        """A message of the journal."""
+        return cls(stored.role, stored.text, stored.id, parent, stored.created, stored.reply or unknown_reply())
+
+    @property
+    def rounds(self) -> PackedRounds:
+        """The rounds that made the reply."""
+        return self.reply.rounds
 
     @property
     def content(self) -> str:
@@ -82,7 +79,7 @@ class ChatMessage:
         text = self.content
         ends = [*accumulate(length for _, length in self._noted)]
         if not ends or ends[-1] != len(text):  # of an earlier spectui, or damaged
-            return divided(parsed(text, opened=self.thinking))
+            return divided(parsed(text, opened=self.reply.thinking))
         starts = [0, *ends]
         return divided(
             (thought, text[start:end]) for (thought, _), start, end in zip(self._noted, starts, ends, strict=False)
@@ -108,25 +105,25 @@ class ChatMessage:
     def begun(self, *, same_model: bool) -> Message:
         """The reply, to be continued: with the tokens that the target wrote, if they are its whole text. Reads all rounds."""
         written = [token for round in self.rounds for token in round.tokens]
-        whole = same_model and not self.mixed and "".join(token.text for token in written) == self.content
+        whole = same_model and not self.reply.mixed and "".join(token.text for token in written) == self.content
         return Message(self.role, self.content, tuple(token.id for token in written) if whole else ())
 
     @property
     def complete(self) -> bool:
         """Whether the model or a stop text ended it: then it cannot be continued."""
-        return self.stop in (StopReason.EOS.value, StopReason.STOP.value)
+        return self.reply.stop in (StopReason.EOS.value, StopReason.STOP.value)
 
     @property
     def model(self) -> str:
         """The name of the model that wrote it; "" if that is unknown."""
-        return short_name(self.setup.model) if self.setup is not None else ""
+        return short_name(self.reply.setup.model)
 
     def stop_note(self, *, to_drop: bool) -> str:
         """The line below a finished reply that says why it ended; "" where nothing needs to be said. `to_drop`: turns are
         before its own."""
-        if self.setup is None:
+        if not self.rounds:
             return ""
-        return stop_note(self.stop, self.setup.ctx_size or None, to_drop=to_drop, larger="")
+        return stop_note(self.reply.stop, self.reply.setup.ctx_size or None, to_drop=to_drop, larger="")
 
 
 class ReplyWriter:
@@ -138,8 +135,6 @@ class ReplyWriter:
     def __init__(self, message: ChatMessage, journal: Journal) -> None:
         """Create it after the journal's `begin_reply` or `continue_reply`."""
         self.message = message
-        if journal.rounds is not None:
-            message.rounds = journal.rounds  # one list for both
         self._journal = journal
         self._ended = False
         self._before = message.rounds[-1].index + 1 if message.rounds else 0
@@ -170,9 +165,7 @@ class ReplyWriter:
         """End the reply for this reason. Returns False if it has no text: then it is not a message."""
         with self._journal.lock:
             self._ended = True
-            self.message.stop = stop
-            if finished is not None and self.message.prompt_tokens is None:  # else those of its beginning stay
-                self.message.prompt_tokens, self.message.prompt_s = finished.prompt_tokens, finished.prompt_s
+            self.message.reply = self.message.reply.ended(stop, finished)
             has_text = bool(self.message.content)
             self._journal.end_reply(stop, finished, has_text=has_text)
             return has_text
@@ -224,13 +217,9 @@ class OpenedConversation(NamedTuple):
                     next_step = done + total / 20
 
         for index, each in enumerate(stored):
-            message = ChatMessage(each.role, each.text, each.id, messages.get(each.parent or 0), each.created)
-            if (reply := each.reply) is not None:
-                message.rounds = reply.rounds
-                message.setup, message.mixed, message.thinking = reply.setup, reply.mixed, reply.thinking
-                message.stop, message.first_token_s = reply.stop, reply.first_token_s
-                message.prompt_tokens, message.prompt_s = reply.prompt_tokens, reply.prompt_s
-                message.dropped = reply.dropped if reply.dropped and _begins_turn(message.line, reply.dropped) else 0
+            message = ChatMessage.of(each, messages.get(each.parent or 0))
+            if message.reply.dropped and not _begins_turn(message.line, message.reply.dropped):
+                message.reply = message.reply._replace(dropped=0)
             rounds = counted(message)
             if reader is not None and index < shown:
                 reader.show(index, message, rounds)

@@ -11,8 +11,7 @@ from spectui.engine.events import Event, Failed, Finished, Loaded, Message, Mode
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import UNKNOWN, Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
-from spectui.store.records import FAILED, Reply, StoredConversation, StoredMessage
-from spectui.store.rounds.packed import PackedRounds
+from spectui.store.records import FAILED, Reply, StoredConversation, StoredMessage, unknown_reply
 
 SLOWEST, FASTEST = 0.01, 1000.0
 """Bounds of the speed, in times as fast as it was."""
@@ -158,7 +157,7 @@ def _events(message: StoredMessage | None) -> Iterator[Event]:
     if message is None:
         yield Failed(NO_REPLY)
         return
-    reply = message.reply or Reply(Setup(), StopReason.EOS.value, None, None, None, PackedRounds())
+    reply = message.reply or unknown_reply()._replace(stop=StopReason.EOS.value)
     tokens = reply.prompt_tokens or 0
     yield Prompt(tokens, tokens, 0, reply.prompt_s or 0.0)
     figures, text, knobs = Statistics(), [], Knobs()

@@ -210,13 +210,12 @@ class ChatSession:
     def continue_reply(self, *, otherwise: bool = False) -> None:
         """Decode the rest of the last reply, if `can_continue`; `otherwise`: from another prompt. Round numbers go on."""
         otherwise = otherwise or self.setup_changed
-        reply = self.messages[-1]
-        same = reply.setup is not None and reply.setup.model == self.setup.model
-        begun = reply.begun(same_model=same)
-        reply.mixed, reply.stop = reply.mixed or otherwise, None
+        message = self.messages[-1]
+        begun = message.begun(same_model=message.reply.setup.model == self.setup.model)
+        message.reply = message.reply.continued(otherwise=otherwise)
         self.journal.continue_reply(otherwise=otherwise)
-        self._writer, self.comparison = ReplyWriter(reply, self.journal), None
-        self._begin(reply, begun)
+        self._writer, self.comparison = ReplyWriter(message, self.journal), None
+        self._begin(message, begun)
 
     def stop(self) -> None:
         """End the reply, the comparison or the loading."""
@@ -280,7 +279,7 @@ class ChatSession:
         """The set-up changed since the last reply began, so a comparison with it would be wrong."""
         if (last := self.last_reply) is None:
             return False
-        return last.mixed or last.setup is None or not decodes_alike(last.setup, self.setup)
+        return last.reply.mixed or not decodes_alike(last.reply.setup, self.setup)
 
     @property
     def no_comparison(self) -> str:
@@ -365,8 +364,7 @@ class ChatSession:
     def _begin_reply(self, prompt: Sequence[ChatMessage], behind: ChatMessage | None, *, instead: bool) -> None:
         """Begin a reply behind a message and a new prompt, if there is one. `instead`: of another reply."""
         left_out = dropped(behind.line) if behind is not None else 0
-        reply = ChatMessage("assistant", "", setup=self.setup, dropped=left_out)
-        reply.id = self.journal.begin_reply(self.setup, left_out)
+        reply = ChatMessage.of(self.journal.begin_reply(self.setup, left_out))
         self._writer = ReplyWriter(reply, self.journal)
         (self.conversation.begin_attempt if instead else self.conversation.add)([*prompt, reply], behind)
         self._begin(reply)
@@ -390,11 +388,12 @@ class ChatSession:
         writer, self._writer = self._writer, None
         self.oldest.end_reply()
         self.activity.end()
-        reply, talk = writer.message, self.conversation
-        reply.first_token_s = reply.first_token_s or self._figures.first_token_s
+        message, talk = writer.message, self.conversation
+        first_token_s = message.reply.first_token_s or self._figures.first_token_s
+        message.reply = message.reply._replace(first_token_s=first_token_s)
         if writer.end(stop, finished):
             return
         if talk.attempt:
             self._came_back = talk.leave_attempt()
         else:  # the prompt can be asked again, or goes with the next one
-            talk.remove(reply)
+            talk.remove(message)

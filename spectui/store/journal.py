@@ -10,15 +10,13 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from spectui.engine.events import Finished
 from spectui.knobs import Setup
 from spectui.speculation.records import Round
-from spectui.store.records import FAILED, Reply, StoredConversation, StoredMessage
-from spectui.store.rounds.packed import PackedRounds
+from spectui.store.records import FAILED, Reply, StoredConversation, StoredMessage, unknown_reply
 from spectui.store.statements import ConversationLog, storable
 from spectui.store.writer import Writer
 
@@ -86,12 +84,6 @@ class Journal:
         """When the conversation was begun, and when it was written to last; 0 before a prompt."""
         log = self._log
         return (log.conversation.created, log.conversation.updated) if log is not None else (0.0, 0.0)
-
-    @property
-    def rounds(self) -> PackedRounds | None:
-        """All rounds of the reply in progress, to which the journal appends; None if there is none."""
-        reply = self._find(self._writing)
-        return reply.reply.rounds if reply is not None and reply.reply is not None else None
 
     def flush(self) -> None:
         """Wait, at most `FLUSH_WAIT_S` seconds, until the conversation so far is on disk. Call it from a worker thread."""
@@ -178,26 +170,27 @@ class Journal:
 
     # Replies
 
-    def begin_reply(self, setup: Setup, dropped: int = 0) -> int:
-        """A reply to the message `at` begins, by these models. `dropped`: as in `records.Reply`. Returns its id."""
-        reply = Reply(setup, None, None, None, None, PackedRounds(), dropped=dropped)
+    def begin_reply(self, setup: Setup, dropped: int = 0) -> StoredMessage:
+        """A reply to the message `at` begins, by these models. `dropped`: as in `records.Reply`. The journal appends to its
+        rounds."""
+        reply = unknown_reply()._replace(setup=setup, dropped=dropped)
         with self.lock:
-            self._writing = _new_id()
-            self._held[self._writing] = StoredMessage(self._writing, self.at, "assistant", "", time.time(), reply)
-            return self._writing
+            message = StoredMessage(_new_id(), self.at, "assistant", "", time.time(), reply)
+            self._writing = message.id
+            self._held[message.id] = message
+            return message
 
     def continue_reply(self, *, otherwise: bool = False) -> None:
         """The message `at`, a reply that was stopped, is continued; `otherwise`: under another set-up than it began with."""
         with self.lock:
-            self._writing, message = self.at, self._find(self.at)
-            mixed = otherwise or (message is not None and message.reply is not None and message.reply.mixed)
-            self._change(self.at, stop=None, mixed=mixed)
+            self._writing = self.at
+            self._change(self.at, lambda reply: reply.continued(otherwise=otherwise))
 
-    def set_dropped(self, reply: int, number: int) -> None:
-        """Prompts leave out the first `number` messages, behind the reply of this id and in the reply in progress."""
+    def set_dropped(self, replies: Iterable[int], number: int) -> None:
+        """Prompts leave out the first `number` messages, behind and in the replies of these ids."""
         with self.lock:
-            for message in (reply, self._writing):
-                self._change(message, dropped=number)
+            for message in replies:
+                self._change(message, lambda reply: reply._replace(dropped=number))
 
     def add_round(self, round: Round) -> None:
         """The reply has grown by a round."""
@@ -223,14 +216,7 @@ class Journal:
             message = self._find(self._writing)
             if message is None or message.reply is None or self._held:
                 return
-            figures: dict[str, Any] = {}
-            if finished is not None and message.reply.prompt_tokens is None:  # else those of its beginning stay
-                figures = {
-                    "prompt_tokens": finished.prompt_tokens,
-                    "prompt_s": finished.prompt_s,
-                    "first_token_s": finished.time_to_first_token_s,
-                }
-            self._change(message.id, stop=stop, **figures)
+            self._change(message.id, lambda reply: reply.ended(stop, finished))
 
     def end_reply(self, stop: str = FAILED, finished: Finished | None = None, *, has_text: bool = False) -> None:
         """The reply has ended; `has_text`: so it is a message of the conversation. Nothing happens if none was begun."""
@@ -251,13 +237,12 @@ class Journal:
             return self._held.get(message or 0)
         return self._log.messages.get(message)
 
-    def _change(self, identity: int | None, **changes: Any) -> None:
+    def _change(self, identity: int | None, changed: Callable[[Reply], Reply]) -> None:
         """Change how a reply was made."""
         message = self._find(identity)
         if self._log is None or message is None or message.role != "assistant":
             return
-        reply = message.reply or Reply(Setup(), None, None, None, None, PackedRounds())  # damage may have taken it
-        message = message._replace(reply=reply._replace(**changes))
+        message = message._replace(reply=changed(message.reply or unknown_reply()))
         if message.id in self._held:
             self._held[message.id] = message
         else:

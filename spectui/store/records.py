@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from spectui.engine.events import Finished
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, check, specs
 from spectui.store.rounds.packed import PackedRounds
@@ -35,6 +36,26 @@ class Reply(NamedTuple):
     def knobs(self) -> Knobs | None:
         """The knobs of the last round; None if there is no round."""
         return self.rounds[-1].knobs if self.rounds else None
+
+    def continued(self, *, otherwise: bool) -> Reply:
+        """The reply, in progress again; `otherwise`: under another set-up."""
+        return self._replace(stop=None, mixed=self.mixed or otherwise)
+
+    def ended(self, stop: str, finished: Finished | None) -> Reply:
+        """The reply, ended for this reason. A continuation does not change the figures of its beginning."""
+        if finished is None or self.prompt_tokens is not None:
+            return self._replace(stop=stop)
+        return self._replace(
+            stop=stop,
+            prompt_tokens=finished.prompt_tokens,
+            prompt_s=finished.prompt_s,
+            first_token_s=self.first_token_s or finished.time_to_first_token_s,
+        )
+
+
+def unknown_reply() -> Reply:
+    """A reply of which nothing is known, because damage has taken its record."""
+    return Reply(Setup(), None, None, None, None, PackedRounds())
 
 
 class StoredMessage(NamedTuple):

@@ -134,7 +134,9 @@ def test_the_machine_page_shows_what_the_server_counts_and_a_failed_reply_can_be
         await wait_until(pilot, lambda: "what came is kept. Ctrl+R asks again." in one_line(app))
         assert "half" in screen_text(app)
         await pilot.press("ctrl+r")
-        await wait_until(pilot, lambda: app.screen.session.last_reply and app.screen.session.last_reply.stop == "eos")
+        await wait_until(
+            pilot, lambda: app.screen.session.last_reply and app.screen.session.last_reply.reply.stop == "eos"
+        )
         assert "half" not in screen_text(app)
         await pilot.press("alt+4")
         shown = ("since its start 160 drafted, 120", "since the reply before 120", "drafted, 90 accepted (75 %)")

@@ -93,7 +93,7 @@ def test_a_reply_that_fills_the_context_goes_on_by_itself(engine: FakeEngine, se
     reply(engine, "f")
     drained(session)
     end = session.messages[-1]
-    assert (end.content, end.stop, [round.index for round in end.rounds]) == ("def", "eos", [0, 1, 2])
+    assert (end.content, end.reply.stop, [round.index for round in end.rounds]) == ("def", "eos", [0, 1, 2])
     assert session.no_comparison == SETUP_CHANGED, "plain decoding of its prompt would end earlier"
     session.regenerate()
     assert asked(engine) == ["Be brief.", "one", "a", "two", "b", "three", "c", "four"], "as it was asked at first"
@@ -117,7 +117,7 @@ def test_by_default_a_full_context_ends_the_reply_and_dropping_is_asked_for(
     engine.finish(StopReason.CONTEXT, to_drop=2)
     drained(session)
     assert session.state == "ready", "asked for once, dropped once"
-    assert (session.messages[-1].content, session.messages[-1].stop) == ("de", "context")
+    assert (session.messages[-1].content, session.messages[-1].reply.stop) == ("de", "context")
 
 
 def test_a_prompt_that_has_failed_can_be_asked_again_so(engine: FakeEngine, session: ChatSession) -> None:

@@ -34,7 +34,7 @@ class LastReply:
     def of(cls, message: ChatMessage) -> LastReply:
         """The record of a message."""
         latest = message.rounds.between(max(0, len(message.rounds) - LATEST), len(message.rounds))
-        return cls(message.figures, deque(latest, LATEST), first_token_s=message.first_token_s)
+        return cls(message.figures, deque(latest, LATEST), first_token_s=message.reply.first_token_s)
 
     def add(self, round: Round) -> None:
         """Count one more round."""
@@ -74,7 +74,7 @@ class RunningFigures:
             self._last = LastReply()
         elif message.figures is not self._last.figures:
             self._last = LastReply.of(message)
-        if message is None or message.stop is not None:
+        if message is None or message.reply.stop is not None:
             self.n_context = None  # until it is known what of it the context has
 
     def take(self, event: Event) -> None:

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from spectui.chat.messages import ChatMessage
 from spectui.chat.session import ChatSession
-from spectui.knobs import Setup
 from spectui.store import export
-from spectui.store.records import Reply, StoredConversation, StoredMessage
+from spectui.store.records import StoredConversation, StoredMessage
 
 
 def snapshot(session: ChatSession) -> StoredConversation:
     """The conversation as it is now, without a reply in progress."""
-    journal, setup = session.journal, session.setup
+    journal = session.journal
     messages = tuple(
         StoredMessage(
             message.id, message.parent.id if message.parent is not None else None, message.role, message.content,
-            message.created, _reply(message, setup) if message.rounds else None,
+            message.created, message.reply if message.rounds else None,
         )
         for message in session.messages if message is not session.writing
     )  # fmt: skip
@@ -35,10 +33,3 @@ def exported(session: ChatSession, name: str, *, replace: bool = False) -> Calla
     """
     conversation, file = snapshot(session), name if Path(name).suffix else f"{name}.md"
     return lambda: export.save(conversation, export.working_directory(), file, replace=replace)
-
-
-def _reply(message: ChatMessage, setup: Setup) -> Reply:
-    return Reply(
-        message.setup or setup, message.stop, message.prompt_tokens, message.prompt_s, message.first_token_s, message.rounds,
-        thinking=message.thinking, mixed=message.mixed, dropped=message.dropped,
-    )  # fmt: skip

@@ -183,7 +183,7 @@ class Document:
             else:
                 self.blocks.append(LongText(text, kind, self.width))
             return ""
-        self.add_reply(source or Source(message.rounds, thinking=message.thinking))
+        self.add_reply(source or Source(message.rounds, thinking=message.reply.thinking))
         return message.stop_note(to_drop=index > 2)
 
     def add_reply(self, source: Source) -> Reply:

@@ -152,5 +152,5 @@ class SourceReader:
     def show(self, index: int, message: ChatMessage, rounds: Iterator[Round]) -> None:
         """Take a message and its rounds, which are unpacked one by one."""
         if message.role == "assistant":
-            self.sources[message] = Source(message.rounds, thinking=message.thinking)
+            self.sources[message] = Source(message.rounds, thinking=message.reply.thinking)
             self.sources[message].grow(rounds)

@@ -138,7 +138,7 @@ are never in it.
             if message is writing:
                 self._changed(first)  # before: a reply begins where what is above it ends
                 first = len(self.document.blocks)
-                self.start_reply(message.model, index, message.rounds, thinking=message.thinking)
+                self.start_reply(message.model, index, message.rounds, thinking=message.reply.thinking)
                 self.grow()
             elif note := self.document.add(index, message, (sources or {}).get(message)):
                 self.document.add_remark(with_keys(self.app, note), NOTICE)
