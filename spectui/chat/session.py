@@ -161,10 +161,7 @@ class ChatSession:
         talk, edited = self.conversation, self.conversation.editing
         behind = talk.path[edited].parent if edited is not None else talk.head
         self.journal.at = behind.id if behind is not None else None
-        prompt = ChatMessage("user", text)
-        prompt.id = self.journal.prompt(
-            text, talk.system, self.name, instead=edited is not None, created=prompt.created
-        )
+        prompt = ChatMessage.of(self.journal.prompt(text, talk.system, self.name, instead=edited is not None))
         self._begin_reply([prompt], behind, instead=edited is not None)
 
     def submit(self, text: str) -> bool:

@@ -136,12 +136,10 @@ class Journal:
 
     # Prompts
 
-    def prompt(
-        self, text: str, system: str, target: str, *, instead: bool = False, created: float | None = None
-    ) -> int:
+    def prompt(self, text: str, system: str, target: str, *, instead: bool = False) -> StoredMessage:
         """A person has sent a prompt. It is written at once; if the disk is slow or fails, a notice says so. `instead`: it
-        takes the place of another one, and is written with its reply. `created`: when; None: now. Returns its id."""
-        now = time.time() if created is None else created
+        takes the place of another one, and is written with its reply."""
+        now = time.time()
         message = StoredMessage(_new_id(), self.at, "user", storable(text), now)
         system, target, self.at = storable(system), storable(target), message.id
         with self.lock:
@@ -152,11 +150,11 @@ class Journal:
                 self._log.change(system=system, target=target)
                 if instead:
                     self._held = {message.id: message}
-                    return message.id
+                    return message
                 self._log.add(message)
         if self._writer is not None:
             self._prompt = self._writer.request(), time.monotonic() + SLOW_PROMPT_S
-        return message.id
+        return message
 
     def save_prompt(self, typed: str) -> None:
         """Store a typed prompt, which the arrow keys bring back in later chats."""

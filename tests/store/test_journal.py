@@ -174,7 +174,7 @@ def test_a_conversation_is_resumed(file: Path) -> None:
 
 def test_a_regenerated_reply_is_a_branch_and_the_first_one_stays(file: Path) -> None:
     journal = Journal(file)
-    prompt = journal.prompt("one", "", "target")
+    prompt = journal.prompt("one", "", "target").id
     first = journal.begin_reply(SETUP).id
     journal.add_round(some_rounds(1)[0])
     journal.end_reply("eos", finished(), has_text=True)
