@@ -8,11 +8,8 @@ result is stored per build and CPU.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -36,42 +33,26 @@ BATCHES = (1, 2, 8)
 
 _BOUND_S = 120
 
-_ROOM = 4 << 20
-"""Bytes, more than any file of the self-test has: where a disk has less behind a failure, it was full."""
+_ADVICE = "free some memory, make room for temporary files (TMPDIR), or raise the limits that hold here (ulimit -a)"
 
-_ABORTED, _KILLED, _TERMINATED = 6, 9, 15
-"""Signals of llama.cpp, which says why, and of a system that is short of memory or shuts down."""
+_KILLED, _TERMINATED = 9, 15
+"""Signals of a system that is short of memory or shuts down."""
 
 
 @dataclass(frozen=True)
 class SelfTest:
-    """`extra_buffers`: the fast kernels work. `ok`: decoding works, with or without them. `lines`: what was tried.
-
-    `own`: nothing is known against spectui's kernels.
-    """
+    """`extra_buffers`: the fast kernels work. `lines`: what was tried. `own`: nothing is known against spectui's kernels."""
 
     extra_buffers: bool
-    ok: bool
     lines: list[str] = field(default_factory=list)
     own: bool = True
 
-    @property
-    def advice(self) -> str:
-        """What to do, in one or two sentences."""
-        if self.extra_buffers:
-            return "Nothing to do: the fast kernels of this build work."
-        if self.ok:
-            return (
-                "This build of llama.cpp dies in its fast CPU kernels (compilers such as GCC 12 break AMX), so spectui "
-                f"runs without them, at up to half the speed. Rebuild it with clang or GCC 13: {rebuild_command()}"
-            )
-        return (
-            f"This build of llama.cpp dies on this CPU even without its fast kernels. Rebuild it: {rebuild_command()}"
-        )
-
 
 def run(force: bool = False) -> SelfTest:
-    """The result for this build and CPU: stored, or found now in about a second. `force`: always find it now."""
+    """The result for this build and CPU: stored, or found now in about a second. `force`: always find it now.
+
+    Raises SpectuiError where decoding fails without the fast kernels too.
+    """
     from spectui.llama.library import build_key
 
     key = hashlib.sha256(f"{build_key()} {identity()}".encode()).hexdigest()[:16]
@@ -95,7 +76,7 @@ def _read(text: str) -> SelfTest:
     """A stored result. Raises ValueError or TypeError if the text is none."""
     result = SelfTest(**json.loads(text))
     switches = result.extra_buffers, result.own
-    if not (all(type(each) is bool for each in switches) and result.ok is True and isinstance(result.lines, list)):
+    if not (all(type(switch) is bool for switch in switches) and isinstance(result.lines, list)):
         raise ValueError(text)
     return result
 
@@ -106,20 +87,16 @@ def _find() -> tuple[SelfTest, bool]:
     try:
         fast = _ends("fast", lines)
         slow = 0 if fast == 0 else _ends("plain", lines)
-        own = 0 if slow or not identity() else _ends("own", lines)
+        own = 0 if slow != 0 or not identity() else _ends("own", lines)
     except OSError as error:
-        place = error.filename or tempfile.gettempdir()
+        raise SpectuiError(f"The self-test of llama.cpp cannot run ({error}): {_ADVICE}.") from error
+    if slow != 0:
         raise SpectuiError(
-            f"The self-test of llama.cpp cannot write temporary files ({place}: {error.strerror}): make room there, set "
-            "TMPDIR, or raise the limits that hold here (ulimit -a)."
-        ) from error
-    if (slow and (slow == -_ABORTED or not _crashed(slow))) or slow is None:
-        raise SpectuiError(
-            f"The self-test of llama.cpp failed ({lines[-1]}): free some memory, or raise the limits that hold here "
-            "(ulimit -a), and try again."
+            f"The self-test of llama.cpp failed ({lines[-1]}): {_ADVICE}. If that does not help, rebuild llama.cpp: "
+            f"{rebuild_command()}"
         )
-    lasts = slow == 0 and all(code == 0 or _crashed(code) for code in (fast, own))
-    return SelfTest(extra_buffers=fast == 0, ok=slow == 0, lines=lines, own=own == 0), lasts
+    lasts = all(code == 0 or _crashed(code) for code in (fast, own))
+    return SelfTest(extra_buffers=fast == 0, lines=lines, own=own == 0), lasts
 
 
 def _crashed(code: int | None) -> bool:
@@ -139,8 +116,6 @@ def _ends(mode: str, lines: list[str]) -> int | None:
         with suppress(subprocess.TimeoutExpired):
             done = subprocess.run(command, capture_output=True, text=True, timeout=_BOUND_S, stdin=subprocess.DEVNULL)
             code, out, said = done.returncode, done.stdout, done.stderr
-        if code and shutil.disk_usage(scratch).free < _ROOM:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.path.dirname(scratch))
     tried = ", ".join(out.splitlines()) or "nothing"
     if code == 0:
         end = f"works ({tried})"

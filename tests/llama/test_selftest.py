@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -75,48 +74,43 @@ def remembered() -> list[Path]:
 
 def test_the_real_self_test_decodes_every_quantisation():
     verdict = selftest.run()
-    assert verdict.ok
     assert f"works ({', '.join(QUANTISATIONS)})" in verdict.lines[-1]
     # here or remembered, it is the same
     assert selftest.run() == verdict
 
 
-def test_a_crash_turns_the_fast_kernels_off_and_says_how_to_rebuild(monkeypatch: pytest.MonkeyPatch):
+def test_a_crash_turns_the_fast_kernels_off(monkeypatch: pytest.MonkeyPatch):
     started = children(monkeypatch, DIES, WORKS)
     verdict = selftest.run()
-    assert (verdict.extra_buffers, verdict.ok) == (False, True)
+    assert not verdict.extra_buffers
     assert verdict.lines == [
         "with the fast kernels: killed by signal 11 after Q8_0",
         "without the fast kernels: works (Q8_0)",
     ]
-    assert "dies in its fast CPU kernels" in verdict.advice
-    assert rebuild_command() in verdict.advice
     assert [command[-1] for command in started.commands] == ["fast", "plain"]
 
 
 @pytest.mark.parametrize(
     ("kernels", "programs", "verdict", "stored"),
     [
-        ("", [("fast", WORKS)], (True, True, True), True),
-        ("", [("fast", DIES), ("plain", DIES)], (False, False, True), False),
-        ("", [("fast", KILLED), ("plain", WORKS)], (False, True, True), False),  # as where memory is short
-        ("", [("fast", FAILS), ("plain", WORKS)], (False, True, True), False),
-        ("theirs", [("fast", WORKS), ("own", WORKS)], (True, True, True), True),
-        ("theirs", [("fast", WORKS), ("own", DIES)], (True, True, False), True),
-        ("theirs", [("fast", WORKS), ("own", KILLED)], (True, True, False), False),
-        ("theirs", [("fast", DIES), ("plain", WORKS), ("own", WORKS)], (False, True, True), True),
+        ("", [("fast", WORKS)], (True, True), True),
+        ("", [("fast", KILLED), ("plain", WORKS)], (False, True), False),  # as where memory is short
+        ("", [("fast", FAILS), ("plain", WORKS)], (False, True), False),
+        ("theirs", [("fast", WORKS), ("own", WORKS)], (True, True), True),
+        ("theirs", [("fast", WORKS), ("own", DIES)], (True, False), True),
+        ("theirs", [("fast", WORKS), ("own", KILLED)], (True, False), False),
+        ("theirs", [("fast", DIES), ("plain", WORKS), ("own", WORKS)], (False, True), True),
     ],
 )
 def test_what_is_tried_and_what_follows(monkeypatch: pytest.MonkeyPatch, kernels: str, programs: list[tuple[str, str]],
-                                        verdict: tuple[bool, bool, bool], stored: bool) -> None:  # fmt: skip
+                                        verdict: tuple[bool, bool], stored: bool) -> None:  # fmt: skip
     """A verdict that may be another one the next time is not stored."""
     with_kernels(monkeypatch, kernels)
     started = children(monkeypatch, *(program for _, program in programs))
     found = selftest.run()
-    assert (found.extra_buffers, found.ok, found.own) == verdict
+    assert (found.extra_buffers, found.own) == verdict
     assert [command[-1] for command in started.commands] == [mode for mode, _ in programs]
     assert bool(remembered()) == stored
-    assert found.ok or "even without its fast kernels" in found.advice
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no limits")
@@ -124,7 +118,7 @@ def test_what_is_tried_and_what_follows(monkeypatch: pytest.MonkeyPatch, kernels
 def test_limits_of_the_shell_are_not_blamed_on_the_cpu(limit: tuple[str, int]):
     script = f"import resource; from spectui.llama import selftest; {SET_LIMIT}; selftest.run(force=True)"
     done = subprocess.run([sys.executable, "-c", script.format(*limit)], capture_output=True, text=True, timeout=120)
-    assert "raise the limits that hold here (ulimit -a)" in done.stderr.strip().splitlines()[-1], done.stderr
+    assert "limits that hold here (ulimit -a)" in done.stderr.strip().splitlines()[-1], done.stderr
 
 
 def test_the_tiny_model_is_on_the_cpu_whatever_gpus_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -141,32 +135,25 @@ def test_the_tiny_model_is_on_the_cpu_whatever_gpus_there_are(tmp_path: Path, mo
     assert asked == [None] * len(QUANTISATIONS)
 
 
-def test_a_full_disk_is_not_blamed_on_the_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    children(monkeypatch, FAILS, FAILS)
-    monkeypatch.setattr(selftest.tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(selftest.shutil, "disk_usage", lambda where: SimpleNamespace(free=1 << 12))
-    with pytest.raises(
-        SpectuiError, match=r"cannot write temporary files \(.*: No space left on device\): make room"
-    ) as error:
-        selftest.run()
-    assert str(tmp_path) in str(error.value)
-    assert remembered() == []
-
-
 @pytest.mark.parametrize(
     ("program", "words"),
     [
         (ABORTS, "killed by signal 6 after nothing, said GGML_ASSERT(memory) failed"),
+        (DIES, "killed by signal 11 after Q8_0"),
         (KILLED, "killed by signal 9 after nothing"),
         ("raise OSError('no /proc/meminfo')", "ended with code 1 after nothing, said OSError: no /proc/meminfo"),
     ],
 )
-def test_an_end_that_is_no_crash_is_not_blamed_on_the_cpu(monkeypatch: pytest.MonkeyPatch, program: str, words: str):
+def test_where_nothing_works_the_sentence_says_all_that_may_help(
+    monkeypatch: pytest.MonkeyPatch, program: str, words: str
+):
     children(monkeypatch, program, program, WORKS)
     with pytest.raises(SpectuiError) as error:
         selftest.run()
-    assert f"failed (without the fast kernels: {words}): free some memory, or raise the limits" in str(error.value)
-    assert selftest.run().ok
+    assert f"failed (without the fast kernels: {words}): free some memory, make room for " in str(error.value)
+    assert rebuild_command() in str(error.value)
+    assert remembered() == []
+    assert selftest.run().extra_buffers
 
 
 def test_a_subprocess_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch):
@@ -208,18 +195,17 @@ def test_each_build_and_cpu_has_a_verdict_of_its_own(monkeypatch: pytest.MonkeyP
         b"null",
         b"\xff\xfe",
         b"{}",
-        b'{"extra_buffers": true}',
-        b'{"extra_buffers": "no", "ok": 1, "lines": 5}',
-        b'{"extra_buffers": true, "ok": true, "lines": [], "more": 1}',
-        b'{"extra_buffers": true, "ok": true, "lines": [], "own": 1}',
+        b'{"extra_buffers": true, "ok": true, "lines": []}',
+        b'{"extra_buffers": "no", "lines": 5}',
+        b'{"extra_buffers": true, "lines": [], "more": 1}',
+        b'{"extra_buffers": true, "lines": [], "own": 1}',
     ],
 )
 def test_a_damaged_file_is_found_again(monkeypatch: pytest.MonkeyPatch, content: bytes):
     children(monkeypatch, WORKS, DIES, WORKS)
     selftest.run()
     remembered()[0].write_bytes(content)
-    verdict = selftest.run()
-    assert (verdict.extra_buffers, verdict.ok) == (False, True)
+    assert not selftest.run().extra_buffers
     assert json.loads(remembered()[0].read_text())["extra_buffers"] is False
 
 
@@ -228,7 +214,7 @@ def test_a_directory_that_cannot_be_written_is_reported(monkeypatch: pytest.Monk
     monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path / "file" / "state"))
     children(monkeypatch, WORKS)
     verdict = selftest.run()
-    assert verdict == SelfTest(True, True, verdict.lines)
+    assert verdict == SelfTest(True, verdict.lines)
     assert "the result could not be saved" in verdict.lines[-1]
 
 

@@ -27,7 +27,7 @@ from spectui.llama.devices.records import Device
 from spectui.llama.selftest import SelfTest
 from tests.helpers.smollm2 import alone, setup, whole_alone
 
-WORKS = SelfTest(True, True)
+WORKS = SelfTest(True)
 OWN = Kernels("avx2")
 built = pytest.mark.skipif(not LIBRARY.exists(), reason="the kernels are not built")
 
@@ -49,7 +49,7 @@ def for_model(setup: Setup, role: str, path: str, own: Kernels, freed: int = 0) 
         ({"no_repack": "on"}, WORKS, "--no-repack keeps the weights as they are in the file"),
         (
             {},
-            SelfTest(True, True, own=False),
+            SelfTest(True, own=False),
             "they crash on this machine, or their library is damaged: install spectui again",
         ),
         ({}, WORKS, "they were not built"),
