@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 from shutil import which
 
 _TOOLS = (
@@ -55,9 +54,7 @@ def needed_first(command: str) -> str:
 
 def _pip() -> str:
     """The installer of this Python's environment: the `pip` on the PATH may be another environment's."""
-    found, python = which("pip"), shlex.quote(sys.executable)
-    if found is not None and Path(found).parent == Path(sys.executable).parent:
-        return "pip install"
+    python = shlex.quote(sys.executable)
     if importlib.util.find_spec("pip") is not None:
         return f"{python} -m pip install"
     return f"uv pip install --python {python}"

@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,14 +15,12 @@ from spectui import paths
 from spectui.llama import library, rebuild
 from spectui.llama.rebuild import needed_first, rebuild_command
 
-BESIDE = str(Path(sys.executable).with_name("pip"))
 REQUIREMENT = re.compile(r"llama-cpp-python==[\d.]+")
 
 
-def have(monkeypatch: pytest.MonkeyPatch, *programs: str, pip: str | None = BESIDE, gcc: str = "12") -> None:
-    """Only these programs are installed, `pip` there, and GCC in this version."""
-    found = {name: f"/usr/bin/{name}" for name in programs} | ({"pip": pip} if pip else {})
-    monkeypatch.setattr(rebuild, "which", found.get)
+def have(monkeypatch: pytest.MonkeyPatch, *programs: str, gcc: str = "12") -> None:
+    """Only these programs are installed, and GCC in this version."""
+    monkeypatch.setattr(rebuild, "which", {name: f"/usr/bin/{name}" for name in programs}.get)
     monkeypatch.setattr(rebuild.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess((), 0, f"{gcc}.2.0\n"))
     monkeypatch.setattr(library, "backends", lambda: ["RPC", "CPU"])
     monkeypatch.delenv("LLAMA_CPP_LIB_PATH", raising=False)
@@ -36,8 +33,8 @@ def test_it_names_the_version_that_spectui_needs_and_the_backends(monkeypatch: p
     assert pinned is not None
     command = shlex.split(rebuild_command("CUDA"))
     assert command == [
-        "CMAKE_ARGS=-DGGML_CUDA=on -DGGML_RPC=on", "CC=clang", "CXX=clang++", "pip", "install", "--force-reinstall",
-        "--no-binary", "llama-cpp-python", "--no-cache-dir", "--no-deps", pinned[0],
+        "CMAKE_ARGS=-DGGML_CUDA=on -DGGML_RPC=on", "CC=clang", "CXX=clang++", sys.executable, "-m", "pip", "install",
+        "--force-reinstall", "--no-binary", "llama-cpp-python", "--no-cache-dir", "--no-deps", pinned[0],
     ]  # fmt: skip
 
 
@@ -64,11 +61,10 @@ def test_clang_is_named_where_it_is_installed_or_needed(
 
 def test_it_installs_into_the_environment_of_this_python(monkeypatch: pytest.MonkeyPatch):
     python = shlex.quote(sys.executable)
-    for pip in ("/usr/bin/pip", None):
-        have(monkeypatch, "c++", pip=pip)
-        assert f" {python} -m pip install --force-reinstall" in rebuild_command()
+    have(monkeypatch, "c++")
+    assert f"{python} -m pip install --force-reinstall" in rebuild_command()
     monkeypatch.setattr(rebuild.importlib.util, "find_spec", lambda name: None)
-    assert f" uv pip install --python {python} --force-reinstall" in rebuild_command()
+    assert f"uv pip install --python {python} --force-reinstall" in rebuild_command()
     assert "uv is not there" in needed_first(rebuild_command())
 
 
