@@ -16,6 +16,7 @@ import click
 from spectui.cli.options import INTERRUPTED, Option
 from spectui.config import Configuration
 from spectui.errors import SpectuiError, UsageError
+from spectui.gguf_files.parts import files_of, is_later_part
 from spectui.knobs import Setup
 from spectui.profiles.command_line import HUB_DRAFT, HUB_TARGET
 from spectui.reference import HEADINGS
@@ -41,8 +42,6 @@ _HEADS = re.compile(r"((mtp|eagle-?3|dflash)-.*|.*gemma-?4.*assistant.*)\.gguf",
 
 _FEWEST_BITS = 3
 """A quantisation with fewer bits a weight is fetched only where it is named, or where there is no other."""
-
-_PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -207,7 +206,7 @@ def _fetch_blob(
 
 def choose(files: Sequence[str], model: HubModel) -> list[str]:
     """The files to download: one, or the parts of one in order. Raises SpectuiError that names what the repository has."""
-    models = sorted(file for file in files if _is_model(file) and (_part(file) or 1) == 1)
+    models = sorted(file for file in files if _is_model(file) and not is_later_part(file))
     # Where a repository has models, one that is called a draft is there to draft for them.
     models = [file for file in models if "draft" not in Path(file).name.lower()] or models
     if not models:
@@ -223,10 +222,7 @@ def choose(files: Sequence[str], model: HubModel) -> list[str]:
         raise SpectuiError(f"{model.repository} has no {model.quant}; it has {', '.join(others) or ', '.join(models)}.")
     # The shortest name, because a repository may also have variants of one quantisation.
     first = min(named, key=len) if named else min(models, key=_preference)
-    if _part(first) is None:
-        return [first]
-    stem = _PART.sub("", first)
-    return sorted(file for file in files if _part(file) is not None and _PART.sub("", file) == stem)
+    return [file.as_posix() for file in files_of(first)]
 
 
 def _is_model(file: str) -> bool:
@@ -260,11 +256,6 @@ def _heads(files: Sequence[str], model: str) -> list[str]:
         if _HEADS.fullmatch(Path(file).name) and not folders.isdisjoint(list(Path(file).parents)[:2])
     ]  # fmt: skip
     return sorted(near, key=lambda file: (set(_quants(model)).isdisjoint(_quants(file)), len(file)))[:1]
-
-
-def _part(file: str) -> int | None:
-    part = _PART.search(file)
-    return int(part[1]) if part else None
 
 
 def _listing(hub: Any, repository: str) -> tuple[list[str], dict[str, Path]]:
