@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
+from spectui.gguf_files.check import metadata_of
 from spectui.llama.library import listening, llama
 
 if TYPE_CHECKING:
@@ -27,11 +28,11 @@ def cell_bytes(model: Model, type_k: str, type_v: str) -> float:
     """
     if llama.llama_model_is_recurrent(model.handle):
         return 0.0
-    heads = _number(model, "attention.head_count")
+    file = metadata_of(model.path)
     # Layers of hybrid models differ, and llama.cpp gives no metadata that are arrays with a number per layer.
-    if not heads or llama.llama_model_is_hybrid(model.handle):
+    if not file.number("attention.head_count") or llama.llama_model_is_hybrid(model.handle):
         return sum(_logged_cell_bytes(model, type_k, type_v))
-    return bytes_of_cells(lambda key: _number(model, key), type_k, type_v)
+    return bytes_of_cells(file.number, type_k, type_v)
 
 
 def bytes_of_cells(number: Callable[[str], float], type_k: str, type_v: str) -> float:
@@ -42,11 +43,6 @@ def bytes_of_cells(number: Callable[[str], float], type_k: str, type_v: str) -> 
     kv_heads = number("attention.head_count_kv") or heads
     key, value = (number(f"attention.{each}_length") or number("embedding_length") / heads for each in ("key", "value"))
     return number("block_count") * kv_heads * (key * _BITS[type_k] + value * _BITS[type_v]) / 8
-
-
-def _number(model: Model, key: str) -> float:
-    """A number of the model's architecture; 0 if the file has none, or one per layer."""
-    return float(model.metadata(f"{model.metadata('general.architecture')}.{key}") or 0)
 
 
 def _logged_cell_bytes(model: Model, type_k: str, type_v: str) -> list[float]:
@@ -104,19 +100,12 @@ def _d(model: Model) -> str:
 
 def refusal(model: Model, n_ctx: int, reason: str) -> str:
     """The sentence for a context that llama.cpp did not make, from its first error line ("" if it logged none)."""
-    lower, d = reason.lower(), _d(model)
-    if "cache type" in lower:
-        advice = f"choose other types of cells (-ctk{d} and -ctv{d})"
-    elif "flash" in lower:
+    d, why = _d(model), reason or "llama.cpp does not say why"
+    if re.search("cache type|flash", reason, re.IGNORECASE):
         advice = f"choose -fa{d} on, or cells of f16 (-ctk{d} and -ctv{d})"
-    elif not reason or "alloc" in lower or "memory" in lower or "buffer" in lower:
-        advice = f"choose a smaller -c{d}"
-    elif "backend" in lower:
-        advice = f"choose another device (-dev{d})"
     else:
-        advice = "choose another model, or change the settings that this reason names"
-    of = _of(model)
-    return f"A context of {n_ctx} tokens could not be made{of} ({reason or 'llama.cpp does not say why'}): {advice}."
+        advice = f"choose a smaller -c{d}, or another device (-dev{d})"
+    return f"A context of {n_ctx} tokens could not be made{_of(model)} ({why}): {advice}."
 
 
 def failure(model: Model, n_tokens: int, code: int, reason: str) -> str:

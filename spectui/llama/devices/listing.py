@@ -114,21 +114,18 @@ def _device(handle: int) -> Device:
     properties = _Properties()
     _properties(handle, ctypes.byref(properties))
     free = properties.memory_free
+    if kind == "cpu":  # ggml says that all of the host's memory is free
+        import psutil
+
+        free = min(free, psutil.virtual_memory().available)
     return Device(
         name=name,
         description=_text(properties.description).strip(),
         kind=kind,
-        free=min(free, _host_available()) if kind == "cpu" else free,  # ggml says that all of the host's memory is free
+        free=free,
         total=properties.memory_total,
         id=_text(properties.device_id).lower() or None,
     )
-
-
-def _host_available() -> int:
-    """Bytes that programs can have without swapping."""
-    import psutil
-
-    return int(psutil.virtual_memory().available)
 
 
 def _text(value: bytes | None) -> str:
