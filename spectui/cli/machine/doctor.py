@@ -5,22 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import shlex
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 import spectui
 from spectui.cli.options import Command
-from spectui.text import printable
-
-if TYPE_CHECKING:
-    from spectui.engine.costs.files import TargetCosts
-
-_DEAR = 2.2
-"""A pass over two tokens is dear from so many passes over one on: from 2 on it may be noise."""
 
 
 @click.command("doctor", cls=Command)
@@ -31,10 +20,8 @@ def command(ctx: click.Context) -> None:
     Lists what was found, the dearest first, each with the command that mends it. Exits with 1 if something is lost.
     """
     from spectui.cli.machine.findings import FAST_KERNELS, Facts, advice, cpu_flags, findings
-    from spectui.engine.costs.files import stored_targets
     from spectui.engine.loading import placement
     from spectui.engine.loading.kernel_choice import available
-    from spectui.kernels.plugin import LLAMA_CPP
     from spectui.knobs import Setup
     from spectui.llama import library, selftest
     from spectui.llama.build import features_of
@@ -63,9 +50,6 @@ def command(ctx: click.Context) -> None:
         click.echo(f"{name:<17} {line}")
     verdict = selftest.run(force=True)
     click.echo("\n" + "\n".join(verdict.lines))
-    if not verdict.ok:
-        click.echo(verdict.advice)
-        ctx.exit(1)
     own = available(Setup(device="none"), verdict)
     click.echo(f"spectui's kernels: {own.set or f'not used, because {own.why}'}")
     features = {*features_of(system_info), *([FAST_KERNELS] if verdict.extra_buffers else [])}
@@ -74,10 +58,6 @@ def command(ctx: click.Context) -> None:
     lost = list(findings(facts, rebuild_command))
     for line in advice(lost, known=bool(facts.flags)):
         click.echo(line)
-    # What the CPU's kernels cost is no fault of the build, so it does not change the exit code.
-    with_own, without = (stored_targets(placement.measured_with(kernels)) for kernels in (own, LLAMA_CPP))
-    for line in dear_passes(without | with_own):
-        click.echo(f"\n{line}")
     ctx.exit(1 if lost else 0)
 
 
@@ -85,28 +65,3 @@ def threads_in_words(threads: int, allowed: int, cpus: int | None, quota: float 
     """How many threads compute, and what bounds them: the CPUs that this process may use, and its quota of their time."""
     bound = "no quota" if quota is None else f"a quota of {quota:.3g} cores' time"
     return f"{threads}, because of {allowed} of {cpus or allowed} logical CPUs and {bound}"
-
-
-def dear_passes(stored: Mapping[str, TargetCosts]) -> Iterator[str]:
-    """A line for each model of `stored` (path -> costs) whose passes over two tokens cost more than two passes over one, and
-    one that says what to do."""
-    from spectui.chat.figures.estimates import break_even
-    from spectui.speculation.policies.draft import RoundTimes
-
-    dear = [path for path, costs in stored.items() if costs.verify.get(2, 0.0) > _DEAR * costs.verify[1]]
-    for path in dear:
-        verify = stored[path].verify
-        passes = tuple(verify.get(n, float("inf")) / verify[1] for n in range(1, max(verify) + 1))
-        needed = break_even(RoundTimes(passes, (0.0,) * len(passes)))
-        which = (
-            "no draft pays"
-            if needed is None
-            else f"drafts pay where more than {needed:.0%} of their tokens are accepted"
-        )
-        yield (
-            f"{printable(Path(path).name)} on this machine: a pass over two tokens takes {passes[1]:.1f} times as long as one "
-            f"over one. Even at no cost for drafting, {which}."
-        )
-    if dear:
-        command = shlex.join(["spectui", "costs", "-m", printable(dear[0])])
-        yield f"Another type of weights may have cheaper passes; this shows what each size costs:\n{command}"

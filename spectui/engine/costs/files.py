@@ -75,10 +75,6 @@ class TargetCosts:
     """Other processes used the machine during the measurement: the rounds correct the table, and it is not stored for long."""
     drift: float | None = 1.0
     """Time of a pass now / its measured time; None if the context held a conversation."""
-    model_file: str = ""
-    """The model's path, and..."""
-    measured_with: str = ""
-    """... what the costs depend on besides (`placement.measured_with`), for `stored_targets`."""
 
     @property
     def strict_up_to(self) -> int:
@@ -93,8 +89,7 @@ class TargetCosts:
         counts = [self.equal_up_to, self.tried, *([] if self.behind is None else [self.behind])]
         whole = all(type(count) is int for count in counts)
         equal = 1 <= self.equal_up_to <= self.tried <= max(EQUAL_SIZES)
-        named = isinstance(self.model_file, str) and isinstance(self.measured_with, str)
-        return times and terms and whole and equal and named and 0 <= (self.behind or 0) <= BEHIND
+        return times and terms and whole and equal and 0 <= (self.behind or 0) <= BEHIND
 
 
 @dataclass
@@ -148,16 +143,6 @@ def read_target(file: Path) -> TargetCosts | None:
         return TargetCosts(verify={int(n): float(seconds) for n, seconds in verify.items()}, **others)
 
     return _read(file, costs)
-
-
-def stored_targets(measured_with: str) -> dict[str, TargetCosts]:
-    """Path of a model that exists -> its costs as they were measured last by this build of llama.cpp with this quota."""
-    with suppress(OSError):
-        files = sorted(paths.state_directory().glob("target-costs-*.json"), key=lambda file: file.stat().st_mtime)
-        found = [costs for file in files if (costs := read_target(file)) is not None]
-        believed = [costs for costs in found if costs.measured_with == measured_with and not costs.noisy]
-        return {costs.model_file: costs for costs in believed if costs.model_file and Path(costs.model_file).exists()}
-    return {}
 
 
 def read_draft(file: Path) -> DraftCosts | None:

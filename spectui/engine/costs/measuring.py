@@ -56,12 +56,10 @@ def target_costs(
     progress: Callable[[float], None],
     cancelled: Cancelled,
     strict: bool = False,
-    model_file: str = "",
     disturbed: Callable[[], bool] = lambda: False,
 ) -> TargetCosts:
     """The stored costs of `key`, or newly measured ones, or empty ones where the context holds a conversation.
 
-    The key begins with `placement.measured_with`. New costs are stored with it and with the path `model_file`.
     `strict`: compare the logits behind a long context too, and measure all the same where the context holds a conversation,
     which is then evaluated anew. `disturbed`: whether other processes took its cores meanwhile; then the costs are marked
     as noisy. Raises Interrupted.
@@ -75,7 +73,6 @@ def target_costs(
     try:
         if found is None or found.tried < 2:
             found = _measure_target(target, progress, cancelled)
-            found.measured_with, found.model_file = str(key[0]), model_file
             found.noisy |= disturbed()
         if strict:
             _compare_behind(target, found, cancelled)

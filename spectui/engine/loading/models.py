@@ -17,12 +17,10 @@ from spectui.gguf_files.heads import DFLASH, EAGLE3, assists, borrows, layers_re
 from spectui.gguf_files.metadata import Metadata
 from spectui.knobs import Knobs, Setup, spec_of
 from spectui.llama.context import Context
-from spectui.llama.heads import rows
 from spectui.llama.heads.context import Assistant, DFlash, Eagle, Heads, misfit
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.model import Model
 from spectui.llama.tokens.vocabulary import LackingError, TokenBytes, VocabularyError, check_vocabularies
-from spectui.pin import LLAMA_CPP_PYTHON
 from spectui.speculation.choice import tokens_to_keep
 from spectui.speculation.drafters.cross_vocabulary.drafters import TranslationError, translating_drafter
 from spectui.speculation.drafters.model import DraftModel, ModelDrafter
@@ -34,19 +32,10 @@ _ALIGNED = 64
 ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
 """Rows of logits that a target pass may need: the longest draft and one more."""
 
-FUNCTIONS_MOVED = (
-    "this llama-cpp-python does not have llama.cpp's functions for heads (MTP) where they were; "
-    f"install {LLAMA_CPP_PYTHON}, for which spectui is made"
-)
-
 Progress = Callable[[float], bool]
 
 
-def _always(_: float) -> bool:
-    return True
-
-
-def load(placed: Placed, target: Placed, progress: Progress = _always, simulated: bool = False,
+def load(placed: Placed, target: Placed, progress: Progress = lambda _: True, simulated: bool = False,
          metadata: Metadata | None = None) -> Model:  # fmt: skip
     """Load or simulate a model beside its target, or the target itself.
 
@@ -82,7 +71,7 @@ def _load(placed: Placed, target: Placed, progress: Progress, simulated: bool, m
         same_vocabulary=metadata,
         progress=progress,
         simulated=simulated,
-        heads=placed.heads if draft else rows.available(),
+        heads=placed.heads or not draft,
     )
 
 
@@ -164,7 +153,7 @@ def drafter_for(target: Model, draft: Model, context: Evaluator) -> tuple[DraftM
 
 def with_heads_beside(setup: Setup) -> Setup:
     """The set-up with the heads in a file beside the target as its draft, if it names none."""
-    if setup.draft is not None or setup.model is None or not rows.available():
+    if setup.draft is not None or setup.model is None:
         return setup
     return replace(setup, draft=heads_beside(setup.model))
 
@@ -173,7 +162,7 @@ def rows_for_heads(setup: Setup, model: Model) -> tuple[int, ...] | None:
     """What the target keeps for the heads that draft for it, its own or those in the draft's file: the rows of these layers, ()
     for what comes out of the last; None if none draft."""
     if setup.draft is None:
-        return () if rows.available() and model.heads else None
+        return () if model.heads else None
     if not heads_in(setup.draft)[1] or heads_problem(setup.draft, model):
         return None
     return layers_read(metadata_of(setup.draft))
@@ -182,12 +171,9 @@ def rows_for_heads(setup: Setup, model: Model) -> tuple[int, ...] | None:
 def heads_problem(path: str, target: Model) -> str:
     """Why the heads in this file cannot draft for the target, as a sentence; "" if loading them decides."""
     heads = metadata_of(path)
-    layers = layers_read(heads)
-    if not rows.available(bool(layers)):  # as a model of its own it would end the process
-        return f"The heads in {path!r} cannot draft: {FUNCTIONS_MOVED}."
     if assists(metadata_of(target.path), heads) is False:
         return f"The assistant {path!r} was made for another target (a Gemma 4 of another size): choose that of this target."
-    return misfit(path, target) if layers else ""
+    return misfit(path, target) if layers_read(heads) else ""
 
 
 def heads_context(placed: Placed, model: Model, target: Context, interrupt: Interrupt) -> Heads:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,41 +13,24 @@ from numpy.typing import NDArray
 
 from spectui.llama.library import llama, symbol
 
-try:
-    from llama_cpp import llama_cpp_ext
-except (ImportError, AttributeError):  # names of C++ that move from version to version, which it looks up
-    extension: Any = None
-else:
-    extension = llama_cpp_ext
+extension: Any = import_module("llama_cpp.llama_cpp_ext")  # behind `library`, which refuses other versions
 
 Rows = NDArray[np.float32]
 
 
-def _bound(names: Sequence[str], result: Any, *arguments: Any) -> Any:
-    """A function of llama.cpp's src/llama-ext.h that llama_cpp does not bind, under one of its names; None if it has moved."""
-    for name in names:
-        try:
-            return symbol(name, result, *arguments)
-        except AttributeError:
-            continue
-    return None
+def _bound(name: str, on_windows: str, result: Any, *arguments: Any) -> Any:
+    """A function of llama.cpp's src/llama-ext.h that llama_cpp does not bind, by its two names."""
+    return symbol(on_windows if sys.platform == "win32" else name, result, *arguments)
 
 
 set_layer = _bound(
-    ("_Z30llama_set_embeddings_layer_inpP13llama_contextjb",
-     "?llama_set_embeddings_layer_inp@@YAXPEAUllama_context@@I_N@Z"),
+    "_Z30llama_set_embeddings_layer_inpP13llama_contextjb", "?llama_set_embeddings_layer_inp@@YAXPEAUllama_context@@I_N@Z",
     None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_bool,
 )  # fmt: skip
 get_layer = _bound(
-    ("_Z30llama_get_embeddings_layer_inpP13llama_contextj",
-     "?llama_get_embeddings_layer_inp@@YAPEAMPEAUllama_context@@I@Z"),
+    "_Z30llama_get_embeddings_layer_inpP13llama_contextj", "?llama_get_embeddings_layer_inp@@YAPEAMPEAUllama_context@@I@Z",
     ctypes.POINTER(ctypes.c_float), ctypes.c_void_p, ctypes.c_uint32,
 )  # fmt: skip
-
-
-def available(layers: bool = False) -> bool:
-    """Whether this llama.cpp lets heads draft. `layers`: those that read the rows of several layers."""
-    return extension is not None and not (layers and None in (set_layer, get_layer))
 
 
 class HiddenRows:

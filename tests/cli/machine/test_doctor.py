@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,15 +14,12 @@ import pytest
 from click.testing import CliRunner
 
 from spectui.cli import root
-from spectui.cli.machine.doctor import dear_passes
 from spectui.cli.machine.findings import FAST_KERNELS, Facts, Finding, advice, cpu_flags, findings
-from spectui.engine.costs.files import TargetCosts
 from spectui.llama.build import features_of
 from spectui.llama.devices.records import Device
 from spectui.llama.selftest import SelfTest
 from spectui.telemetry.gpus import Gpu
 from tests.helpers.rpc_server import LIBRARIES
-from tests.helpers.smollm2 import alone, opened
 
 OLD, VULKAN = LIBRARIES.with_name("bin-avx2"), LIBRARIES.with_name("bin-vulkan")
 X86 = {
@@ -39,12 +35,6 @@ P40 = Gpu(1, "P40", "0000:c2:00.0", maker="NVIDIA")
 RADEON = Gpu(0, "Radeon", "0000:03:00.0", memory_total=16 << 30, maker="AMD")
 ARC = Gpu(0, "Intel GPU", "0000:04:00.0", maker="Intel")
 CUDA0 = Device("CUDA0", "RTX 3090", "gpu", 1, 1, RTX.pci)
-
-
-@pytest.fixture(autouse=True)
-def own_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Doctor judges the models whose costs are saved: not those that other tests have loaded."""
-    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path / "state"))
 
 
 def lost(features=X86, backends=("CPU",), flags=FLAGS, gpus=(), **others) -> list[Finding]:
@@ -167,41 +157,11 @@ def test_the_program_names_the_command_and_ends_with_1(monkeypatch: pytest.Monke
     assert "\nFirst install NVIDIA's CUDA toolkit, or add it to the PATH: nvcc is not there.\n" in done.output
     monkeypatch.setattr("spectui.telemetry.gpus.Nvml.read", lambda nvml: ())
     monkeypatch.setattr("spectui.cli.machine.findings._LACKS", ())
-    monkeypatch.setattr("spectui.llama.selftest.run", lambda force: SelfTest(extra_buffers=True, ok=True))
+    monkeypatch.setattr("spectui.llama.selftest.run", lambda force: SelfTest(extra_buffers=True))
     monkeypatch.setattr("spectui.llama.library.system_info", lambda: "CPU : REPACK = 1 | OPENMP = 1")
     done = CliRunner().invoke(root, ["doctor"])
     assert done.exit_code == 0
     assert done.output.endswith("Nothing to do: this build uses what the machine has, and its fast kernels work.\n")
-
-
-DEAR = {1: 0.05, 2: 0.14, 4: 0.2, 8: 0.2}
-
-
-def test_models_whose_passes_over_two_tokens_are_dearer_than_two_passes():
-    cheap = {1: 0.05, 2: 0.108}
-    assert list(dear_passes({"a.gguf": TargetCosts(cheap), "b.gguf": TargetCosts({1: 0.05})})) == []
-    found = list(dear_passes({"a.gguf": TargetCosts(cheap), "models/b c.gguf": TargetCosts(DEAR)}))
-    assert found == [
-        "b c.gguf on this machine: a pass over two tokens takes 2.8 times as long as one over one. Even at no cost for "
-        "drafting, drafts pay where more than 79% of their tokens are accepted.",
-        "Another type of weights may have cheaper passes; this shows what each size costs:\n"
-        "spectui costs -m 'models/b c.gguf'",
-    ]
-    (line, _) = dear_passes({"a.gguf": TargetCosts({1: 0.05, 2: 0.14})})
-    assert line.endswith("Even at no cost for drafting, no draft pays.")
-
-
-def test_the_program_says_so_of_models_that_were_loaded(monkeypatch: pytest.MonkeyPatch):
-    """A real pair is loaded, whose costs are typed in."""
-    monkeypatch.setattr("spectui.engine.costs.measuring._measure_target", lambda *_: TargetCosts(dict(DEAR)))
-    session, _ = opened(replace(alone(), no_profile="off"))
-    session.close()
-    lines = CliRunner().invoke(root, ["doctor"]).output.splitlines()
-    name = Path(alone().model or "").name
-    assert f"{name} on this machine: a pass over two tokens takes 2.8 times as long as one over one." in "\n".join(
-        lines
-    )
-    assert lines[-1] == shlex.join(["spectui", "costs", "-m", os.path.abspath(alone().model or "")])
 
 
 @pytest.mark.skipif(not VULKAN.exists(), reason=f"llama.cpp is not built for Vulkan ({VULKAN})")

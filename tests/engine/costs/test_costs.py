@@ -16,7 +16,7 @@ import pytest
 
 from spectui.engine.costs import files as cost_files
 from spectui.engine.costs import measuring as room
-from spectui.engine.costs.files import DraftCosts, TargetCosts, cost_model, stored_targets
+from spectui.engine.costs.files import DraftCosts, TargetCosts, cost_model
 from spectui.engine.costs.measuring import draft_costs, target_costs
 from spectui.engine.loading.remarks import rounds_alike
 from spectui.speculation.evaluator import Interrupted
@@ -334,27 +334,6 @@ def test_a_conversation_in_the_context_is_not_discarded_to_measure():
     measured(Target())
     assert measured(target).drift is None
     assert target.tokens == [1, 2, 3]
-
-
-@pytest.mark.usefixtures("quiet")
-def test_the_stored_costs_of_a_build_are_found_by_the_models_file_the_latest_last(tmp_path: Path):
-    """Not those of another build, of a file that is gone, or of nobody knows which."""
-    model = tmp_path / "model.gguf"
-    model.touch()
-
-    def store(number: int, build: str, path: str, single: float) -> None:
-        file = cost_files.path("target-costs", (number,))
-        cost_files.write(file, TargetCosts({1: single}, model_file=path, measured_with=build))
-        os.utime(file, (number, number))
-
-    store(2, "now", str(model), 0.2)
-    store(1, "now", str(model), 0.1)
-    store(3, "before", str(model), 0.3)
-    store(4, "now", str(tmp_path / "gone.gguf"), 0.4)
-    store(5, "now", "", 0.5)
-    assert {path: found.verify for path, found in stored_targets("now").items()} == {str(model): {1: 0.2}}
-    found = target_costs(Target(), ("now", "key"), lambda _: None, lambda: False, model_file=str(model))  # type: ignore[arg-type]
-    assert stored_targets("now") == {str(model): found}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ import pytest
 
 from spectui.engine.events import Event, Loaded, Notice, RoundDone
 from spectui.engine.session import Session
-from spectui.errors import DraftError, SpectuiError
+from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
 from tests.helpers.smollm2 import ask, opened
@@ -214,26 +213,6 @@ def test_a_file_of_heads_that_is_damaged_is_named(
     assert len(said) == 1
     assert said[0].startswith("mtp-target.gguf, which lies beside the target, does not draft: it ")
     assert ask(session, KNOBS, "hello").text
-
-
-MOVED = "does not have llama.cpp's functions for heads (MTP) where they were; install "
-
-
-def test_where_the_functions_for_heads_have_moved_everything_else_works(
-    apart: tuple[Setup, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file of heads, loaded as a model of its own, ended the process."""
-    monkeypatch.setattr("spectui.llama.heads.rows.extension", None)
-    beside = replace(apart[0], draft=None)
-    own = replace(beside, model=str(write_headed(tmp_path / "own.gguf", heads=1)))
-    for setup in (beside, own):
-        session, events = opened(setup)
-        with session.listening(events.append):
-            assert ask(session, KNOBS, "hello").text
-        assert [MOVED in event.message for event in events if isinstance(event, Notice)].count(True) == 1
-    session = Session(lambda _: None)
-    with pytest.raises(DraftError, match=re.escape(MOVED)):
-        session.load(apart[0])
 
 
 def test_heads_of_another_target_are_refused(apart: tuple[Setup, Path], tmp_path: Path) -> None:

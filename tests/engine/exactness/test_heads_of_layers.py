@@ -102,11 +102,3 @@ def refused(target: Path, head: Path, says: str) -> None:
     session = Session(lambda _: None)
     with pytest.raises(DraftError, match=re.escape(says)):
         session.load(set_up(target, head))
-
-
-@of_each
-def test_where_the_functions_for_it_have_moved_the_sentence_says_so(
-    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("spectui.llama.heads.rows.set_layer", None)
-    refused(kind.write_target(tmp_path / "target.gguf"), kind.write(tmp_path / "head.gguf"), "where they were; install")

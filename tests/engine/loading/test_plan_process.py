@@ -8,25 +8,15 @@ import sys
 import threading
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from spectui.engine.loading.plan import PlacementError, make_plan
-from spectui.errors import SpectuiError, UsageError
-from spectui.knobs import Setup
+from spectui.errors import SpectuiError
 from spectui.llama.devices.rpc import PROTOCOL
 from tests.engine.waiting import PATIENCE
 from tests.helpers.rpc_server import fake_server, hello, needs_server
 from tests.helpers.smollm2 import whole_alone
-
-
-def test_why_there_is_no_plan_is_said_in_a_sentence(tmp_path: Path):
-    with pytest.raises(UsageError, match="There is no device 'CUDA9'"):
-        make_plan(replace(whole_alone(), device="CUDA9"))
-    with pytest.raises(SpectuiError, match="There is no target model"):
-        make_plan(Setup(model=str(tmp_path / "none.gguf")))
-
 
 ABORT = """
 import ctypes
