@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spectui.engine.events import Finished
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, check, specs
 from spectui.store.rounds.packed import PackedRounds
+
+if TYPE_CHECKING:
+    from spectui.engine.events import Finished
 
 FAILED = "failed"
 """The `stop` of a reply that failed; of the others it is the value of a `StopReason`."""
