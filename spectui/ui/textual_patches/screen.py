@@ -11,6 +11,8 @@ from textual.command import CommandPalette
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
+from spectui.ui.textual_patches.compositor import ChangesCompositor
+
 
 class LeftOnce(MessagePump):
     """A screen that a second key or click does not leave again, which would leave the screen behind it.
@@ -55,14 +57,12 @@ class Dialog(LeftOnce, ModalScreen[ScreenResultType | None]):
 
 
 class DirectScreen(Screen[None]):
-    """Textual's screen. It draws at each turn of Textual's timer, and on demand."""
+    """Textual's screen with `ChangesCompositor`. It draws at each turn of Textual's timer, and on demand."""
 
-    _held = False
-
-    def _on_timer_update(self) -> None:
-        """Draw what is laid out. For the rest, Textual would arrange the whole window, and lose its first size."""
-        self._dirty_widgets &= self._compositor.visible_widgets.keys()
-        super()._on_timer_update()
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = ChangesCompositor()
+        self._held = False
 
     def refresh_now(self) -> None:
         """Draw what has changed, without waiting for Textual's timer."""

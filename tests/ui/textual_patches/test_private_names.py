@@ -20,6 +20,8 @@ NAMEDTUPLE = {"_asdict", "_fields", "_make", "_replace"}
 
 PRIVATE_NAMES: dict[str, tuple[str, ...]] = {
     "textual._ansi_sequences.ANSI_SEQUENCES_KEYS": (),
+    "textual._compositor.Compositor": ("_dirty_regions",),
+    "textual._compositor.CompositorUpdate": (),
     "textual._xterm_parser.BRACKETED_PASTE_END": (),
     "textual._xterm_parser.BRACKETED_PASTE_START": (),
     "textual._parser.Parser": ("_awaiting", "_gen", "_timeout_time", "_tokens"),
