@@ -121,7 +121,7 @@ def test_in_a_terminal() -> None:
             "a prompt that a program sends", lambda: "short one" in terminal.text and terminal.text.count("9 -") == 2
         )
         terminal.type("go\r")
-        terminal.wait("a reply", lambda: "39 -" in terminal.text)
+        terminal.wait("a reply", lambda: "30 -" in terminal.text)
         terminal.type("\x1b5")
         terminal.wait("the page of settings", lambda: "top-k" in terminal.text)
         terminal.press("escape")  # to the prompt
