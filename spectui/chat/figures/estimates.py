@@ -16,7 +16,7 @@ _EVIDENCE = 4
 
 
 class Payoff(NamedTuple):
-    """An average round: what it costs in plain target passes (its break-even), and the tokens that it yields."""
+    """An average round: what it costs in plain rounds (its break-even), and the tokens that it yields."""
 
     passes: float
     tokens: float
@@ -33,7 +33,7 @@ def payoff(rounds: Sequence[Round]) -> Payoff | None:
     if not any(token.fate != "ignored" for round in known for token in round.drafted):
         return None
     n = len(known)
-    passes = sum(round.seconds for round in known) / n / _plain_s(known)
+    passes = sum(round.seconds for round in known) / n / (_plain_s(known) + _rest_s(known))
     return Payoff(passes, sum(len(round.tokens) for round in known) / n)
 
 
@@ -47,9 +47,7 @@ def speed_ups(rounds: Sequence[Round], reply: Statistics) -> list[float]:
     drafted = sum(len(round.drafted) for round in known)
     if not drafted:
         return []
-    n = len(known)
-    plain_s = _plain_s(known)
-    rest_s = sum(round.choose_s + round.rest_s for round in known if round.verify_s) / n
+    plain_s, rest_s = _plain_s(known), _rest_s(known)
     draft_s = sum(round.draft_s for round in known) / drafted
     more = [(round.pass_size - 1, (round.verify_s or round.seconds) - (round.plain_s or 0.0)) for round in known]
     squares = sum(size * size for size, _ in more)
@@ -71,6 +69,16 @@ def _plain_s(rounds: Sequence[Round]) -> float:
     What was measured at load, while the machine was busy, may be many times too much for the first ones.
     """
     return sorted(round.plain_s or 0.0 for round in rounds)[len(rounds) // 2]
+
+
+def _rest_s(rounds: Sequence[Round]) -> float:
+    """Seconds that a plain round takes beside its pass: choosing, and Python's. The median of those that were made, else of all
+    rounds. 0 where the parts of a round's time are not known.
+    """
+    timed = [round for round in rounds if round.verify_s]
+    plain = [round for round in timed if round.pass_size == 1]
+    rest = sorted(round.choose_s + round.rest_s for round in plain or timed)
+    return rest[len(rest) // 2] if rest else 0.0
 
 
 def break_even(times: RoundTimes, length: int | None = None) -> float | None:

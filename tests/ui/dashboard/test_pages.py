@@ -46,6 +46,12 @@ def test_a_round_is_told_in_milliseconds_shares_and_passes() -> None:
     assert payoff(first).pays == pytest.approx(payoff([*rounds, *rounds, rounds[0]]).pays), (
         "a busy machine was measured"
     )
+    choosing = [
+        replace(round, choose_s=0.05, seconds=round.seconds + 0.049)
+        for round in rounds_of(plain, plain, accepted(0, 1))
+    ]
+    missed = choosing[-1].seconds / choosing[0].seconds
+    assert payoff(choosing).pays == pytest.approx(3 / (2 + missed)), "plain decoding chooses too"
     assert payoff([]) is None
     assert payoff(rounds_of(plain, plain)) is None, "rounds without a draft pay and lose nothing: they differ by noise"
     assert all(len(line) <= 46 for line in shown)
