@@ -251,14 +251,6 @@ class Round:
         """What its seconds went into."""
         return parts(self.draft_s, self.verify_s, self.choose_s, self.seconds)
 
-    @property
-    def target_confidence(self) -> Sequence[float]:
-        """The target's probability of its likeliest token at each position (at temperature 1), else of its chosen token, 0
-        if that is not known."""
-        if self.likeliest is None:
-            return [token.p_target or 0.0 for token in self.tokens]
-        return array("f", self.likeliest.p)[:: self.likeliest.each]
-
     def count(self, fate: Fate) -> int:
         """Drafted tokens of this fate."""
         return sum(token.fate == fate for token in self.drafted)

@@ -56,7 +56,7 @@ class Reply(NamedTuple):
 
 
 def unknown_reply() -> Reply:
-    """A reply of which nothing is known, because damage has taken its record."""
+    """A reply whose record is lost: its setup, stop and times are unknown."""
     return Reply(Setup(), None, None, None, None, PackedRounds())
 
 

@@ -1,4 +1,4 @@
-"""The built-in prompts of which this project's benchmarks keep results."""
+"""The built-in prompts that this project's benchmarks have results for."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def record(pair: str, models: Path, predict: int, names: list[str], folder: Path
         assert context is not None
         prompt = context.tokens[:begin]
         chains = [_chain(model, [*prompt, *text[:at]], PLAIN) for at in range(len(text))] if model is not None else None
-        confidences = [round.target_confidence[0] for round in rounds]
+        confidences = [round.likeliest.at(0)[0][2] for round in rounds if round.likeliest is not None]
         recording = Recording([*prompt, *text], len(prompt), confidences, chains, ends=name in SHORT)
         (folder / f"{name}.json").write_text(json.dumps(asdict(recording), separators=(",", ":")) + "\n")
         print(f"{name}: {len(text)} tokens", flush=True)

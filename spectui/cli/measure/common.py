@@ -1,5 +1,5 @@
 """What the commands that measure have in common: their options, prompts, length and seed of the replies, and the making of
-runs, each of which is written to a file and counted."""
+runs. Each run is written to a file and counted."""
 
 from __future__ import annotations
 

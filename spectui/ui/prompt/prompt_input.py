@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from textual import events
@@ -83,7 +84,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         """Takes a prompt; "": Enter in an empty box. False: it stays in the box."""
         self.command: Callable[[str, str], str] = lambda name, words: ""
         """Does the command of this name with the words behind it. Returns why it cannot; "" if it did."""
-        self._no_command = ""  # the text that begins with an unknown command, of which a person was told
+        self._no_command = ""  # the text with an unknown command that a person was asked about
         self._named: set[str] = set()  # the names that were typed or taken from the list: a pasted one attaches nothing
         super().__init__(id=id, placeholder="Ask something", highlight_cursor_line=False)
         self._save: Callable[[str], None] = lambda _: None
@@ -209,7 +210,8 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
     def _suggest(self) -> None:
         sign, word = self._begun() if self.text != self._declined else ("", "")
         if sign == "@":
-            self.run_worker(self._suggest_files(word), exclusive=True, group="files")
+            work = partial(self._suggest_files, word)
+            self.run_worker(work, exclusive=True, group="files")  # type: ignore[arg-type]  # mypy cannot choose among the forms that Textual takes
             return
         self._suggestions.show(matching(self.commands(), word[1:]) if sign else ())
 

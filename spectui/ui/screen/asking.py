@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from spectui.chat.actions import no_dropping
 from spectui.chat.commands import SLASH
@@ -94,7 +95,7 @@ def drop_oldest(window: Window) -> None:
 def compare(window: Window) -> None:
     """Decode the last prompt again without drafts, and compare it with the reply."""
     if not window.refuses(window.session.no_comparison):
-        window.run(_compare(window), "compare")
+        window.run(partial(_compare, window), "compare")
 
 
 async def _compare(window: Window) -> None:

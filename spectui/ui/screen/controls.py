@@ -168,7 +168,7 @@ class Controls:
         panel.update_devices(models.devices, models.setup)
         if self._picked is not None:
             panel.devices.update_devices(models.devices, self._picked, picked=True)
-            self._window.run(self._show_plan(self._picked), "plan")
+            self._window.run(partial(self._show_plan, self._picked), "plan")
 
     def pick_device(self, role: Role, device: str) -> None:
         """Pick this device for one of the models, or take it away. `change_placement` loads what was picked."""
@@ -218,7 +218,7 @@ class Controls:
         if (fixed := self._models.fixed.get("draft_max")) is not None:
             self._window.say(f"Only models of this machine are measured here. {fixed.sentence}")
         elif not self._window.refuses(self._session.busy_reason):
-            self._window.run(self._measure(), "measure")
+            self._window.run(self._measure, "measure")
 
     async def _measure(self) -> None:
         """Measure, load the models again, and offer what was found to be best."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from spectui.chat.messages import MessageReader, OpenedConversation
 from spectui.chat.sentences import NOT_SAVED, UNANSWERED, crash_advice
@@ -43,7 +44,7 @@ def list_conversations(window: Window) -> None:
 def open_conversation(window: Window, read: Read) -> None:
     """Open the conversation that `read` returns; waiting prompts go back into the text area."""
     window.return_waiting()
-    window.run(show_conversation(window, read), "open")
+    window.run(partial(show_conversation, window, read), "open")
 
 
 def open_offer(window: Window) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from spectui.chat.history.snapshot import exported
@@ -111,7 +112,7 @@ def ask_export(window: Window) -> None:
 
     ask, proposed = "Export to this directory as", export.file_name(window.session.journal.title)
     question = LineScreen(ask, proposed, verb="write", consequence=consequence, max_length=120)
-    window.ask(question, lambda name: window.run(_export(window, name), "export"))
+    window.ask(question, lambda name: window.run(partial(_export, window, name), "export"))
 
 
 async def _export(window: Window, name: str, replace: bool = False) -> None:
@@ -122,7 +123,7 @@ async def _export(window: Window, name: str, replace: bool = False) -> None:
         file = await asyncio.to_thread(exported(window.session, name, replace=replace))
     except ExistsError as error:
         question = ConfirmScreen(f"{printable(str(error))} Replace it?", "replace")
-        window.ask(question, lambda _: window.run(_export(window, name, replace=True), "export"))
+        window.ask(question, lambda _: window.run(partial(_export, window, name, replace=True), "export"))
     except (SpectuiError, OSError) as error:
         window.complain(error)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Literal
+from typing import Literal
 
 from textual.content import Content
 from textual.screen import ScreenResultType
@@ -137,9 +137,12 @@ class Window(DirectScreen):
 
         self.app.push_screen(dialog, answered)
 
-    def run(self, work: Coroutine[Any, Any, object], group: str) -> None:
-        """Run this beside the window, in place of what is still running of the same group."""
-        self.run_worker(work, exclusive=True, group=group)
+    def run(self, work: Callable[[], Coroutine[None, None, object]], group: str) -> None:
+        """Run this beside the window, in place of what is still running of the same group.
+
+        A function, since what is replaced before it begins must not have made its coroutine.
+        """
+        self.run_worker(work, exclusive=True, group=group)  # type: ignore[arg-type]  # mypy cannot choose among the forms that Textual takes
 
 
 def do(window: Window, identity: str, words: str = "") -> str:

@@ -74,7 +74,8 @@ class TerminalApp(App[None]):
             send()
             self._tell(what, "sent")
         else:
-            self.run_worker(self._copy(text, what, send), exclusive=True, group="clipboard")
+            work = partial(self._copy, text, what, send)
+            self.run_worker(work, exclusive=True, group="clipboard")  # type: ignore[arg-type]  # as Window.run
 
     async def _copy(self, text: str, what: str, send: Callable[[], None]) -> None:
         try:

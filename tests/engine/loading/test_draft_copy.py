@@ -26,7 +26,7 @@ KNOBS = Knobs(temperature=0, predict=24, policy="fixed", draft_max=4, p_min=0.0)
 
 @pytest.fixture(scope="module")
 def heavy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A target in Q8_0: 45 MB, of which a copy in Q4_0 has 24."""
+    """A target in Q8_0: 45 MB. A copy in Q4_0 has 24."""
     file = tmp_path_factory.mktemp("heavy") / "heavy.gguf"
     quantise(Path(setup().model or ""), file, "Q8_0")
     return file
