@@ -124,10 +124,10 @@ def test_in_a_terminal() -> None:
         terminal.wait("a reply", lambda: "30 -" in terminal.text)
         terminal.type("\x1b5")
         terminal.wait("the page of settings", lambda: "top-k" in terminal.text)
-        terminal.press("escape")  # to the prompt
-        time.sleep(0.25)  # a person, who is quicker than half a second
         terminal.press("escape")
-        time.sleep(0.25)
+        terminal.wait("the way back to the prompt", lambda: "Send" in terminal.screen.display[-1])
+        terminal.press("escape")
+        time.sleep(0.25)  # what is tried: a person's next key, sooner than the half second that Esc was held back for
         terminal.type("5 words please")
         terminal.wait("the stop", lambda: "stopped" in terminal.text)
         terminal.wait("the sentence", lambda: "5 words please" in terminal.text)
