@@ -200,9 +200,9 @@ class FakeEngine:
         )  # fmt: skip
         if draft_s is None:
             draft_s = seconds / 6 if drafted else 0.0
-        choose_s = seconds / 100
+        choose_s = (seconds if plain_s is None else plain_s) / 100
         # A round without a draft is one target pass, which is most of what a round takes.
-        verify_s = seconds * 0.97 - draft_s
+        verify_s = seconds - draft_s - 3 * choose_s
         pass_size = 1 + len(drafted) - len(ignored)
         round = Round(
             index, self.position, self.knobs, drafted, tokens, draft_s, verify_s, choose_s, seconds, pass_size,

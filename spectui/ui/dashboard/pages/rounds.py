@@ -181,8 +181,9 @@ def _passes(round: Round) -> str:
     """The round's cost in plain passes, and how fast that made it, beside what the policy expected."""
     if not round.plain_s:
         return UNKNOWN
-    # A plain round takes its time for choosing and for Python too, so neither counts where it is known.
-    passes = (round.draft_s + round.verify_s if round.verify_s else round.seconds) / round.plain_s
+    # A plain round takes time for choosing and for Python too.
+    rest_s = round.choose_s + round.rest_s if round.verify_s else 0.0
+    passes = round.seconds / (round.plain_s + rest_s)
     gain = round.reason.gain if round.reason is not None and round.reason.kind == "draft" else None
     expected = f" (expected {times(gain)})" if gain is not None else ""
     return f"{passes:.1f} passes: {times(len(round.tokens) / passes)}{expected}"
