@@ -17,7 +17,7 @@ from spectui.engine.events import Finished
 from spectui.knobs import Setup
 from spectui.speculation.records import Round
 from spectui.store.records import FAILED, Reply, StoredConversation, StoredMessage, unknown_reply
-from spectui.store.statements import ConversationLog, storable
+from spectui.store.rows import ConversationLog, storable
 from spectui.store.writer import Writer
 
 SLOW_PROMPT_S = 0.25
@@ -44,30 +44,25 @@ class Journal:
         """Held while the conversation changes."""
         self.at: int | None = None
         """The id of the message that the next one follows; None: it is the first."""
-        self._writer = Writer(file) if file is not None else None
-        self._silent: deque[str] = deque()
+        self.notices: deque[str] = deque()
+        """Sentences for the person, oldest first; the code that shows one takes it out."""
+        self._writer = Writer(file, self.notices) if file is not None else None
         self._log: ConversationLog | None = None
         self._writing: int | None = None  # the id of the reply in progress
         self._held: dict[int, StoredMessage] = {}  # it, while it has no text, and a prompt that waits for that
         self._prompt: tuple[threading.Event, float] | None = None  # set when it is on disk; when it should be
 
-    @property
-    def notices(self) -> deque[str]:
-        """Sentences for the person, oldest first; the code that shows one takes it out."""
+    def take_notices(self) -> Iterator[str]:
+        """Take the sentences since the last call, oldest first."""
         if self._prompt is not None and self._writer is not None:
             written, due = self._prompt
             is_late = not written.is_set() and time.monotonic() >= due
             if is_late and not self._writer.failing:  # a failure has a notice of its own
-                self._writer.notices.append(_SLOW)
+                self.notices.append(_SLOW)
             if is_late or written.is_set():
                 self._prompt = None
-        return self._writer.notices if self._writer is not None else self._silent
-
-    def take_notices(self) -> Iterator[str]:
-        """Take the sentences since the last call, oldest first."""
-        notices = self.notices
-        while notices:
-            yield notices.popleft()
+        while self.notices:
+            yield self.notices.popleft()
 
     @property
     def conversation(self) -> str:
@@ -194,17 +189,11 @@ class Journal:
         """The reply has grown by a round."""
         with self.lock:
             message = self._find(self._writing)
-            if self._log is None or message is None or message.reply is None:
+            if message is None or message.reply is None:
                 return
-            text = storable("".join(token.text for token in round.tokens))
             message.reply.rounds.add(round)
-            message = message._replace(text=message.text + text)
-            if message.id not in self._held:
-                self._log.grow(message, text)
-            else:
-                self._held[message.id] = message
-                if text:
-                    self._write_held()
+            text = message.text + storable("".join(token.text for token in round.tokens))
+            self._put(message._replace(text=text), len(message.reply.rounds) - 1)
             if self._writer is not None:
                 self._writer.add_tokens(len(round.tokens))
 
@@ -238,14 +227,19 @@ class Journal:
     def _change(self, identity: int | None, changed: Callable[[Reply], Reply]) -> None:
         """Change how a reply was made."""
         message = self._find(identity)
-        if self._log is None or message is None or message.role != "assistant":
-            return
-        message = message._replace(reply=changed(message.reply or unknown_reply()))
+        if message is not None and message.role == "assistant":
+            self._put(message._replace(reply=changed(message.reply or unknown_reply())))
+            if not self._held:
+                self._save()
+
+    def _put(self, message: StoredMessage, first_round: int | None = None) -> None:
+        """The message is another one, with new rounds from this number on."""
         if message.id in self._held:
             self._held[message.id] = message
-        else:
-            self._log.change_reply(message)
-            self._save()
+            if message.text:
+                self._write_held()
+        elif self._log is not None:
+            self._log.put(message, first_round)
 
     def _write_held(self) -> None:
         """The reply in progress has text."""
@@ -259,8 +253,6 @@ class Journal:
         self._log = log
         if self._writer is not None:
             self._writer.track(log)
-        else:
-            log.waiting = deque(maxlen=0)
 
     def _save(self) -> None:
         if self._writer is not None:

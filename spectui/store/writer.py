@@ -1,4 +1,4 @@
-"""The one thread that plays the conversations' statements and writes the prompts for the arrow keys. Others wait for no disk.
+"""The one thread that writes the conversations and the prompts for the arrow keys. Others wait for no disk.
 
 What fails is tried again, so a full disk or a locked database costs nothing but a delay; until then the conversation is in
 memory only, and a notice says so. A damaged file is set aside: the new file gets the present conversation from memory, and
@@ -18,7 +18,7 @@ from spectui.store import database
 from spectui.store.database import StoreError
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.recovery.rescue import Rescued, rescue
-from spectui.store.statements import ConversationLog, play
+from spectui.store.rows import ConversationLog, Written, write
 
 COMMIT_INTERVAL_S = 0.8
 """How long rounds wait for others to be committed with; with the window's 1/30 s and the commit it stays below a second."""
@@ -28,12 +28,14 @@ LATE_TOKENS = 48
 
 RETRY_S = 5.0
 
+_DELETED = "Another spectui has deleted this conversation: what is said in it from now on is not saved on disk."
+
 
 class Writer:
-    """Writes conversations to one file. `notices` are sentences for the person, to be taken out by the code that shows them."""
+    """Writes conversations to one file, and adds sentences for the person to the `notices`."""
 
-    def __init__(self, file: Path) -> None:
-        self.notices: deque[str] = deque()
+    def __init__(self, file: Path, notices: deque[str]) -> None:
+        self._notices = notices
         self.failing = False
         """The last attempt to write did not reach the disk."""
         self.file_number: int | None = None
@@ -98,17 +100,13 @@ class Writer:
         self._thread.join(timeout)
         if self._thread.is_alive():
             return f"The disk does not answer: what was said last may not be in {self._file}."
-        if all(map(self._is_saved, self._logs)):
+        if all(log.is_saved(self.file_number) for log in self._logs):
             return ""
         return f"What was said last is not on disk: {self._failure}"
 
     @property
     def _is_late(self) -> bool:
         return self._added - self._taken >= LATE_TOKENS
-
-    def _is_saved(self, log: ConversationLog) -> bool:
-        """Whether all of it is in the file that has the name now."""
-        return log.saved_in == self.file_number and not log.waiting
 
     def _run(self) -> None:
         self._save()  # there is nothing to write yet, but it shows early whether the disk works
@@ -153,11 +151,11 @@ class Writer:
             if is_new:  # a removed file's inode may be used again, so inodes alone cannot tell files apart
                 self.file_number = (self.file_number or 0) + 1
         assert self._connection is not None
-        changed = [log for log in tuple(self._logs) if not self._is_saved(log)]
+        changed = [log for log in tuple(self._logs) if not log.is_saved(self.file_number)]
         if changed:
-            self._play(self._connection, changed)
+            self._write_logs(self._connection, changed)
         for log in tuple(self._logs):
-            if log.closed and self._is_saved(log):
+            if log.closed and log.is_saved(self.file_number):
                 self._logs.remove(log)  # in place: the UI thread may append to the list just now
 
     def _connect(self) -> None:
@@ -169,44 +167,33 @@ class Writer:
             database.check_pages(self._connection)
         self._opened = database.identity(self._file)
 
-    def _play(self, connection: sqlite3.Connection, logs: Sequence[ConversationLog]) -> None:
-        """Play what waits of these in one transaction; of one that another file has, all of it."""
-        played: list[tuple[ConversationLog, int, set[str]]] = []
+    def _write_logs(self, connection: sqlite3.Connection, logs: Sequence[ConversationLog]) -> None:
+        """Write what the file lacks of these in one transaction; of one that another file has, all of it."""
+        written: list[tuple[ConversationLog, Written]] = []
         with database.transaction(connection):
             for log in logs:
                 there = connection.execute("SELECT 1 FROM conversation WHERE id = ?", (log.conversation.id,)).fetchone()
                 is_here = log.saved_in == self.file_number or (log.saved_in is None and there is not None)
-                if is_here and there is None:
-                    self._give_up(log)
-                    continue
-                statements = log.statements(whole=not is_here)
-                played.append((log, len(statements), play(connection, statements)))
-        for log, number, failures in played:
-            for failure in sorted(failures - log.failures):
-                self.notices.append(f"A part of this chat could not be saved on disk ({failure}).")
-            log.failures |= failures
-            log.saved_in = self.file_number
-            for _ in range(number):
-                log.waiting.popleft()
+                if is_here and there is None:  # another process has deleted the conversation
+                    self._logs.remove(log)
+                    if not log.closed:
+                        self._notices.append(_DELETED)
+                else:
+                    written.append((log, write(connection, log, whole=not is_here)))
+        for log, part in written:
+            for failure in sorted(part.failures - log.failures):
+                self._notices.append(f"A part of this chat could not be saved on disk ({failure}).")
+            log.committed(part, self.file_number)
         if self.failing:
             self.failing = False
-            self.notices.append("This chat is being saved on disk again, all of it.")
-
-    def _give_up(self, log: ConversationLog) -> None:
-        """Another process has deleted the conversation."""
-        self._logs.remove(log)
-        log.waiting = deque(maxlen=0)
-        if not log.closed:
-            self.notices.append(
-                "Another spectui has deleted this conversation: what is said in it from now on is not saved on disk."
-            )
+            self._notices.append("This chat is being saved on disk again, all of it.")
 
     def _retry_later(self, error: Exception) -> None:
         self._disconnect()
         self._failure = str(error) if isinstance(error, StoreError) else f"{_reason(error)} ({self._file})."
         if not self.failing:
             self.failing = True
-            self.notices.append(f"This chat is in memory only, and is lost when spectui ends: {self._failure}")
+            self._notices.append(f"This chat is in memory only, and is lost when spectui ends: {self._failure}")
         self._due = monotonic() + RETRY_S
 
     def _begin_anew(self) -> None:
@@ -223,7 +210,7 @@ class Writer:
                     if self._connection is not None:
                         rescue(rescued, self._connection)
                 finally:
-                    self.notices.append(rescued.sentence)
+                    self._notices.append(rescued.sentence)
         except database.FAULTS as error:
             self._retry_later(error)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from spectui.store import database, library, writer
 from spectui.store.database import StoreError, connect, transaction
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory
+from spectui.store.rows import Written, write
 from spectui.store.schema import VERSION
 from tests.helpers.unprivileged import unprivileged
 from tests.store.journal_helpers import SETUP, assert_set_aside, exchange, last, some_rounds, text_of, until, written
@@ -77,8 +79,9 @@ def test_a_disk_that_hangs_does_not_stop_the_chat(file: Path, monkeypatch: pytes
     monkeypatch.setattr("spectui.store.journal.SLOW_PROMPT_S", 0.01)
     journal = Journal(file)
     journal.prompt("are you there?", "", "")
-    until(lambda: journal.notices)
-    assert list(journal.notices) == ["The disk is slow: this prompt may be lost if spectui ends now."]
+    notices: list[str] = []
+    until(lambda: notices.extend(journal.take_notices()) or notices)
+    assert notices == ["The disk is slow: this prompt may be lost if spectui ends now."]
     going.set()
     journal.close()
     assert [message.text for message in last(file).messages] == ["are you there?"]
@@ -341,14 +344,14 @@ def test_a_last_commit_that_fails_is_told_by_close(file: Path, monkeypatch: pyte
 def test_a_disk_that_hangs_at_the_end_is_told_by_close(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     going = threading.Event()
 
-    def hanging(*_: object) -> set[str]:
+    def hanging(*given: Any, **named: bool) -> Written:
         going.wait(60)
-        return set()
+        return write(*given, **named)
 
     journal = Journal(file)
     exchange(journal, "one", some_rounds())
     journal.flush()
-    monkeypatch.setattr(writer, "play", hanging)
+    monkeypatch.setattr(writer, "write", hanging)
     journal.set_system("Be short.")
     close = writer.Writer.close
     monkeypatch.setattr(writer.Writer, "close", lambda self: close(self, 0.01))

@@ -62,8 +62,8 @@ class Other:
     def after(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """The same call, after which the other acts."""
 
-        def and_then(*given: object) -> Any:
-            result = call(*given)
+        def and_then(*given: object, **named: object) -> Any:
+            result = call(*given, **named)
             self.act()
             return result
 
@@ -139,7 +139,7 @@ def test_a_file_is_not_set_aside_while_a_chat_writes_to_it(file: Path, monkeypat
     journal.begin_reply(SETUP)
     journal.flush()
     other = Other(file)
-    monkeypatch.setattr(writer, "play", other.after(writer.play))
+    monkeypatch.setattr(writer, "write", other.after(writer.write))
     for round in some_rounds():
         journal.add_round(round)
     assert journal.close() == ""

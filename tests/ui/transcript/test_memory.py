@@ -22,7 +22,7 @@ from spectui.speculation.records import DraftToken, Likeliest, Origin, Round, To
 from spectui.store import database
 from spectui.store.records import Reply, StoredConversation, StoredMessage
 from spectui.store.rounds.packed import CHUNK, PackedRounds, same
-from spectui.store.statements import ConversationLog, play
+from spectui.store.rows import ConversationLog, write
 from spectui.ui.transcript.drawing import Drawing, View
 from spectui.ui.transcript.source import Source
 from tests.fake_engine import FakeEngine
@@ -85,7 +85,6 @@ def taken(size: int, each: int, make: Callable[[int], Round], connection: sqlite
     session.send("Why?")
     reply, log = session.writing, session.journal._log
     assert reply is not None and log is not None
-    log.waiting = deque()  # as where chats are saved
     save(connection, log)
     source = Source(reply.rounds)
     drawing = Drawing(source, View(80))
@@ -108,10 +107,9 @@ def taken(size: int, each: int, make: Callable[[int], Round], connection: sqlite
 
 def save(connection: sqlite3.Connection, log: ConversationLog) -> None:
     """What the writer does."""
-    statements = log.statements(whole=log.saved_in is None)
-    assert play(connection, statements) == set()
-    log.saved_in = 1
-    log.waiting.clear()
+    written = write(connection, log, whole=log.saved_in is None)
+    assert written.failures == set()
+    log.committed(written, 1)
 
 
 def logged(conversation: StoredConversation, saved_in: int | None = None) -> ConversationLog:

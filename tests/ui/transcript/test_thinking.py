@@ -16,7 +16,7 @@ from spectui.engine.events import Message
 from spectui.store.database import connect
 from spectui.store.journal import Journal
 from spectui.store.library import last
-from spectui.store.statements import ConversationLog, play
+from spectui.store.rows import ConversationLog, write
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, ask, wait_until
@@ -131,7 +131,7 @@ async def test_a_reply_that_was_cut_off_while_it_thought_is_dim_when_it_is_opene
     assert kept is not None
     anew = file.with_name("anew.db")
     with closing(connect(anew)) as connection:
-        play(connection, ConversationLog(kept, RLock()).statements(whole=True))
+        write(connection, ConversationLog(kept, RLock()), whole=True)
     for was in (kept, last(anew)):
         async with window(conversation=was) as (_, pilot):
             await wait_until(pilot, lambda: any("let" in row for row in drawn(pilot)))
