@@ -152,12 +152,12 @@ class Setup:
         metavar="FILE", section="models",
     )  # fmt: skip
     ctx_size: int = setting(
-        4096, "context in tokens (0: what the model was trained with)", "-c", "--ctx-size", low=0, high=2**31 - 1,
+        4096, "context in tokens (0: what the model was trained with)", "-c", "--ctx-size", low=0, high=10_000_000,
         section="models",
     )  # fmt: skip
     ctx_size_draft: int = setting(
         0, "the draft's context in tokens (0: the target's)", "-cd", "--ctx-size-draft", "--spec-draft-ctx-size",
-        low=0, high=2**31 - 1, section="models",
+        low=0, high=10_000_000, section="models",
     )  # fmt: skip
     gpu_layers: int = setting(
         -1, "layers of the target on GPUs (-1, auto: as many as fit; -2, all)", "-ngl", "--gpu-layers", "--n-gpu-layers",

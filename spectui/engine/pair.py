@@ -205,7 +205,7 @@ class Pair:
 
     def _load_target(self, resolved: Resolved) -> None:
         if "target" not in self._loaded:
-            placed = self._with_kernels(resolved.target)
+            placed = self._with_kernels(resolved.target, resolved.setup.ctx_size)
             self.target = models.load(placed, placed, self._loading("target", placed.path))
             try:
                 self.template = ChatTemplate(self.target, lambda text: self._emit(Notice(text)))
@@ -222,12 +222,12 @@ class Pair:
             self.context = models.target_context(resolved.target, self.target, self._interrupt)
             self._loaded["context"] = key
 
-    def _with_kernels(self, placed: Placed) -> Placed:
+    def _with_kernels(self, placed: Placed, n_ctx: int) -> Placed:
         """The model, which is loaded next, with its kernels.
 
         Says once why they are not spectui's, if those are wanted by name or crash.
         """
-        kernels = kernel_choice.for_model(placed, self._own_kernels)
+        kernels = kernel_choice.for_model(placed, self._own_kernels, n_ctx)
         wanted = placed.setup.kernels == "spectui" or kernels.why == kernel_choice.CRASH
         if wanted and not kernels.set and kernels.why not in self._refused_kernels:
             self._refused_kernels.add(kernels.why)
@@ -297,7 +297,8 @@ class Pair:
 
         def load(path: str) -> Model:
             metadata = same_vocabulary(self.target.path, path)
-            chosen = self._with_kernels(replace(placed, path=path))
+            n_ctx = placed.setup.ctx_size_draft or self.context.n_ctx
+            chosen = self._with_kernels(replace(placed, path=path), n_ctx)
             return models.load(chosen, resolved.target, self._loading("draft", path), metadata=metadata)
 
         if placed.heads or resolved.setup.requantise_draft == "off" or not placed.on_cpu:

@@ -92,9 +92,6 @@ class Context:
         self._checkpoint: Checkpoint | None = None
         self._state: ctypes.Array[ctypes.c_uint8] = (ctypes.c_uint8 * 0)()  # memory for checkpoints
         self._computing = False  # or a pass has ended in the middle
-        if not model.simulated and heads_of is None:
-            window = model.window + min(ubatch, batch) if model.window and not swa_full else None
-            context_memory.check_cells(model, self.n_ctx, type_k, type_v, window)
 
         params = llama.llama_context_default_params()
         params.n_ctx = self.n_ctx
@@ -128,6 +125,8 @@ class Context:
             if self._sampler is not None:
                 self._sampler.close()
             raise SpectuiError(context_memory.refusal(model, self.n_ctx, first_error()))
+        self.bytes_of_cells = context_memory.logged_cells(log)
+        """Of all of them, on whatever devices: what llama.cpp takes, or would take for a simulated model."""
         ring = next(filter(None, map(_RING.search, log)), None)
         self.ring = int(ring[1]) if equal_rows and ring is not None and int(ring[1]) < self.n_ctx else 0
         """Cells of a sliding window, which the tokens fill over and over, in order; 0: none, or their order does not matter.

@@ -35,6 +35,10 @@ _FURTHER_ENDS = "tokenizer.ggml.eos_token_ids"
 _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
 
 
+class TooLargeError(ModelFileError):
+    """The weights, or the second copy of them that kernels make, do not fit into memory."""
+
+
 class LoadCancelled(SpectuiError):
     """The user stopped the loading."""
 
@@ -127,7 +131,7 @@ class Model:
             self.close()
             raise LoadCancelled("Loading was stopped.")
         if not self._model:
-            raise ModelFileError(_sentence(self.path, role, first_error()))
+            raise _refusal(self.path, role, first_error(), on_gpus=self._gpu_layers != 0)
         self.memory = memory_use.logged_weights(log, self.n_bytes, tied_bytes(path), self.tensor_shares)
         """The bytes of its weights on each device."""
         self.vocab = llama.llama_model_get_vocab(self._model)
@@ -308,18 +312,23 @@ def _without_texts(file: Metadata) -> Any:
     return overrides
 
 
-def _sentence(path: str, role: str, error: str) -> str:
+def _refusal(path: str, role: str, error: str, on_gpus: bool) -> ModelFileError:
     """llama.cpp's error line as a sentence that says what to do."""
+    if "allocate" in error or "memory" in error:
+        layers = f"lower {'-ngld' if role == 'draft' else '-ngl'}, or " if on_gpus else ""
+        advice = unless_limited(f"{layers}choose a smaller quantisation")
+        return TooLargeError(f"The {role} model {path!r} does not fit into memory ({error}): {advice}.")
+    return ModelFileError(_sentence(path, role, error))
+
+
+def _sentence(path: str, role: str, error: str) -> str:
+    """The same for other errors than missing memory."""
     if any(sign in error for sign in ("not within the file bounds", "failed to read", "corrupt", "exceeds")):
         return f"The {role} model {path!r} {CUT_SHORT}."
     if any(sign in error for sign in ("check_tensor_dims", "wrong number of tensors", "has offset")):
         return f"The {role} model {path!r} does not hold what its header says ({error}): choose another file of this model."
     if "unknown model architecture" in error:
         return f"The {role} model {path!r} is of an architecture that this llama.cpp does not know: update llama-cpp-python."
-    if "allocate" in error or "memory" in error:
-        layers = "-ngld" if role == "draft" else "-ngl"
-        advice = unless_limited(f"lower {layers}, or choose a smaller quantisation")
-        return f"The {role} model {path!r} does not fit into memory ({error}): {advice}."
     if "split buffers" in error or "SPLIT_MODE" in error:
         mode = "-smd" if role == "draft" else "-sm"
         return f"The {role} model {path!r} cannot be divided so ({error}): choose {mode} layer."

@@ -6,11 +6,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import gguf
 import numpy as np
-import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +18,7 @@ from spectui.errors import SpectuiError
 from spectui.gguf_files.tiny import VOCABULARY, write_tiny_model
 from spectui.llama import selftest
 from spectui.llama.context import Context, EvaluationError
+from spectui.llama.devices import context_memory
 from spectui.llama.devices.context_memory import check_cells, failure, refusal
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
@@ -173,21 +172,16 @@ def test_an_interrupt_within_a_pass_leaves_the_context_unchanged(smol: Model, mo
     context.close()
 
 
-def test_a_context_larger_than_all_memory_is_a_sentence_before_it_is_allocated(
-    tiny: Model, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(llama, "llama_init_from_model", lambda *_: pytest.fail("memory was asked for"))
-    with pytest.raises(
-        SpectuiError, match=r"A context of 2000000000 tokens needs \d+\.\d GiB and .* choose -c \d+ or less"
-    ):
-        opened(tiny, n_ctx=2_000_000_000)
-
-
-def test_without_memory_for_any_context_none_is_advised(tiny: Model, monkeypatch: pytest.MonkeyPatch):
-    """-c 0 would be the largest that the model was trained with."""
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1000))
+def test_cells_beyond_the_free_memory_are_a_sentence(gemma: Model, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(context_memory, "free_memory", lambda: 2**30)
+    check_cells(gemma, 4096, 2**30)
+    with pytest.raises(SpectuiError) as caught:
+        check_cells(gemma, 4096, 3 * 2**30)
+    assert str(caught.value) == (
+        "A context of 4096 tokens needs 3.0 GiB and 1.0 GiB are free: choose -c 1280 or less, or a smaller -ctk and -ctv."
+    )
     with pytest.raises(SpectuiError, match=r"free: choose a smaller model, or a smaller -ctk and -ctv\."):
-        opened(tiny)
+        check_cells(gemma, 4096, 2**50)  # -c 0 would be the largest that the model was trained with
 
 
 @pytest.mark.parametrize(
@@ -222,7 +216,7 @@ def test_the_advice_for_a_drafts_context_names_the_drafts_flags(gemma: Model, mo
     with pytest.raises(
         SpectuiError, match=r"tokens for the draft needs .* choose (-cd|a smaller model).* -ctkd and -ctvd\."
     ):
-        check_cells(gemma, 2**40, "f16", "f16")
+        check_cells(gemma, 2**40, 2**50)
 
 
 SMALL_BATCH = """

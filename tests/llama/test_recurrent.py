@@ -14,7 +14,6 @@ from spectui.errors import SpectuiError
 from spectui.gguf_files.header import read_header
 from spectui.knobs import Knobs, Setup
 from spectui.llama.context import Context
-from spectui.llama.devices.context_memory import cell_bytes
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
 from spectui.llama.model import Model
@@ -226,17 +225,6 @@ def test_an_interrupted_pass_leaves_the_state_unchanged(model: Model, stopped: l
         assert np.array_equal(memory.evaluate([4], 1), expected)
     finally:
         memory.close()
-
-
-def test_it_has_no_cells_that_grow_with_the_context(models: dict[str, Model]):
-    assert cell_bytes(models["mamba"], "f16", "f16") == 0
-
-
-@pytest.mark.parametrize(("kind", "bytes"), [("f16", 2), ("f32", 4)])
-def test_for_a_hybrid_only_layers_with_cells_are_counted(models: dict[str, Model], kind: str, bytes: int):
-    expected = 2 * sum(KV_HEADS) * HEAD * bytes  # K and V
-    # llama.cpp tells hundredths of a MiB, here of 256 cells
-    assert cell_bytes(models["lfm2"], kind, kind) == pytest.approx(expected, abs=0.005 * 2**20 / 256)
 
 
 def test_a_model_without_texts_is_refused_as_a_target(tmp_path: Path):

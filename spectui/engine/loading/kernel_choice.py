@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from spectui.engine.loading import models
 from spectui.engine.loading.placement import Placed, resolve
 from spectui.gguf_files.check import metadata_of
 from spectui.kernels.plugin import Kernels, Unusable
 from spectui.knobs import Setup
 from spectui.llama.cpu import plugin
-from spectui.llama.devices.context_memory import bytes_of_cells
+from spectui.llama.cpu.quota import free_memory
 from spectui.llama.selftest import SelfTest
 
 CRASH = "they crash on this machine, or their library is damaged: install spectui again"
@@ -42,10 +43,10 @@ def without_crashes(setup: Setup, tested: SelfTest) -> Setup:
     return setup if tested.extra_buffers else replace(setup, no_repack="on")
 
 
-def for_model(placed: Placed, own: Kernels, freed: int = 0) -> Kernels:
+def for_model(placed: Placed, own: Kernels, n_ctx: int, freed: int = 0) -> Kernels:
     """The kernels of a model that is loaded next. `own`: those that are available.
 
-    `freed`: bytes of the host's memory that will be free before it is loaded.
+    `n_ctx`: tokens of its context. `freed`: bytes of the host's memory that will be free before it is loaded.
     """
     if not own.set:
         return own
@@ -55,17 +56,8 @@ def for_model(placed: Placed, own: Kernels, freed: int = 0) -> Kernels:
     repacked = sum(library.bytes(*matrices[:4]) for matrices in metadata_of(placed.path).tensors.matrices)
     if not repacked:
         return Kernels(why="they have none for the types of the model's weights")
-    if _too_little_memory(placed, repacked, freed):
-        return Kernels(why="there is too little memory for a second copy of the weights")
+    room = free_memory() + freed - repacked - _BESIDE  # the mapped file counts as free
+    if room < 0 or (not placed.heads and room < models.bytes_of_cells(placed, n_ctx)):
+        return Kernels(why=models.TOO_LITTLE_MEMORY)
     # A draft cannot change the text, so it may take the likeliest tokens for others now and then.
     return own._replace(signs=placed.role == "draft" and placed.setup.requantise_draft == "auto")
-
-
-def _too_little_memory(placed: Placed, repacked: int, freed: int) -> bool:
-    """Whether the repacked weights would leave too little memory. The mapped file counts as free."""
-    import psutil
-
-    file = metadata_of(placed.path)
-    tokens = placed.of("ctx_size") or placed.setup.ctx_size or file.number("context_length")
-    cells = bytes_of_cells(file.number, *placed.types) * tokens
-    return bool(repacked + cells + _BESIDE > psutil.virtual_memory().available + freed)

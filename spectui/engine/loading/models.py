@@ -10,16 +10,18 @@ from typing import Any
 from spectui.engine.events import ModelInfo
 from spectui.engine.loading.lists import overrides, shares
 from spectui.engine.loading.placement import Placed
-from spectui.errors import DraftError
-from spectui.gguf_files.check import ModelFileError, heads_in, metadata_of
+from spectui.errors import DraftError, SpectuiError
+from spectui.gguf_files.check import ModelFileError, heads_in, metadata_of, vocabulary_of
 from spectui.gguf_files.compatibility import heads_beside
 from spectui.gguf_files.heads import DFLASH, EAGLE3, assists, borrows, layers_read
 from spectui.gguf_files.metadata import Metadata
+from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.knobs import Knobs, Setup, spec_of
 from spectui.llama.context import Context
+from spectui.llama.devices.context_memory import check_cells
 from spectui.llama.heads.context import Assistant, DFlash, Eagle, Heads, misfit
 from spectui.llama.interrupt import Interrupt
-from spectui.llama.model import Model
+from spectui.llama.model import Model, TooLargeError
 from spectui.llama.tokens.vocabulary import LackingError, TokenBytes, VocabularyError, check_vocabularies
 from spectui.speculation.choice import tokens_to_keep
 from spectui.speculation.drafters.cross_vocabulary.drafters import TranslationError, translating_drafter
@@ -32,6 +34,8 @@ _ALIGNED = 64
 ROWS = int(spec_of(Knobs, "draft_max").high or 0) + 1
 """Rows of logits that a target pass may need: the longest draft and one more."""
 
+TOO_LITTLE_MEMORY = "there is too little memory for a second copy of the weights"
+
 Progress = Callable[[float], bool]
 
 
@@ -39,11 +43,21 @@ def load(placed: Placed, target: Placed, progress: Progress = lambda _: True, si
          metadata: Metadata | None = None) -> Model:  # fmt: skip
     """Load or simulate a model beside its target, or the target itself.
 
+    Where kernels' second copy of the weights cannot be had, it computes with the weights as they are in the file.
+
     `metadata`: of a file whose tokens' texts need not be loaded. Raises SpectuiError.
     """
     if metadata is not None:
         with suppress(ModelFileError):  # some architectures need the texts of the tokens
             return _load(placed, target, progress, simulated, metadata)
+    try:
+        return _load(placed, target, progress, simulated, None)
+    except TooLargeError:
+        has_copy = placed.kernels.set or placed.setup.no_repack == "off"
+        if not (placed.on_cpu and has_copy):
+            raise
+    without_copy = replace(placed.setup, no_repack="on")
+    placed = replace(placed, setup=without_copy, kernels=Kernels(why=TOO_LITTLE_MEMORY))
     return _load(placed, target, progress, simulated, None)
 
 
@@ -96,8 +110,33 @@ def _settings(placed: Placed) -> dict[str, Any]:
     }
 
 
+def bytes_of_cells(placed: Placed, n_ctx: int) -> int:
+    """What llama.cpp takes for the cells of `n_ctx` tokens (0: what it was trained with) of a model on the CPU.
+
+    It says so of a simulated model, within some 30 ms; 0 where it refuses that one.
+    """
+    with suppress(SpectuiError):
+        model = load(placed, placed, simulated=True, metadata=vocabulary_of(placed.path))
+        try:
+            rows = ROWS if placed.role == "target" else 1
+            context = Context(model, Interrupt(), n_ctx=n_ctx, rows=rows, **_settings(placed))
+            context.close()
+            return context.bytes_of_cells
+        finally:
+            model.close()
+    return 0
+
+
+def _check_cells(placed: Placed, model: Model, n_ctx: int) -> None:
+    """Raise SpectuiError if a context on the CPU needs more than the free memory."""
+    if placed.on_cpu and not model.simulated:
+        needed = bytes_of_cells(replace(placed, kernels=LLAMA_CPP), n_ctx)
+        check_cells(model, n_ctx or model.trained_ctx, needed)
+
+
 def target_context(placed: Placed, model: Model, interrupt: Interrupt) -> Context:
     """The context of a target. Raises SpectuiError."""
+    _check_cells(placed, model, placed.setup.ctx_size)
     return Context(
         model,
         interrupt,
@@ -116,10 +155,12 @@ def draft_context(placed: Placed, model: Model, interrupt: Interrupt, n_ctx: int
 
     Raises SpectuiError.
     """
+    n_ctx = placed.setup.ctx_size_draft or n_ctx
+    _check_cells(placed, model, n_ctx)
     return Context(
         model,
         interrupt,
-        n_ctx=placed.setup.ctx_size_draft or n_ctx,
+        n_ctx=n_ctx,
         rows=1,
         threads=placed.threads_beside(ahead),
         keeps=tokens_to_keep_on(model),

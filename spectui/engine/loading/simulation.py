@@ -33,9 +33,6 @@ AUTO, ALL = -1, -2
 MARGIN = 2**30
 """Bytes that automatic choices leave free on each GPU: llama.cpp's --fit-target."""
 
-_LARGEST_CONTEXT = 2**23
-"""Tokens of the largest context that is simulated: llama.cpp needs 64 bytes for each token to do so."""
-
 _LEAST_CONTEXT = 512
 """Tokens of the smallest context that is suggested."""
 
@@ -58,14 +55,10 @@ class Simulation:
 
     def target(self, setup: Setup) -> tuple[MemoryUse, ...]:
         """The memory of the set-up's target."""
-        if setup.ctx_size > _LARGEST_CONTEXT:
-            raise UsageError(
-                f"A context of {setup.ctx_size} tokens is too large: choose -c {_LARGEST_CONTEXT} or less."
-            )
         if self._target is not None:
             self._close(*self._target)
             self._target = None
-        placed = self._with_kernels(placement.place_target(setup))
+        placed = self._with_kernels(placement.place_target(setup), setup.ctx_size)
         model = models.load(placed, placed, simulated=True, metadata=vocabulary_of(placed.path))
         self.layers = model.layers
         context = models.target_context(placed, model, self._interrupt)
@@ -92,7 +85,7 @@ class Simulation:
         if setup.requantise_draft == "auto" and placed.on_cpu:
             copy = draft_copy.copy_of(placed.path)
             placed = replace(placed, path=str(copy)) if os.path.exists(copy) else placed
-        placed = self._with_kernels(placed)
+        placed = self._with_kernels(placed, setup.ctx_size_draft or self.n_ctx)
         model = models.load(placed, target, simulated=True, metadata=vocabulary_of(placed.path))
         self.layers_draft = model.layers
         context: Context
@@ -104,9 +97,9 @@ class Simulation:
         self._close(model, context)
         return uses
 
-    def _with_kernels(self, placed: Placed) -> Placed:
+    def _with_kernels(self, placed: Placed, n_ctx: int) -> Placed:
         freed = sum(use.total - use.mapped for name, use in self._freed.items() if name == HOST)
-        return replace(placed, kernels=kernel_choice.for_model(placed, self._own, freed))
+        return replace(placed, kernels=kernel_choice.for_model(placed, self._own, n_ctx, freed))
 
     def look(self) -> None:
         """Read the free memory of the devices, once: the first model has opened those that are used."""

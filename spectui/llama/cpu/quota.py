@@ -1,34 +1,48 @@
-"""How many cores' time the control groups of Linux let this process use: containers and services are bounded so.
+"""How many cores' time and how much memory the control groups of Linux let this process use: containers and services are
+bounded so.
 
-Threads beyond that do not compute more: the kernel stops all of them for the rest of each period, and those that are stopped in
-the middle of a pass keep the others waiting at ggml's barriers.
+Threads beyond the quota do not compute more: the kernel stops all of them for the rest of each period, and those that are
+stopped in the middle of a pass keep the others waiting at ggml's barriers. A process that takes more memory is killed.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+_GROUPS, _MOUNTED = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+"""The file that names the process's groups, and the place of all groups."""
 
-def cpu_quota(groups: Path = Path("/proc/self/cgroup"), mounted: Path = Path("/sys/fs/cgroup")) -> float | None:
+
+def cpu_quota(groups: Path = _GROUPS, mounted: Path = _MOUNTED) -> float | None:
     """Cores' time, such as 1.5, by the tightest quota of the process's group and of those above it; None without any.
 
-    `groups`: the file that names the process's groups. `mounted`: the place of all groups. Of groups above those that a
-    container sees, nothing is known.
+    Of groups above those that a container sees, nothing is known.
     """
-    return min(filter(None, (_quota(directory) for directory in _directories(_text(groups), mounted))), default=None)
+    directories = _directories(_text(groups), mounted, "cpu")
+    return min(filter(None, (_quota(directory) for directory in directories)), default=None)
 
 
-def _directories(groups: str, mounted: Path) -> Iterator[Path]:
-    """Those of the groups that bound the process's CPU time: of version 2, and of version 1's CPU controller.
+def free_memory(groups: Path = _GROUPS, mounted: Path = _MOUNTED) -> int:
+    """Bytes that this process can take: what the system has free, or what the tightest limit of its groups leaves."""
+    import psutil
+
+    limits = (_memory_left(directory) for directory in _directories(_text(groups), mounted, "memory"))
+    available: int = psutil.virtual_memory().available
+    return min([available, *(left for left in limits if left is not None)])
+
+
+def _directories(groups: str, mounted: Path, controller: str) -> Iterator[Path]:
+    """Those of the groups that bound the process: of version 2, and of this controller of version 1.
 
     A container without a namespace for its groups sees its own group at the top, and not under the name that the file has.
     """
     for line in groups.splitlines():
         _, controllers, group = (*line.split(":", 2), "", "")[:3]
-        if not controllers or "cpu" in controllers.split(","):
-            top = mounted / "cpu" if controllers else mounted
+        if not controllers or controller in controllers.split(","):
+            top = mounted / controller if controllers else mounted
             below = [] if ".." in group else Path(group).parts[1:]
             yield from (top.joinpath(*below[:number]) for number in range(len(below) + 1))
 
@@ -39,6 +53,16 @@ def _quota(directory: Path) -> float | None:
     with suppress(ValueError):  # "max", or nothing
         quota, period = map(int, _text(directory / "cpu.max").split() or version_1)
         return quota / period if quota > 0 and period > 0 else None
+    return None
+
+
+def _memory_left(directory: Path) -> int | None:
+    """Bytes that one group's limit leaves. Pages of files count as free: the system takes them back where it needs memory."""
+    limit = _text(directory / "memory.max") or _text(directory / "memory.limit_in_bytes")
+    used = _text(directory / "memory.current") or _text(directory / "memory.usage_in_bytes")
+    files = re.findall(r"^(?:in)?active_file (\d+)", _text(directory / "memory.stat"), re.MULTILINE)
+    with suppress(ValueError):  # "max", or nothing
+        return max(0, int(limit) - int(used) + sum(map(int, files)))
     return None
 
 

@@ -1,14 +1,13 @@
-"""How much memory a context needs, calculated before it is created."""
+"""How much memory a context needs, as llama.cpp says of a simulated one, and why it makes none."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
-from spectui.gguf_files.check import metadata_of
-from spectui.llama.library import listening, llama
+from spectui.llama.cpu.quota import free_memory
 
 if TYPE_CHECKING:
     from spectui.llama.model import Model
@@ -18,68 +17,20 @@ GGML_TYPES = {
 }  # fmt: skip
 """ggml_type of the cell types (ggml.h)."""
 
-_BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q5_1": 6, "q5_0": 5.5, "q4_1": 5, "q4_0": 4.5, "iq4_nl": 4.5}
+_CELLS = re.compile(r"size =\s+([\d.]+) MiB \(\s*\d+ cells")
 
 
-def cell_bytes(model: Model, type_k: str, type_v: str) -> float:
-    """Bytes of K and V per token of context: layers x heads x (key length x bits + value length x bits) / 8.
-
-    0 for a model that is recurrent throughout and has no cells.
-    """
-    if llama.llama_model_is_recurrent(model.handle):
-        return 0.0
-    file = metadata_of(model.path)
-    # Layers of hybrid models differ, and llama.cpp gives no metadata that are arrays with a number per layer.
-    if not file.number("attention.head_count") or llama.llama_model_is_hybrid(model.handle):
-        return sum(_logged_cell_bytes(model, type_k, type_v))
-    return bytes_of_cells(file.number, type_k, type_v)
+def logged_cells(lines: Iterable[str]) -> int:
+    """Bytes of all cells and recurrent states of a context, as llama.cpp logged them; a simulated one's too."""
+    return round(sum(float(size[1]) * 2**20 for size in map(_CELLS.search, lines) if size))
 
 
-def bytes_of_cells(number: Callable[[str], float], type_k: str, type_v: str) -> float:
-    """The same from the file's numbers: `number` gives one of the architecture, 0 if the file has none, or one per layer."""
-    heads = number("attention.head_count")
-    if not heads:
-        return 0.0
-    kv_heads = number("attention.head_count_kv") or heads
-    key, value = (number(f"attention.{each}_length") or number("embedding_length") / heads for each in ("key", "value"))
-    return number("block_count") * kv_heads * (key * _BITS[type_k] + value * _BITS[type_v]) / 8
-
-
-def _logged_cell_bytes(model: Model, type_k: str, type_v: str) -> list[float]:
-    """The same for each kind of layer, from llama.cpp's log of a small context; [] if the log does not say."""
-    params = llama.llama_context_default_params()
-    params.n_ctx = params.n_batch = params.n_ubatch = 256
-    params.type_k, params.type_v = GGML_TYPES[type_k], GGML_TYPES[type_v]
-    log: list[str] = []
-    with listening(log.append):
-        context = llama.llama_init_from_model(model.handle, params)
-    if context:
-        llama.llama_free(context)
-    # The log describes a recurrent state with the same words, as one cell.
-    sizes = [re.search(r"size =\s+([\d.]+) MiB \(\s*(\d{2,}) cells", line) for line in log]
-    return [float(size[1]) * 2**20 / int(size[2]) for size in sizes if size]
-
-
-def check_cells(model: Model, n_ctx: int, type_k: str, type_v: str, window: int | None = None) -> None:
+def check_cells(model: Model, n_ctx: int, needed: int) -> None:
     """Raise SpectuiError if the cells of `n_ctx` tokens need more than all free memory of the machine.
-
-    `window`: cells of layers that look back over a sliding window, if they keep fewer.
 
     The system grants more memory than it has, and kills the process when it uses it, so this must be checked before.
     """
-    import psutil
-
-    from spectui.llama.devices.listing import list_devices
-
-    if window is not None and window < n_ctx:
-        sizes = _logged_cell_bytes(model, type_k, type_v)  # of the layers that keep all, then of those with a window
-        needed = sum(size * cells for size, cells in zip(sizes, (n_ctx, window), strict=False))
-    else:
-        needed = cell_bytes(model, type_k, type_v) * n_ctx
-    available = psutil.virtual_memory().available + sum(
-        d.free for d in list_devices() if d.kind == "gpu" and not d.unified
-    )
-    if needed > available:
+    if needed > (available := free_memory()):
         most = int(n_ctx * available / needed) // 256 * 256
         d = _d(model)
         smaller = f"-c{d} {most} or less" if most else "a smaller model"

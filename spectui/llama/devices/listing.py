@@ -13,6 +13,7 @@ from typing import Any
 
 from spectui.errors import UsageError
 from spectui.kernels.plugin import DEVICE
+from spectui.llama.cpu.quota import free_memory
 from spectui.llama.devices.records import Device
 from spectui.llama.library import symbol
 from spectui.paths import program
@@ -115,9 +116,7 @@ def _device(handle: int) -> Device:
     _properties(handle, ctypes.byref(properties))
     free = properties.memory_free
     if kind == "cpu":  # ggml says that all of the host's memory is free
-        import psutil
-
-        free = min(free, psutil.virtual_memory().available)
+        free = min(free, free_memory())
     return Device(
         name=name,
         description=_text(properties.description).strip(),

@@ -89,10 +89,15 @@ def test_a_target_with_a_broken_template_is_refused_each_time_and_freed(worker: 
     events_of(worker).wait(Loaded)
 
 
-def test_a_context_beyond_all_memory_is_refused_and_a_smaller_one_reuses_the_target(worker: Worker):
-    worker.load(replace(alone(), ctx_size=2_000_000_000))
+def test_a_context_beyond_all_memory_is_refused_and_a_smaller_one_reuses_the_target(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("spectui.llama.devices.context_memory.free_memory", lambda: 2**30)
+    worker.load(replace(alone(), ctx_size=1_000_000))
     failed = events_of(worker).wait(LoadFailed)
-    assert "A context of 2000000000 tokens needs" in failed.message
+    assert failed.message == (
+        "A context of 1000000 tokens needs 2.9 GiB and 1.0 GiB are free: choose -c 349440 or less, or a smaller -ctk and -ctv."
+    )
     assert not failed.without_draft
     goes_on_alone(worker)
 

@@ -8,14 +8,16 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from spectui.cli.machine.doctor import threads_in_words
 from spectui.engine.costs.files import DraftCosts, TargetCosts
 from spectui.engine.loading import placement
 from spectui.llama.cpu.cores import of_highest_class, performance_cores
-from spectui.llama.cpu.quota import cpu_quota
+from spectui.llama.cpu.quota import cpu_quota, free_memory
 from spectui.paths import state_directory
 from tests.helpers import smollm2
 
@@ -131,6 +133,29 @@ def test_a_container_sees_its_own_group_at_the_top(tmp_path: Path, groups: str) 
     group(tmp_path, "", cpu_max="50000 100000")
     group(tmp_path, "cpu", cpu_cfs_quota_us="50000", cpu_cfs_period_us="100000")
     assert quota_of(tmp_path, groups) == 0.5
+
+
+def memory_left(place: Path, groups: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The free memory of a process in these groups, on a machine that has 64,000 bytes free."""
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=64_000))
+    (place / "groups").write_text(groups)
+    return free_memory(place / "groups", place)
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "free"),
+    [("4000", "1000", 3300), ("4000", "9000", 0), ("max", "1000", 64_000), ("90000", "0", 64_000), ("", "", 64_000)],
+)
+def test_a_groups_limit_bounds_the_memory_and_pages_of_files_count_as_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, used: str, free: int
+) -> None:
+    stat = "anon 700\nfile 300\ninactive_file 100\nactive_file 200\nunevictable 5"
+    group(tmp_path, "a/b", memory_max="max", memory_current="1")
+    group(tmp_path, "a", memory_max=limit, memory_current=used, memory_stat=stat)
+    assert memory_left(tmp_path, "0::/a/b\n", monkeypatch) == free
+    version_1 = {"memory_limit_in_bytes": limit, "memory_usage_in_bytes": used, "memory_stat": stat}
+    group(tmp_path, "memory/docker", **version_1)
+    assert memory_left(tmp_path, "2:cpu:/\n3:memory:/docker\n", monkeypatch) == free
 
 
 @pytest.mark.parametrize("text", ["", "\n", "0\n::\n", "0::relative\n", "\xff\0:\n", "1:name=systemd:/\n"])

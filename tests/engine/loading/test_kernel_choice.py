@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import psutil
 import pytest
 
 from spectui.engine.events import Loaded, Notice
-from spectui.engine.loading import placement
+from spectui.engine.loading import kernel_choice, models, placement
 from spectui.engine.loading.kernel_choice import available
 from spectui.engine.loading.kernel_choice import for_model as of_placed
 from spectui.engine.loading.plan import make_plan
@@ -26,6 +29,8 @@ from spectui.llama.cpu import plugin
 from spectui.llama.devices.records import Device
 from spectui.llama.selftest import SelfTest
 from tests.helpers.smollm2 import alone, setup, whole_alone
+from tests.llama.ggufs import write_gemma
+from tests.llama.test_recurrent import HEAD, KV_HEADS, write_lfm2, write_mamba
 
 WORKS = SelfTest(True)
 OWN = Kernels("avx2")
@@ -39,7 +44,8 @@ def wanted(**changes: object) -> Setup:
 def for_model(setup: Setup, role: str, path: str, own: Kernels, freed: int = 0) -> Kernels:
     """The kernels of this file as the target or as the draft."""
     target = placement.place_target(replace(setup, model=path))
-    return of_placed(target if role == "target" else placement.place_draft(setup, path, target), own, freed)
+    placed = target if role == "target" else placement.place_draft(setup, path, target)
+    return of_placed(placed, own, setup.ctx_size, freed)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +110,7 @@ def test_too_little_memory_for_a_second_copy(monkeypatch: pytest.MonkeyPatch) ->
     needed = repacked + cells + 2**28
 
     def free(bytes: int, ctx_size: int = 4096) -> Kernels:
-        monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=bytes))
+        monkeypatch.setattr(kernel_choice, "free_memory", lambda: bytes)
         return for_model(wanted(ctx_size=ctx_size), "target", path, OWN)
 
     assert free(needed) == OWN
@@ -112,6 +118,48 @@ def test_too_little_memory_for_a_second_copy(monkeypatch: pytest.MonkeyPatch) ->
     assert free(needed - 1, ctx_size=2048) == OWN
     assert free(needed, ctx_size=0).why  # the 8192 tokens that it was trained with
     assert for_model(wanted(ctx_size=0), "target", path, OWN, freed=2 * cells) == OWN
+
+
+@pytest.mark.parametrize(
+    ("write_it", "type", "cells"),
+    [
+        (write_gemma, "f16", 768 * 128),  # a window and a batch, of its 32,768 tokens
+        (write_lfm2, "f16", 2 * sum(KV_HEADS) * HEAD * 2 * 32768),  # K and V, bytes: one layer in three has some
+        (write_lfm2, "f32", 2 * sum(KV_HEADS) * HEAD * 4 * 32768),
+        (write_mamba, "f16", 0),
+    ],
+)
+def test_cells_are_counted_as_llama_cpp_makes_them(
+    write_it: Callable[[Path], object], type: str, cells: int, tmp_path: Path
+) -> None:
+    write_it(tmp_path / "model.gguf")
+    setup = Setup(model=str(tmp_path / "model.gguf"), device="none", cache_type_k=type, cache_type_v=type)
+    found = models.bytes_of_cells(placement.place_target(setup), 32768)
+    assert found == pytest.approx(cells, abs=2**17)  # states, and llama.cpp's hundredths of a MiB
+
+
+LOAD = """
+import json, resource, sys
+from spectui.engine.session import Session
+from spectui.knobs import Setup
+
+session, setup = Session(lambda event: None), Setup(**json.loads(sys.argv[1]))
+session.load(Setup(setup.model, ctx_size=256, kernels="llama.cpp", no_repack="on", no_profile="on", device="none"))
+size = next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith("VmData"))
+resource.setrlimit(resource.RLIMIT_DATA, (size + (30 << 20), resource.RLIM_INFINITY))
+print(session.load(setup).target.kernels_in_words)
+"""
+
+
+@built
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of the process's own memory is Linux's")
+def test_where_a_second_copy_cannot_be_had_the_model_is_loaded_as_it_is_in_the_file() -> None:
+    """The system grants it, and a limit of the process does not."""
+    asked = json.dumps(asdict(replace(wanted(ctx_size=256), kernels="auto")))
+    done = subprocess.run([sys.executable, "-c", LOAD, asked], capture_output=True, text=True, check=False)
+    assert done.stdout == "llama.cpp, because there is too little memory for a second copy of the weights\n", (
+        done.stderr
+    )
 
 
 def test_why_they_are_not_used_is_said_once_where_they_are_wanted_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from spectui.engine.loading import models, placement, simulation
 from spectui.engine.loading.kernel_choice import without_crashes
 from spectui.engine.loading.lists import shares as split
 from spectui.engine.loading.plan import MemoryPlan, make_plan, shortage
-from spectui.errors import SpectuiError, UsageError
+from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.devices import memory_use
@@ -90,12 +90,6 @@ def test_a_context_that_does_not_fit_is_told_with_what_would():
     assert not shortage(fits.target, made.devices), (
         "in the memory that was free then: other tests have taken some since"
     )
-
-
-def test_a_context_that_llama_cpp_could_not_even_simulate():
-    """Simulating takes memory for each token too."""
-    with pytest.raises(UsageError, match="A context of 2000000000 tokens is too large: choose -c 8388608 or less"):
-        simulation.Simulation([]).target(replace(whole_alone(), ctx_size=2_000_000_000))
 
 
 def test_a_draft_copy_that_exists_is_planned_with(monkeypatch: pytest.MonkeyPatch):
