@@ -233,8 +233,8 @@ def test_a_conversation_that_the_template_does_not_take(chat: Chat, expected: st
 
 
 @pytest.mark.parametrize(
-    ("nth", "error", "again"), [(1, SpectuiError, {}), (2, DraftError, {"draft": None})], ids=["target", "draft"]
-)
+    ("nth", "error", "again"), [(2, SpectuiError, {}), (4, DraftError, {"draft": None})], ids=["target", "draft"]
+)  # each is simulated first
 def test_no_memory_for_a_context(chat: Chat, setup: Setup, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch,
                                  nth: int, error: type[SpectuiError], again: dict[str, None]) -> None:  # fmt: skip
     inject("llama_init_from_model", None, nth=nth)
