@@ -14,15 +14,16 @@ from spectui.text_file import read_text
 KEY_VARIABLE = "SPECTUI_API_KEY"
 LARGEST_KEY_FILE = 10_000
 
-_ENDS = ("/v1/chat/completions", "/chat/completions", "/v1")
 _HERE = ("localhost", "127.0.0.1", "::1")
 
 
 class Address(NamedTuple):
-    """`root`: what stands before `/v1`, without a slash at its end. `here`: it is this machine."""
+    """`root`: what stands before `/v1`, without a slash at its end. `here`: it is this machine. `bases`: what may stand between
+    the root and `/chat/completions`, the likeliest first."""
 
     root: str
     here: bool
+    bases: tuple[str, ...] = ("/v1", "")
 
     @property
     def short(self) -> str:
@@ -31,7 +32,7 @@ class Address(NamedTuple):
 
 
 def address(text: str) -> Address:
-    """The address in a URL, with or without `/v1`; without a scheme it is http. Raises UsageError."""
+    """The address in a URL, with or without `/v1` or `/chat/completions`; without a scheme it is http. Raises UsageError."""
     text = text.strip()
     whole = text if "://" in text else f"http://{text}"
     try:
@@ -47,8 +48,10 @@ def address(text: str) -> Address:
     if parts.scheme not in ("http", "https") or not host or port == 0 or not whole.isprintable() or " " in whole:
         raise UsageError("--server takes a URL such as http://localhost:8080 or https://host/v1.")
     path = parts.path.rstrip("/")
-    end = next((end for end in _ENDS if path.endswith(end)), "")
-    return Address(f"{parts.scheme}://{parts.netloc}{path.removesuffix(end)}", host in _HERE or host.startswith("127."))
+    base = path.removesuffix("/chat/completions")
+    root = base.removesuffix("/v1")
+    bases = ("/v1",) if root != base else ("",) if base != path else ("/v1", "")
+    return Address(f"{parts.scheme}://{parts.netloc}{root}", host in _HERE or host.startswith("127."), bases)
 
 
 def read_key(file: str, environ: Mapping[str, str] = os.environ) -> str:

@@ -10,25 +10,80 @@ import re
 from array import array
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from math import exp, isfinite
+from math import exp
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from spectui.attach.connection import ServerTrouble, words
+from spectui.engine.events import Prompt
 from spectui.speculation.records import Likeliest
-from spectui.text import safe
+from spectui.text import one_line, safe
 
 LARGEST_LINE = 1 << 20
 """Bytes of a line: a token with its likeliest alternatives takes some hundred."""
 
-LARGEST_NUMBER = 2**31 - 1
+LARGEST_COUNT = 2**31 - 1
+LARGEST_NUMBER = 1e15
+LONGEST_NAME = 300
 
-_BEHIND_LIMIT = "sends a line of more than 1 MB, which is no token of a reply"
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+
+
+class Fields:
+    """A JSON object. A field that is missing, or is of another kind than asked for, is None, "" or empty."""
+
+    def __init__(self, value: Any) -> None:
+        self.table: Mapping[str, Any] = value if isinstance(value, dict) else {}
+
+    def __bool__(self) -> bool:
+        return bool(self.table)
+
+    def text(self, *names: str) -> str:
+        """The first text that is not empty."""
+        return next((text for name in names if isinstance(text := self.table.get(name), str) and text), "")
+
+    def name(self, name: str) -> str:
+        """A short text on one line."""
+        return short(self.table.get(name))
+
+    def number(self, name: str, most: float = LARGEST_NUMBER) -> float | None:
+        """A size or a time."""
+        value = self.table.get(name)
+        right = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
+        return float(value) if right else None  # type: ignore[arg-type]
+
+    def count(self, name: str) -> int | None:
+        """A whole number."""
+        number = self.number(name, LARGEST_COUNT)
+        return None if number is None else int(number)
+
+    def seconds(self, name: str) -> float | None:
+        """A time that is given in milliseconds."""
+        number = self.number(name)
+        return None if number is None else number / 1000
+
+    def fields(self, name: str) -> Fields:
+        """An object within."""
+        return Fields(self.table.get(name))
+
+    def rows(self, *names: str) -> list[Fields]:
+        """The objects in the first list that is not empty."""
+        return next(filter(None, (objects(self.table.get(name)) for name in names)), [])
+
+
+def short(value: Any) -> str:
+    """A short text on one line; "" if it is none."""
+    return one_line(safe(value[:LONGEST_NAME])) if isinstance(value, str) else ""
+
+
+def objects(value: Any) -> list[Fields]:
+    """The objects in a list."""
+    return [Fields(row) for row in value] if isinstance(value, list) else []
 
 
 class Counters(NamedTuple):
     """llama-server's `timings`, which run on while it writes: tokens predicted, drafted, accepted, and seconds of decoding; of
-    the prompt the tokens that were read and reused, and the seconds that it took."""
+    the prompt the tokens that were read and reused, and the seconds that it took. `speed`: tokens a second, as it counts them."""
 
     predicted: int
     drafted: int
@@ -37,15 +92,7 @@ class Counters(NamedTuple):
     prompt: int
     cached: int
     prompt_s: float | None
-
-
-class Progress(NamedTuple):
-    """`done` of `total` tokens of the prompt are read, `cached` of them from before."""
-
-    done: int
-    total: int
-    cached: int
-    seconds: float
+    speed: float | None = None
 
 
 class Usage(NamedTuple):
@@ -53,7 +100,6 @@ class Usage(NamedTuple):
 
     prompt: int | None
     reply: int | None
-    cached: int | None
 
 
 class Chosen(NamedTuple):
@@ -70,7 +116,7 @@ class Chunk(NamedTuple):
     text: str = ""
     thought: str = ""
     counters: Counters | None = None
-    progress: Progress | None = None
+    progress: Prompt | None = None
     usage: Usage | None = None
     finish: str = ""
     chosen: tuple[Chosen, ...] = ()
@@ -88,24 +134,25 @@ async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk
     """
     others, event, failed = bytearray(), bytearray(), False
     async for line in _lines(pieces, name):
-        carried = _data(line)
-        if line.startswith((b"event:", b"error:")) or not line.strip():
-            failed = line.startswith(b"error:") or line[6:].strip() == b"error"
-        if carried == b"[DONE]":
+        field, colon, value = (part.strip() for part in line.partition(b":"))
+        if field in (b"event", b"error") or not line.strip():
+            failed = field == b"error" or value == b"error"
+        if field == b"data" and value == b"[DONE]":
             if (data := _read(bytes(others))) is not None:  # an error that is no event
                 yield read_chunk(data)
             yield Chunk(last=True)
             return
-        if (read := _READ.match(line)) is not None:
-            yield Chunk(progress=_progress({"processed": int(read[1]), "total": int(read[2])}))
-        if carried and not event and (data := _read(carried)) is not None:
-            yield read_chunk(data, failed)  # at once: a server may leave out the empty line that ends an event
-        elif carried:
-            event += b"\n" + carried
+        if field in (b"data", b"error") and value:
+            if not event and (data := _read(value)) is not None:
+                yield read_chunk(data, failed)  # at once: a server may leave out the empty line that ends an event
+            else:
+                event += b"\n" + value
         elif event and not line.strip():
             yield read_chunk(_parsed(bytes(event), name))
             event.clear()
-        elif carried is None:
+        elif (read := _READ.match(line)) is not None:
+            yield Chunk(progress=Prompt(min(int(read[1]), int(read[2])), int(read[2]), 0, 0.0))
+        elif line.strip() and not (colon and field in _OTHERS):
             others += line
         if max(len(others), len(event)) > LARGEST_LINE:
             raise _too_long(name)
@@ -137,7 +184,9 @@ async def _lines(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[bytes
 
 
 def _too_long(name: str) -> ServerTrouble:
-    return ServerTrouble(f"{name} {_BEHIND_LIMIT}: what came before is kept.")
+    return ServerTrouble(
+        f"{name} sends a line of more than 1 MB, which is no token of a reply: what came before is kept."
+    )
 
 
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
@@ -146,15 +195,8 @@ _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 _READ = re.compile(rb":\s*keepalive (\d{1,9})/(\d{1,9})\s*$")
 """What mlx_lm.server says while it reads a prompt."""
 
-_SIGNS = (b":", b"event:", b"id:", b"retry:")
-
-
-def _data(line: bytes) -> bytes | None:
-    """What a line of events carries, b"" for nothing; None if it is no such line."""
-    line = line.strip()
-    if line.startswith((b"data:", b"error:")):
-        return line.partition(b":")[2].strip()
-    return b"" if not line or line.startswith(_SIGNS) else None
+_OTHERS = (b"", b"event", b"id", b"retry", b"data", b"error")
+"""Fields of an event that carry nothing here, such as a comment's."""
 
 
 def _read(data: bytes) -> Any:
@@ -174,36 +216,28 @@ def _parsed(data: bytes, name: str) -> Any:
 
 def read_chunk(data: Any, failed: bool = False) -> Chunk:
     """A chunk of any JSON. `failed`: the server has named the event an error."""
-    if not isinstance(data, dict):
-        return Chunk()
-    choice = _choice(data.get("choices"))
-    whole = failed or data.get("object") == "error" or "error_message" in data
-    problem = data.get("error") or (data if whole else None)
-    if problem or choice.get("finish_reason") == "error":
-        return Chunk(error=words(problem) or "an error without words", table=_table(problem))
-    delta = _table(choice.get("delta")) or _table(choice.get("message"))
-    text, thought = _said(delta.get("content") or delta.get("refusal") or choice.get("text"))
-    thought += next((said for field in _THOUGHTS if isinstance(said := delta.get(field), str) and said), "")
-    logprobs = _table(choice.get("logprobs"))
-    finish = choice.get("finish_reason")
+    row = Fields(data)
+    # The first of several replies is the only one that is asked for.
+    choice = next((choice for choice in row.rows("choices") if choice.table.get("index") in (0, None)), Fields(None))
+    whole = failed or row.text("object") == "error" or "error_message" in row.table
+    finish, problem = choice.text("finish_reason"), row.table.get("error") or (row.table if whole else None)
+    if problem or finish == "error":
+        return Chunk(error=words(problem) or "an error without words", table=Fields(problem).table)
+    delta = choice.fields("delta") or choice.fields("message")
+    text, thought = _said(delta.table.get("content") or delta.table.get("refusal") or choice.table.get("text"))
+    usage, progress = row.fields("usage"), row.fields("prompt_progress")
+    done, total = progress.count("processed"), progress.count("total")
     return Chunk(
         text=text,
-        thought=thought,
-        counters=_counters(data.get("timings")),
-        progress=_progress(data.get("prompt_progress")),
-        usage=_usage(data.get("usage")),
-        finish=finish if isinstance(finish, str) and finish != "null" else "",
-        chosen=tuple(_chosen(logprobs.get("content"))),
+        thought=thought + delta.text(*_THOUGHTS),
+        counters=_counters(row.fields("timings")),
+        progress=None
+        if done is None or not total
+        else Prompt(min(done, total), total, progress.count("cache") or 0, progress.seconds("time_ms") or 0.0),
+        usage=Usage(usage.count("prompt_tokens"), usage.count("completion_tokens")) if usage else None,
+        finish="" if finish == "null" else finish,
+        chosen=tuple(_chosen(choice.fields("logprobs"))),
     )
-
-
-_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
-
-
-def _choice(value: Any) -> dict[str, Any]:
-    """The first of several replies, the only one that is asked for."""
-    rows = map(_table, value if isinstance(value, list) else ())
-    return next((row for row in rows if row.get("index") in (0, None)), {})
 
 
 def _said(content: Any) -> tuple[str, str]:
@@ -211,102 +245,50 @@ def _said(content: Any) -> tuple[str, str]:
     if isinstance(content, str):
         return content, ""
     text = thought = ""
-    for part in map(_table, content if isinstance(content, list) else ()):
-        text += _said(part.get("text"))[0]
-        thought += "".join(_said(part.get("thinking")))
+    for part in map(Fields, content if isinstance(content, list) else ()):
+        text += part.text("text")
+        thought += "".join(_said(part.table.get("thinking")))
     return text, thought
 
 
-def _table(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def whole_number(value: Any) -> int | None:
-    """A count in JSON; None if it is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_NUMBER:
-        return None
-    return int(value)
-
-
-def number(value: Any) -> float | None:
-    """A size or a time in JSON that is not negative; None if it is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e15:
-        return None
-    return float(value) if isfinite(value) else None
-
-
-def _seconds(milliseconds: Any) -> float | None:
-    found = number(milliseconds)
-    return None if found is None else found / 1000
-
-
-def _counters(value: Any) -> Counters | None:
-    table = _table(value)
-    predicted = whole_number(table.get("predicted_n"))
+def _counters(timings: Fields) -> Counters | None:
+    predicted, drafted = timings.count("predicted_n"), timings.count("draft_n") or 0
     if predicted is None:
         return None
-    counted = {key: whole_number(table.get(key)) or 0 for key in ("draft_n", "draft_n_accepted", "prompt_n", "cache_n")}
     return Counters(
-        predicted, counted["draft_n"], min(counted["draft_n_accepted"], counted["draft_n"]),
-        _seconds(table.get("predicted_ms")), counted["prompt_n"], counted["cache_n"], _seconds(table.get("prompt_ms")),
+        predicted, drafted, min(timings.count("draft_n_accepted") or 0, drafted), timings.seconds("predicted_ms"),
+        timings.count("prompt_n") or 0, timings.count("cache_n") or 0, timings.seconds("prompt_ms"),
+        timings.number("predicted_per_second"),
     )  # fmt: skip
 
 
-def _progress(value: Any) -> Progress | None:
-    table = _table(value)
-    done, total = whole_number(table.get("processed")), whole_number(table.get("total"))
-    if done is None or not total:
-        return None
-    return Progress(
-        min(done, total), total, whole_number(table.get("cache")) or 0, _seconds(table.get("time_ms")) or 0.0
-    )
-
-
-def _usage(value: Any) -> Usage | None:
-    table = _table(value)
-    if not table:
-        return None
-    details = _table(table.get("prompt_tokens_details"))
-    return Usage(
-        whole_number(table.get("prompt_tokens")),
-        whole_number(table.get("completion_tokens")),
-        whole_number(details.get("cached_tokens")),
-    )
-
-
-def _chosen(value: Any) -> Iterator[Chosen]:
+def _chosen(logprobs: Fields) -> Iterator[Chosen]:
     """llama-server's tokens with their probabilities. Those of other servers have no ids."""
-    for each in value if isinstance(value, list) else ():
-        row = _table(each)
-        token, p = whole_number(row.get("id")), _share(row)
-        best = row.get("top_logprobs") or row.get("top_probs")
-        if token is not None and p is not None:
-            found = [_alternative(other) for other in (best if isinstance(best, list) else ())[:10]]
-            alternatives = tuple(other for other in found if other is not None)
-            if alternatives:  # without any the probability is no measured one: it stands for a drafted token
-                yield Chosen(token, p, alternatives)
+    for row in logprobs.rows("content"):
+        token, p = row.count("id"), _share(row)
+        others = [
+            (other.count("id"), other.text("token"), _share(other))
+            for other in row.rows("top_logprobs", "top_probs")[:10]
+        ]
+        best = tuple((id, safe(text), share) for id, text, share in others if id is not None and share is not None)
+        if token is not None and p is not None and best:  # else it stands for a drafted token, which was not measured
+            yield Chosen(token, p, best)
 
 
-def _alternative(value: Any) -> tuple[int, str, float] | None:
-    row = _table(value)
-    token, p, text = whole_number(row.get("id")), _share(row), row.get("token")
-    return (token, safe(text), p) if token is not None and p is not None and isinstance(text, str) else None
-
-
-def _share(row: dict[str, Any]) -> float | None:
+def _share(row: Fields) -> float | None:
     """A probability, which is given as its logarithm or as itself."""
-    logarithm, share = row.get("logprob"), number(row.get("prob"))
+    logarithm = row.table.get("logprob")
     if isinstance(logarithm, int | float) and not isinstance(logarithm, bool) and logarithm <= 0:
         return exp(max(logarithm, -700.0))
-    return share if share is not None and share <= 1 else None
+    return row.number("prob", 1)
 
 
 def likeliest(chosen: Sequence[Chosen | None]) -> Likeliest | None:
     """The likeliest tokens at each position; None unless they are known of all."""
-    rows = [each.best for each in chosen if each is not None]
-    each = min((len(row) for row in rows), default=0)
-    if not each or len(rows) < len(chosen):
+    rows = [token.best for token in chosen if token is not None]
+    number = min((len(row) for row in rows), default=0)
+    if not number or len(rows) < len(chosen):
         return None
-    flat = [best for row in rows for best in row[:each]]
+    flat = [best for row in rows for best in row[:number]]
     ids, p = array("i", (token for token, _, _ in flat)), array("f", (share for _, _, share in flat))
-    return Likeliest(each, ids.tobytes(), p.tobytes(), tuple(text for _, text, _ in flat))
+    return Likeliest(number, ids.tobytes(), p.tobytes(), tuple(text for _, text, _ in flat))

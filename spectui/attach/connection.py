@@ -31,24 +31,21 @@ _PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY")
 
 
 class ServerTrouble(SpectuiError):
-    """A server cannot be asked, or refuses. `status`: its HTTP status, 0 if none came. `table`: the error as it sent it."""
+    """A server cannot be asked, or refuses. `status`: its HTTP status, 0 if none came. `table`: the error as it sent it.
+    `loading`: it says that it loads its model."""
 
-    def __init__(self, message: str, status: int = 0, table: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, message: str, status: int = 0, table: Mapping[str, Any] | None = None, loading: bool = False
+    ) -> None:
         super().__init__(message)
-        self.status = status
-        self.table = table or {}
-
-    @property
-    def loading(self) -> bool:
-        """Whether llama-server says that it loads its model."""
-        return self.status == 503 and self.table.get("type") == "unavailable_error"
+        self.status, self.table, self.loading = status, table or {}, loading
 
 
 class Connection:
     """Asks one server. Use it in one event loop."""
 
     def __init__(self, address: Address, key: str) -> None:
-        self.address = address
+        self.address, self.bases = address, address.bases
         self._key = key
         import httpx2  # takes a tenth of a second, so it is imported at first use
 
@@ -85,6 +82,21 @@ class Connection:
         """The text at this path. Raises ServerTrouble."""
         return (await self._read(path, wait_s)).decode("utf-8", "replace")
 
+    async def listed(self) -> Any:
+        """Its list of models, from the first of the bases that has one, which stays the only one. Raises ServerTrouble."""
+        missing = None
+        for base in self.bases:
+            try:
+                answer = await self.get(f"{base}/models")
+            except ServerTrouble as error:
+                if error.status not in (404, 405):
+                    raise
+                missing = missing or error
+            else:
+                self.bases = (base,)
+                return answer
+        raise missing or ServerTrouble(f"{self.address.root} has no list of models.")
+
     async def _read(self, path: str, wait_s: float | None) -> bytes:
         async with self._asked("GET", path, wait_s) as pieces:
             return await _whole(pieces, self.address)
@@ -97,7 +109,7 @@ class Connection:
     @asynccontextmanager
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[AsyncIterator[bytes]]:
         """The pieces of an answer as they come, however long that takes. Raises ServerTrouble, within the block too."""
-        async with self._asked("POST", path, None, json=dict(body)) as pieces:
+        async with self._asked("POST", self.bases[0] + path, None, json=dict(body)) as pieces:
             yield pieces
 
     @asynccontextmanager
@@ -151,15 +163,18 @@ class Connection:
             sentence = f"{what}. Put it into {KEY_VARIABLE}, or into a file that --server-key-file names."
         elif status in (404, 405) and not said:
             sentence = f"{root} has no {path}: check --server, which takes what stands before /v1."
-        elif status == 429:
+        elif status in (429, 503):
             after = answer.headers.get("Retry-After", "")
             again = f"in {int(after)} seconds" if after.isdecimal() and len(after) < 6 else "later"
-            sentence = f"{root} takes no more requests now{quoted}: try again {again}."
-        elif status == 503:
-            sentence = f"{root} is not ready{quoted}."
+            refusal = "takes no more requests now" if status == 429 else "is not ready"
+            sentence = f"{root} {refusal}{quoted}{';' if quoted else ':'} try again {again}."
         else:
-            sentence = f"{root} answers with error {status}{quoted}."
-        return ServerTrouble(sentence, status, inner if isinstance(inner, dict) else None)
+            at = f" at {path}" if status == 404 else ""
+            sentence = f"{root} answers with error {status}{at}{quoted}."
+        loading = status == 503 and "loading" in said.casefold()
+        if loading:
+            sentence = f"{root} is not ready{quoted}. It is asked again until it is."
+        return ServerTrouble(sentence, status, inner if isinstance(inner, dict) else None, loading)
 
 
 def words(error: Any) -> str:

@@ -5,27 +5,31 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from spectui.attach.chunks import number, whole_number
+from spectui.attach.chunks import Fields, objects, short
 from spectui.attach.connection import ANSWER_S, Connection, ServerTrouble
-from spectui.engine.events import Counts
+from spectui.attach.origins import PassTime
+from spectui.engine.events import Counts, Event, Loading, Notice
 from spectui.errors import SpectuiError
-from spectui.text import one_line, safe
 
 LOOK_S = 0.5
 """Seconds between two looks at a server that is loading."""
 
-LONGEST_NAME = 300
-
 LLAMA_SWAP = "llama-swap"
 _OURS = ("llamacpp", LLAMA_SWAP)
 
+_NO_CHAT = re.compile(
+    r"embed|rerank|whisper|transcri|moderation|\b(bge|e5|gte|tts|dall-e|clip|image|audio)\b", re.IGNORECASE
+)
+"""In the names and kinds of models that answer no chat."""
+
 
 class ServedModel(NamedTuple):
-    """A model of a server. Sizes in bytes; 0, "" and None are unknown. `status`: a router's word, such as loaded."""
+    """A model of a server. Sizes in bytes; 0, "" and None are unknown. `status`: a router's word, such as loaded. `chats`: it
+    answers a chat, as far as its name tells."""
 
     name: str
     owner: str = ""
@@ -38,32 +42,68 @@ class ServedModel(NamedTuple):
     n_ctx: int = 0
     trained_ctx: int = 0
     quantisation: str = ""
+    chats: bool = True
+
+
+class Slots(NamedTuple):
+    """What llama-server says of its slots. `drafts`: whether it has anything that drafts, None if it does not say; `drafters`:
+    their names. `task`: the number of the latest request, which begins anew with the server. `before_spec`: it is older than the
+    flags that begin with --spec-draft."""
+
+    drafts: bool | None = None
+    drafters: tuple[str, ...] = ()
+    task: int = 0
+    n_ctx: int = 0
+    number: int = 0
+    before_spec: bool = False
+
+    @classmethod
+    def of(cls, rows: Sequence[Fields], settings: Fields) -> Slots:
+        """What these slots say, and the settings that the server was started with."""
+        parameters = [*(row.fields("params") for row in rows), settings.fields("params")]
+        return cls(
+            any(row.table.get("speculative") is True for row in rows) if rows else None,
+            next(filter(None, map(_drafters, parameters)), ()),
+            max((row.count("id_task") or 0 for row in rows), default=0),
+            max((row.count("n_ctx") or 0 for row in rows), default=0),
+            len(rows),
+            any("speculative.n_max" in fields.table for fields in parameters),
+        )
+
+    def restarted(self, before: Slots) -> bool:
+        """Whether the server was started again since `before`."""
+        if self.drafts is None:
+            return False
+        others = self.drafters and before.drafters and self.drafters != before.drafters
+        return self.drafts != before.drafts or self.task < before.task or bool(others)
+
+
+def _drafters(parameters: Fields) -> tuple[str, ...]:
+    """The kinds of speculation, by llama-server's names."""
+    listed = parameters.table.get("speculative.types")
+    names = listed if isinstance(listed, list) else parameters.text("speculative.types", "speculative.type").split(",")
+    return tuple(word for name in names if (word := short(name).strip()) not in ("", "none"))
 
 
 class Facts(NamedTuple):
-    """`llama_server`: it takes llama-server's fields, itself or behind llama-swap. `drafts`: whether it has anything that
-    drafts, None if it does not say; `drafters`: their names. `build`: its version. `slots`: replies that it writes at once.
-    `slots_path`, `metrics`: the paths of what it tells of these, and of what it counts; "" if it has none. `before_spec`: it is
-    older than the flags that begin with --spec-draft."""
+    """`llama_server`: it takes llama-server's fields, itself or behind llama-swap. `build`: its version. `at_once`: replies that
+    it writes at once. `slots_path`, `metrics`: the paths of what it tells of its slots, and of what it counts; "" if it has
+    none. `times`: what its passes take."""
 
     model: ServedModel
     llama_server: bool
-    drafts: bool | None = None
-    drafters: tuple[str, ...] = ()
+    times: PassTime
+    slots: Slots = Slots()
     build: str = ""
-    slots: int = 0
+    at_once: int = 0
     slots_path: str = ""
     metrics: str = ""
-    before_spec: bool = False
 
     @property
     def kind(self) -> str:
         """What program it is, as far as it tells."""
-        return (
-            self.model.owner
-            if self.model.owner and self.model.owner != "llamacpp"
-            else ("llama-server" if self.llama_server else "a server")
-        )
+        owner = self.model.owner.replace("llamacpp", "")
+        return owner or ("llama-server" if self.llama_server else "a server")
 
     @property
     def larger(self) -> str:
@@ -71,134 +111,130 @@ class Facts(NamedTuple):
         return "restart the server with a larger -c" if self.llama_server else "start the server with a larger one"
 
     @property
+    def drafts(self) -> bool:
+        """Whether it has something that drafts."""
+        return bool(self.slots.drafts or self.slots.drafters)
+
+    @property
     def source(self) -> str:
         """What drafted tokens are said to come from."""
-        return " + ".join(self.drafters) or "server"
+        return " + ".join(self.slots.drafters) or "server"
+
+    @property
+    def advice(self) -> str:
+        """What makes it draft, where it does not; "" where it drafts or does not say."""
+        if self.slots.drafts is not False or not self.llama_server or self.slots.drafters:
+            return ""
+        if self.slots.before_spec:
+            return "The server drafts nothing: restart it with -md DRAFT."
+        return ("The server drafts nothing: restart it with --spec-type draft-simple and -md DRAFT, since without --spec-type a "
+                "draft is loaded and not used; or with --spec-type ngram-mod, which needs no draft.")  # fmt: skip
 
 
-async def models(connection: Connection) -> list[ServedModel]:
-    """The server's models; [] if it has no list. Raises ServerTrouble."""
+async def models(connection: Connection, named: bool = False) -> list[ServedModel]:
+    """The server's models; [] if it has no list, or refuses it where it is not needed because a model is `named`.
+
+    Raises ServerTrouble.
+    """
     try:
-        listed = await connection.get("/v1/models")
+        listed = await connection.listed()
     except ServerTrouble as error:
-        if error.status in (404, 405, 501):
+        if error.status in (404, 405, 501) or (named and 400 <= error.status < 500):
             return []
         raise
-    rows = listed.get("data") if isinstance(listed, dict) else listed
-    found = [_model(row) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return [model for model in found if model.name]
+    rows = objects(listed) or Fields(listed).rows("data")
+    return [model for row in rows if (model := _model(row)).name]
 
 
-def _model(row: Mapping[str, Any]) -> ServedModel:
-    meta, status = _table(row.get("meta")), _table(row.get("status"))
-    aliases = row.get("aliases") or _table(meta.get("llamaswap")).get("aliases")
-    n_ctx = whole_number(meta.get("n_ctx")) or whole_number(row.get("max_model_len")) or 0
+def _model(row: Fields) -> ServedModel:
+    meta, status = row.fields("meta"), row.fields("status")
+    aliases = row.table.get("aliases") or meta.fields("llamaswap").table.get("aliases")
+    words = map(short, aliases if isinstance(aliases, list) else ())
     return ServedModel(
-        _word(row.get("id")), _word(row.get("owned_by")),
-        tuple(filter(None, map(_word, aliases))) if isinstance(aliases, list) else (),
-        _word(status.get("value")), status.get("failed") is True,
-        int(number(meta.get("size")) or 0), int(number(meta.get("n_params")) or 0), whole_number(meta.get("n_vocab")) or 0,
-        n_ctx, whole_number(meta.get("n_ctx_train")) or 0, _word(meta.get("ftype")),
+        row.name("id"), row.name("owned_by"), tuple(filter(None, words)), status.name("value"),
+        status.table.get("failed") is True, int(meta.number("size") or 0), int(meta.number("n_params") or 0),
+        meta.count("n_vocab") or 0, meta.count("n_ctx") or row.count("max_model_len") or 0, meta.count("n_ctx_train") or 0,
+        meta.name("ftype"), _NO_CHAT.search(f"{row.name('id')} {row.name('type')}") is None,
     )  # fmt: skip
 
 
-def _table(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _word(value: Any) -> str:
-    return one_line(safe(value[:LONGEST_NAME])) if isinstance(value, str) else ""
-
-
-def chosen(found: Sequence[ServedModel], wanted: str, root: str) -> ServedModel:
-    """The model of this name, or the one that answers if none is named. Raises SpectuiError."""
-    for model in found:
-        if wanted and wanted in (model.name, *model.aliases):
-            return model
-    if not found:
-        return ServedModel(wanted)
-    if len(found) == 1 and not wanted:
-        return found[0]
-    names = ", ".join(model.name for model in found[:20]) + (", …" if len(found) > 20 else "")
+def chosen(listed: Sequence[ServedModel], wanted: str) -> ServedModel:
+    """The model of this name, or the one that answers if none is named. A server may know more names than it lists."""
     if wanted:
-        raise SpectuiError(f"{root} has no model {one_line(wanted)!r}; it has {names}.")
-    return next((model for model in found if model.status == "loaded"), found[0])
+        owners = {model.owner for model in listed}
+        unlisted = ServedModel(wanted, owners.pop() if len(owners) == 1 else "")
+        return next((model for model in listed if wanted in (model.name, *model.aliases)), unlisted)
+    able = [model for model in listed if model.chats] or [*listed, ServedModel("")]
+    return next((model for model in able if model.status == "loaded"), able[0])
 
 
-async def _answering(connection: Connection, wanted: str, loading: Callable[[str], None]) -> ServedModel:
-    """The model that is asked, once the server is ready."""
-    while True:
-        try:
-            return chosen(await models(connection), wanted, connection.address.root)
-        except ServerTrouble as error:
-            if error.status != 503:
-                raise
-        loading("the server's model")
+class Waiting:
+    """Tells that a server loads: once in a line, and again and again as an event."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+        self._told = False
+
+    async def __call__(self, what: str, said: str = "") -> None:
+        """Wait a little. `said`: the line, if one is to be shown."""
+        self._emit(Loading(what, 0.0))
+        if said and not self._told:
+            self._told = True
+            self._emit(Notice(said))
         await asyncio.sleep(LOOK_S)
 
 
-async def look(connection: Connection, wanted: str, loading: Callable[[str], None]) -> Facts:
-    """What the server is, once it is ready. `loading` is called again and again while it loads. Raises SpectuiError."""
-    model = await _answering(connection, wanted, loading)
+async def look(connection: Connection, wanted: str, emit: Callable[[Event], None]) -> Facts:
+    """What the server is, once it is ready. While it loads, events are emitted. Raises SpectuiError."""
+    model = await _answering(connection, wanted, Waiting(emit))
     under = query = ""
     if model.owner == LLAMA_SWAP:  # it loads a model when that is asked for anything
         under = f"/upstream/{quote(model.name)}"
-        loading(model.name)
+        emit(Loading(model.name, 0.0))
     elif model.status:
-        model = await _switch(connection, model, loading)
+        model = await _switch(connection, model, Waiting(emit))
         query = f"?model={quote(model.name, safe='')}"
-    props = _table(await _optional(connection, f"{under}/props{query}", patient=bool(under)))
-    llama_server = model.owner in _OURS or "default_generation_settings" in props
+    props = Fields(await _optional(connection, f"{under}/props{query}", patient=bool(under)))
+    settings = props.fields("default_generation_settings")
+    llama_server = model.owner in _OURS or "default_generation_settings" in props.table
     slots_path = f"{under}/slots{query}" if llama_server else ""
-    rows = await _slots(connection, slots_path)
+    slots = Slots.of(await _slots(connection, slots_path), settings)
     if under and props:  # what llama-swap's list does not say
-        inner = await _optional(connection, f"{under}/v1/models")
-        data = _table(inner).get("data")
-        first = _model(data[0]) if isinstance(data, list) and data and isinstance(data[0], dict) else model
-        model = first._replace(name=model.name, owner=model.owner, aliases=model.aliases)
-    settings = _table(props.get("default_generation_settings"))
-    n_ctx = whole_number(settings.get("n_ctx")) or model.n_ctx or _most(row.get("n_ctx") for row in rows)
-    quantisation = model.quantisation or _word(props.get("model_ftype"))
+        inner = Fields(await _optional(connection, f"{under}/v1/models")).rows("data")
+        model = _model(inner[0])._replace(name=model.name, owner=model.owner, aliases=model.aliases) if inner else model
     return Facts(
-        model._replace(n_ctx=n_ctx, quantisation=quantisation),
+        model._replace(
+            n_ctx=settings.count("n_ctx") or model.n_ctx or slots.n_ctx,
+            quantisation=model.quantisation or props.name("model_ftype"),
+        ),
         llama_server,
-        any(row.get("speculative") is True for row in rows) if rows else None,
-        _drafters(settings, rows),
-        _word(props.get("build_info")),
-        whole_number(props.get("total_slots")) or len(rows),
+        PassTime(),
+        slots,
+        props.name("build_info"),
+        props.count("total_slots") or slots.number,
         slots_path,
-        f"{under}/metrics{query}" if props.get("endpoint_metrics") is True or not llama_server else "",
-        any("speculative.n_max" in table for table in _parameters(settings, rows)),
+        f"{under}/metrics{query}" if props.table.get("endpoint_metrics") is True or not llama_server else "",
     )
 
 
-async def _slots(connection: Connection, path: str) -> list[dict[str, Any]]:
-    slots = await _optional(connection, path) if path else None
-    return [row for row in slots if isinstance(row, dict)] if isinstance(slots, list) else []
+async def slots_now(connection: Connection, facts: Facts) -> Slots:
+    """What llama-server says of its slots, which name what drafts while they write."""
+    return Slots.of(await _slots(connection, facts.slots_path), Fields(None))
 
 
-async def drafters_now(connection: Connection, facts: Facts) -> tuple[str, ...]:
-    """What drafts in the reply that is being written; () if the server does not tell."""
-    return _drafters({}, await _slots(connection, facts.slots_path))
+async def _slots(connection: Connection, path: str) -> list[Fields]:
+    return objects(await _optional(connection, path) if path else None)
 
 
-def _most(values: Iterable[Any]) -> int:
-    return max((whole_number(value) or 0 for value in values), default=0)
-
-
-def _parameters(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """What replies are written with, by llama-server's names: in each slot, and as it was started."""
-    return [*(_table(row.get("params")) for row in rows), _table(settings.get("params"))]
-
-
-def _drafters(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The kinds of speculation, by llama-server's names."""
-    for table in _parameters(settings, rows):
-        said = table.get("speculative.types", table.get("speculative.type"))
-        names = said.split(",") if isinstance(said, str) else said if isinstance(said, list) else []
-        if found := tuple(word for name in names if (word := _word(name).strip()) and word != "none"):
-            return found
-    return ()
+async def _answering(connection: Connection, wanted: str, wait: Waiting) -> ServedModel:
+    """The model that is asked, once the server is ready."""
+    while True:
+        try:
+            return chosen(await models(connection, bool(wanted)), wanted)
+        except ServerTrouble as error:
+            if not error.loading:
+                raise
+            await wait("the server's model", str(error))
 
 
 async def _optional(connection: Connection, path: str, patient: bool = False) -> Any:
@@ -211,7 +247,7 @@ async def _optional(connection: Connection, path: str, patient: bool = False) ->
         return None
 
 
-async def _switch(connection: Connection, model: ServedModel, loading: Callable[[str], None]) -> ServedModel:
+async def _switch(connection: Connection, model: ServedModel, wait: Waiting) -> ServedModel:
     """Have llama-server's router load a model, and wait until it is there. Raises SpectuiError."""
     if model.status in ("loaded", "sleeping"):
         return model
@@ -222,9 +258,8 @@ async def _switch(connection: Connection, model: ServedModel, loading: Callable[
             if error.status != 400:  # another client was quicker
                 raise
     while True:
-        loading(model.name)
-        await asyncio.sleep(LOOK_S)
-        now = next((each for each in await models(connection) if each.name == model.name), model)
+        await wait(model.name, f"{connection.address.root} loads {model.name}. It is asked again until it is there.")
+        now = next((other for other in await models(connection) if other.name == model.name), model)
         if now.status in ("loaded", "sleeping"):
             return now
         if now.failed or now.status == "unloaded":
@@ -249,8 +284,8 @@ def read_counts(text: str) -> Counts | None:
             continue
         if name != "accepted_tokens_per_pos":
             counted[name] += number
-        elif (found := _POSITION.search(labels)) is not None:
-            by_position[int(found[1])] += number
+        elif (position := _POSITION.search(labels)) is not None:
+            by_position[int(position[1])] += number
     if not {"drafts", "draft_tokens", "accepted_tokens"} <= counted.keys():
         return None
     length = max(by_position, default=-1) + 1

@@ -43,6 +43,8 @@ class _Open:
     accepted: int
     pieces: list[_Piece]
     seconds: float
+    untimed: bool = False
+    """The server counts its time as the prompt's."""
 
     @property
     def missing(self) -> int:
@@ -72,7 +74,7 @@ class Origins:
     """The rounds of one reply."""
 
     knobs: Knobs
-    source: str
+    source: str = "server"
     """What the drafter is called."""
     times: PassTime = field(default_factory=PassTime)
     """Kept from reply to reply."""
@@ -149,8 +151,12 @@ class Origins:
             yield from self._close()
         own = min(len(rest), accepted + 1) if drafted else 0
         plain = rest[: len(rest) - own]
-        share = seconds / max(1, len(plain) + bool(own))
-        yield from (self._plain(piece, share) for piece in plain)
+        # llama-server counts the first token's time as the prompt's: its speed is of the tokens after it.
+        untimed = not seen.predicted and bool(plain) and now.speed is not None and now.speed * seconds < new - 0.5
+        share = seconds / max(1, len(plain) + bool(own) - untimed)
+        for number, piece in enumerate(plain):
+            first = untimed and not number
+            yield self._round(_Open(0, 0, [piece], 0.0 if first else share, first))
         if own:
             self._open = _Open(drafted, accepted, rest[len(plain) :], share)
             if not self._open.missing:
@@ -188,9 +194,10 @@ class Origins:
         if not self.counted:
             self._seen = self._seen._replace(predicted=self._seen.predicted + len(tokens))
         made = Round(
-            self._index, self.position, self.knobs, drafted, tokens, 0.0, 0.0, 0.0, opened.seconds, 1 + opened.drafted,
-            None if drafted else self.reason, likeliest([piece.chosen for piece in opened.pieces]),
-            self.times.plain_s if self.counted else None,
+            self._index, self.position, self.knobs, drafted, tokens, 0.0, 0.0, 0.0, opened.seconds,
+            0 if opened.untimed else 1 + opened.drafted, None if drafted else self.reason,
+            likeliest([piece.chosen for piece in opened.pieces]),
+            self.times.plain_s if self.counted and not opened.untimed else None,
         )  # fmt: skip
         self._index, self.position = self._index + 1, self.position + len(tokens)
         return made

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from time import perf_counter
 
-from spectui.attach.chunks import Chunk, Counters, Usage, chunks, whole_number
+from spectui.attach.chunks import Chunk, Counters, Fields, Usage, chunks
 from spectui.attach.connection import ServerTrouble, words
 from spectui.attach.facts import Facts
-from spectui.attach.origins import Origins, PassTime
+from spectui.attach.origins import Origins
 from spectui.engine.events import Event, Finished, Message, Notice, Prompt, RoundDone
 from spectui.engine.room import no_room, to_drop
 from spectui.errors import SpectuiError
@@ -42,23 +42,22 @@ class Reply:
         messages: Sequence[Message],
         knobs: Knobs,
         facts: Facts,
-        times: PassTime,
         emit: Callable[[Event], None],
         root: str,
         stall_s: float,
         learn: Callable[[], Awaitable[Facts | None]],
     ) -> None:
         """`learn`: asks what the server tells only while it writes; None if there is nothing new."""
-        self.facts = facts
         self.reason: StopReason | None = None
         self._messages, self._knobs, self._emit, self._root = tuple(messages), knobs, emit, root
         self._stall_s = stall_s
         self._learn: Callable[[], Awaitable[Facts | None]] | None = learn
-        self._origins = Origins(knobs, facts.source, times, _silent(facts))
+        self._origins = Origins(knobs)
+        self.use(facts)
         self._text: list[str] = []
         self._statistics = Statistics()
         self._counters: Counters | None = None
-        self._usage = Usage(None, None, None)
+        self._usage = Usage(None, None)
         self._total: int | None = None  # tokens of the prompt
         self._asked = self._read = False
         self._thoughts = ThoughtStream()
@@ -71,14 +70,18 @@ class Reply:
         """Whether anything of it was read."""
         return self._asked
 
+    def use(self, facts: Facts) -> None:
+        """The server is as these say."""
+        self.facts = facts
+        self._origins.source, self._origins.times, self._origins.reason = facts.source, facts.times, _silent(facts)
+
     async def read(self, pieces: AsyncIterator[bytes]) -> None:
         """Read the stream to its end. Raises SpectuiError; what was read is told before."""
         try:
             async for chunk in chunks(self._watched(pieces), self._root):
                 if self._learn is not None:
                     learn, self._learn = self._learn, None
-                    self.facts = await learn() or self.facts
-                    self._origins.source = self.facts.source
+                    self.use(await learn() or self.facts)
                 self._take(chunk)
                 if chunk.error is not None:
                     raise self.worded(
@@ -115,7 +118,7 @@ class Reply:
         now, progress = perf_counter(), chunk.progress
         if progress is not None and not self._read:
             self._ask(progress.total)
-            self._emit(Prompt(progress.done, progress.total, progress.cached, progress.seconds))
+            self._emit(progress)
         if chunk.usage is not None:
             self._usage = chunk.usage
         text, thought = _joined(self._divided(chunk))
@@ -172,17 +175,20 @@ class Reply:
 
     def worded(self, error: ServerTrouble) -> SpectuiError:
         """The error as the chat has to know it: a prompt without room says how many turns to drop."""
-        tokens, n_ctx = whole_number(error.table.get("n_prompt_tokens")), whole_number(error.table.get("n_ctx"))
-        if error.table.get("type") != _NO_ROOM or not tokens or not n_ctx:
+        said = Fields(error.table)
+        tokens, n_ctx = said.count("n_prompt_tokens"), said.count("n_ctx")
+        if said.text("type") != _NO_ROOM or not tokens or not n_ctx:
             return error
         return no_room(self._messages, tokens, n_ctx, self._to_drop(tokens, n_ctx), self.facts.larger)
 
     def _to_drop(self, tokens: int, n_ctx: int) -> int:
         """How many messages to drop, with tokens counted by the text's length: the server's tokenizer is not here."""
-        whole = sum(len(each.content) for each in self._messages) or 1
-        return to_drop(
-            self._messages, n_ctx, lambda rest: round(tokens * sum(len(each.content) for each in rest) / whole)
-        )
+
+        def size(messages: Sequence[Message]) -> int:
+            return sum(len(message.content) for message in messages)
+
+        share = tokens / (size(self._messages) or 1)
+        return to_drop(self._messages, n_ctx, lambda rest: round(share * size(rest)))
 
     def finish(self) -> Finished:
         """The event that ends it."""
@@ -209,6 +215,6 @@ def _joined(pieces: Iterable[Piece]) -> tuple[str, bool]:
 
 def _silent(facts: Facts) -> Reason | None:
     """Why a round shows no draft."""
-    if facts.drafts is False:
+    if facts.slots.drafts is False and not facts.drafts:
         return Reason("server drafts nothing")
     return Reason("server found nothing") if facts.llama_server else Reason("server does not tell")

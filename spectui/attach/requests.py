@@ -12,7 +12,7 @@ from spectui.attach.facts import Facts
 from spectui.engine.events import Fixed, Message
 from spectui.knobs import Knobs, json_object, title
 
-CHAT = "/v1/chat/completions"
+CHAT = "/chat/completions"
 
 LIKELIEST = 5
 """How many of the likeliest tokens are asked for."""
@@ -55,9 +55,9 @@ def fixed(facts: Facts) -> tuple[Fixed, ...]:
 
 def _flags(facts: Facts) -> dict[str, str]:
     """By knob, the flag to restart it with."""
-    if facts.before_spec:
+    if facts.slots.before_spec:
         return _AT_START | _BEFORE_SPEC
-    names = facts.drafters
+    names = facts.slots.drafters
     if not names or any(name.startswith("draft") for name in names):
         return _AT_START
     return _AT_START | {"draft_max": _LENGTHS.get(names[0], f"--spec-{names[0]}-size-m")}

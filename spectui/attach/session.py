@@ -11,10 +11,9 @@ from typing import Any, Protocol, TypeVar
 from spectui.attach import requests
 from spectui.attach.address import address, read_key
 from spectui.attach.connection import Connection, ServerTrouble
-from spectui.attach.facts import LOOK_S, Facts, drafters_now, look, read_counts
-from spectui.attach.origins import PassTime
+from spectui.attach.facts import Facts, Waiting, look, read_counts, slots_now
 from spectui.attach.reply import STALL_S, Reply
-from spectui.engine.events import Counted, Counts, Event, Finished, Loaded, Loading, Message, ModelInfo, Notice
+from spectui.engine.events import Counted, Counts, Event, Finished, Loaded, Message, ModelInfo, Notice
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, specs, title
 from spectui.speculation.records import StopReason
@@ -49,7 +48,7 @@ class ServerSession:
         self._facts: Facts | None = None
         self._setup = Setup()
         self._counts: Counts | None = None
-        self._times = PassTime()
+        self._gone = False  # it did not answer, and may be started anew when it does
         self._cold = False
         self._refused: set[str] = set()  # fields that the server refuses
 
@@ -58,27 +57,29 @@ class ServerSession:
         self._facts, self._counts = None, None
         where = address(setup.server)
         connection = Connection(where, read_key(setup.server_key_file))
-        wanted = setup.server_model if setup.model in (None, where.short) else setup.model
+        self._wanted = (setup.server_model if setup.model in (None, where.short) else setup.model) or ""
         self._end_connection()
         self._connection = connection
         try:
-            facts = self._run(look(connection, wanted or "", lambda what: self._emit(Loading(what, 0.0))))
+            facts = self._run(look(connection, self._wanted, self._emit))
         except asyncio.CancelledError:
             raise SpectuiError("Waiting for the server was stopped.") from None
         without = _without_effect(setup, (facts.model.n_ctx, self._setup.ctx_size))
-        self._facts, self._times, self._refused, self._setup = facts, PassTime(), set(), setup
+        self._refused, self._setup = set(), setup
         loaded = self._tell_loaded(facts)
+        if facts.advice:
+            self._emit(Notice(facts.advice))
         if without:
             self._emit(Notice(f"A server has settings of its own, so these have no effect: {', '.join(without)}."))
         self._tell_counts()
         return loaded
 
     def _tell_loaded(self, facts: Facts) -> Loaded:
+        self._facts, self._gone = facts, False
         name = facts.model.name or address(self._setup.server).short
-        drafts = bool(facts.drafts or facts.drafters)
-        draft = ModelInfo(facts.source, facts.source, 0, 0, 0, 0, 0, kernels="") if drafts else None
+        draft = ModelInfo(facts.source, facts.source, 0, 0, 0, 0, 0, kernels="") if facts.drafts else None
         self._setup = replace(
-            self._setup, model=name, draft=facts.source if drafts else None, ctx_size=facts.model.n_ctx
+            self._setup, model=name, draft=facts.source if draft else None, ctx_size=facts.model.n_ctx
         )
         loaded = Loaded(self._setup, _info(facts, name), draft, (), fixed=requests.fixed(facts))
         self._emit(loaded)
@@ -94,13 +95,9 @@ class ServerSession:
         if connection is None or facts is None:
             raise SpectuiError("No server answers: load its model again first.")
         knobs = self.knobs if self.knobs.seed >= 0 else replace(self.knobs, seed=secrets.randbits(31))
-        asked = requests.body(facts, messages, knobs, cold=self._cold, wants_probabilities=self.wants_probabilities)
-        self._cold = False
-        reply = Reply(
-            messages, knobs, facts, self._times, self._emit, connection.address.root, self._stall_s, self._learn
-        )
+        reply = Reply(messages, knobs, facts, self._emit, connection.address.root, self._stall_s, self._learn)
         try:
-            self._run(self._ask(connection, reply, asked))
+            self._run(self._ask(connection, reply, messages, knobs))
         except asyncio.CancelledError:
             reply.reason = StopReason.CANCELLED
         finished = reply.finish()
@@ -108,36 +105,48 @@ class ServerSession:
         self._tell_counts()
         return finished
 
-    async def _ask(self, connection: Connection, reply: Reply, asked: dict[str, Any]) -> None:
-        waited = False
+    async def _ask(self, connection: Connection, reply: Reply, messages: Sequence[Message], knobs: Knobs) -> None:
+        cold, self._cold, wait = self._cold, False, Waiting(self._emit)
         while True:
+            asked: dict[str, Any] = {}
             try:
-                taken = {field: value for field, value in asked.items() if field not in self._refused}
-                async with connection.stream(requests.CHAT, taken) as pieces:
+                if self._gone:
+                    self._tell_loaded(await look(connection, self._wanted, self._emit))
+                if self._facts is not None:
+                    reply.use(self._facts)
+                asked = requests.body(
+                    reply.facts, messages, knobs, cold=cold, wants_probabilities=self.wants_probabilities
+                )
+                asked = {field: value for field, value in asked.items() if field not in self._refused}
+                async with connection.stream(requests.CHAT, asked) as pieces:
                     await reply.read(pieces)
                 return
             except ServerTrouble as error:
+                self._gone = self._gone or error.loading or not error.status
                 if reply.begun:
                     raise reply.worded(error) from None
                 if error.loading:  # it was started again meanwhile
-                    if not waited:
-                        self._emit(Notice(f"{error} It is asked again until it is."))
-                    waited = True
-                    await asyncio.sleep(LOOK_S)
-                elif fields := requests.refused(error, taken):
+                    await wait(reply.facts.model.name, str(error))
+                elif error.status in (404, 405) and len(connection.bases) > 1:
+                    connection.bases = connection.bases[1:]
+                elif fields := requests.refused(error, asked):
                     self._refused |= fields
                     self._emit(Notice(f"{error} It is asked without {' and '.join(sorted(fields))} from now on."))
                 else:
                     raise reply.worded(error) from None
 
     async def _learn(self) -> Facts | None:
-        """What drafts, which llama-server names while it writes. None: that is known, or is not told."""
+        """What is new of the server, which names what drafts while it writes, and may have been started again."""
         connection, facts = self._connection, self._facts
-        if connection is None or facts is None or facts.drafters or not facts.drafts:
+        if connection is None or facts is None or not facts.slots_path:
             return None
-        self._facts = facts._replace(drafters=await drafters_now(connection, facts))
-        if self._facts.drafters:
-            self._tell_loaded(self._facts)
+        now = await slots_now(connection, facts)
+        if now.restarted(facts.slots):
+            facts = await look(connection, self._wanted, self._emit)
+        if now.drafters and facts.slots.drafters != now.drafters:
+            facts = facts._replace(slots=now)
+        if facts is not self._facts:
+            self._tell_loaded(facts)
         return self._facts
 
     def _tell_counts(self) -> None:
@@ -196,7 +205,7 @@ def _without_effect(setup: Setup, told: tuple[int, int]) -> list[str]:
 def _info(facts: Facts, name: str) -> ModelInfo:
     model = facts.model
     parts = [
-        f"on {facts.kind}", facts.build, model.quantisation, f"{facts.slots} slots" if facts.slots > 1 else "",
+        f"on {facts.kind}", facts.build, model.quantisation, f"{facts.at_once} slots" if facts.at_once > 1 else "",
     ]  # fmt: skip
     return ModelInfo(
         name,

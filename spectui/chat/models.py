@@ -151,9 +151,10 @@ class LoadedModels:
                 return False
         match event:
             case Loading():
-                self._activity.now = "loading"
+                self._activity.now = self._activity.now if self._activity.replying else "loading"
             case Loaded(setup=setup, target=target, draft=draft, devices=devices, fixed=fixed):
-                self._activity.now, self.crash, self.fixed = "ready", None, {each.knob: each for each in fixed}
+                self._activity.now = self._activity.now if self._activity.replying else "ready"
+                self.crash, self.fixed = None, {knob.knob: knob for knob in fixed}
                 self.setup = setup
                 self.target, self.draft, self.devices = target, draft, devices
                 self.draft_problem = "" if draft else self.draft_problem

@@ -47,7 +47,7 @@ def summary(finished: Finished) -> str:
     figures = finished.statistics
     lines = [
         _timing("encoded", finished.prompt_tokens, finished.prompt_s),
-        _timing("decoded", figures.emitted, figures.decode_s),
+        _timing("decoded", figures.emitted, figures.decode_s, figures.untimed),
         "",
         f"n_draft   = {finished.knobs.draft_max if figures.verify_s else '-'}",
         f"n_predict = {figures.emitted}",
@@ -71,7 +71,7 @@ def _statistics(finished: Finished) -> dict[str, Any]:
     }
 
 
-def _timing(what: str, tokens: int | None, seconds: float | None) -> str:
-    speed = f"{tokens / seconds:8.3f}" if tokens is not None and seconds else f"{'-':>8}"
+def _timing(what: str, tokens: int | None, seconds: float | None, untimed: int = 0) -> str:
+    speed = f"{(tokens - untimed) / seconds:8.3f}" if tokens is not None and seconds else f"{'-':>8}"
     many, took = "-" if tokens is None else tokens, "-" if seconds is None else f"{seconds:.3f}"
     return f"{what} {many:>4} tokens in {took:>8} seconds, speed: {speed} t/s"

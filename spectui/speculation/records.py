@@ -187,7 +187,7 @@ class Round:
     choose_s: float
     seconds: float
     pass_size: int = 1
-    """Tokens that the target evaluated in this pass."""
+    """Tokens that the target evaluated in this pass; 0: they are the prompt's, and so is the time."""
     reason: Reason | None = None
     """What the policy did, and why."""
     likeliest: Likeliest | None = None

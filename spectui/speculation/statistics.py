@@ -27,6 +27,8 @@ class Statistics:
     verify_s: float = 0.0
     choose_s: float = 0.0
     decode_s: float = 0.0
+    untimed: int = 0
+    """Tokens whose time is a part of the prompt's: the first one of a server's reply."""
     reached: list[int] = field(default_factory=list)
     """Per position in the draft: rounds in which the target came to judge it."""
     kept: list[int] = field(default_factory=list)
@@ -53,6 +55,7 @@ class Statistics:
         self.verify_s += round.verify_s
         self.choose_s += round.choose_s
         self.decode_s += round.seconds
+        self.untimed += 0 if round.pass_size else len(round.tokens)
         self.guesses += round.guessed is not None
         self.right_guesses += round.guessed is True
         self.saved_s += round.saved_s
@@ -100,7 +103,7 @@ class Statistics:
     @property
     def tokens_per_s(self) -> float | None:
         """Tokens per second of decoding; the prompt's time is not in it."""
-        return ratio(self.emitted, self.decode_s)
+        return ratio(self.emitted - self.untimed, self.decode_s)
 
     @property
     def per_position(self) -> list[float | None]:

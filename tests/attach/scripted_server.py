@@ -62,7 +62,7 @@ class ScriptedServer:
 
     def bodies(self) -> list[Any]:
         """The bodies that were sent to the chat."""
-        return [body for path, _, body in self.requests if path == "/v1/chat/completions"]
+        return [body for path, _, body in self.requests if path.endswith("/chat/completions")]
 
 
 @contextmanager

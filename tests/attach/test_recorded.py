@@ -53,6 +53,8 @@ def test_the_origins_of_a_recorded_stream_add_up_to_what_the_server_counted(file
     )  # fmt: skip
     assert sum(bool(round.drafted) for round in rounds) == counts["spec_decode_num_drafts_total"]
     assert figures.decode_s == pytest.approx(counts["tokens_predicted_seconds_total"], abs=0.01)
+    speeds = [chunk.counters.speed for chunk in found if chunk.counters]
+    assert figures.tokens_per_s == pytest.approx(speeds[-1], rel=1e-5)  # the server's own
     assert bool(figures.accepted) == (file.stem != "plain")
     assert [chunk.progress for chunk in found if chunk.progress] and any(chunk.usage for chunk in found)
 

@@ -32,13 +32,13 @@ GOOD = events(
 class Opened:
     """A session with a server, and what it has said."""
 
-    def __init__(self, server: ScriptedServer, knobs: Knobs | None = None, **setup: str) -> None:
+    def __init__(self, server: ScriptedServer, knobs: Knobs | None = None, end: str = "", **setup: str) -> None:
         self.events: list[Event] = []
         self.hook: Callable[[Event], None] = lambda event: None
         self.stop = threading.Event()
         self.session = ServerSession(self._listen, self.stop, stall_s=0.05)
         self.session.knobs = knobs or Knobs(seed=1)
-        self.loaded = self.session.load(Setup(server=server.url, model=server.url.partition("//")[2], **setup))
+        self.loaded = self.session.load(Setup(server=server.url + end, model=server.url.partition("//")[2], **setup))
 
     def _listen(self, event: Event) -> None:
         self.events.append(event)
@@ -189,8 +189,8 @@ NO_ROOM = "exceed_context_size_error"
         (events(delta("a", **timings(1)), delta("x" * 10_000_000, **timings(2))), "a", "sends a line of more than 1 MB"),
         (Answer(200, (b"<!doctype html><title>Welcome</title>\n<p>hi\n",)), "", "{} sends a web page: check --server"),
         (Answer(404, (b"<html>",)), "", "{} has no /v1/chat/completions: check --server"),
-        (as_json({"error": {"message": "no such model"}}, 404), "", "{} answers with error 404: no such model."),
-        (as_json({"error": {"code": 503, "message": "Loading model"}}, 503), "", "{} is not ready: Loading model."),
+        (as_json({"error": {"message": "no such model"}}, 404), "", "{} answers with error 404 at /v1/chat/completions: no such model."),
+        (Answer(503, (b"<html>",), {"Retry-After": "5"}), "", "{} is not ready: try again in 5 seconds."),
         (as_json({"detail": "broken"}, 500), "", "{} answers with error 500: broken."),
         (as_json({"error": {"message": "Invalid API Key"}}, 401), "", "{} asks for a key: Invalid API Key. Put it"),
         (Answer(307, (), {"Location": "http://elsewhere.example/v1/chat/completions"}), "",
@@ -324,6 +324,7 @@ def test_a_server_that_loads_is_waited_for():
     with serving(GOOD, v1__models=[LOADING, as_json(LISTED)]) as server:
         opened = Opened(server)
     assert [event.what for event in opened.told(Loading)] == ["the server's model"]
+    assert opened.notices() == [f"{server.url} is not ready: Loading model. It is asked again until it is."]
 
 
 def test_waiting_for_a_server_that_loads_can_be_stopped():
@@ -344,13 +345,45 @@ def test_waiting_for_a_server_that_loads_can_be_stopped():
             {"v1__models": Answer(301, (), {"Location": "https://other.example/"})},
             "sends to https://other.example/, which is not",
         ),
-        ({"v1__models": as_json({"data": [{"id": "one"}, {"id": "two"}]})}, "has no model 'third'; it has one, two."),
+        ({"v1__models": Answer(503, (b"<html>busy</html>",))}, "is not ready: try again later."),
     ],
 )
 def test_what_is_wrong_with_the_address_is_said_at_once(paths, sentence):
     with serving(GOOD, **paths) as server, pytest.raises(SpectuiError) as raised:
-        Opened(server, server_model="third")
+        Opened(server)
     assert sentence in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("end", "base"),
+    [
+        ("/v1/chat/completions", "v1"),
+        ("/v1beta/openai", "v1beta__openai"),
+        ("/a/chat/completions", "a"),
+        ("/a/v1/", "a__v1"),
+    ],
+)
+@pytest.mark.parametrize("listed", [as_json({"data": [{"id": "m"}]}), Answer(404), as_json({"error": "no"}, 403)])
+def test_an_address_may_be_any_part_of_the_chats(end, base, listed):
+    """Whether the server has a list of models there, or none, or keeps it from this key."""
+    paths = {f"{base}__models": listed, f"{base}__chat__completions": GOOD}
+    with serving(Answer(404), **({"v1__models": Answer(404), "props": Answer(404)} | paths)) as server:
+        assert Opened(server, end=end, server_model="m").ask().text == "Abcd"
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted", "asked"),
+    [
+        (["llama3.2:latest", "other"], "llama3.2", "llama3.2"),
+        (["text-embedding-small", "bge-m3", "chat-7b"], "", "chat-7b"),
+        (["only-embeddings"], "", "only-embeddings"),
+    ],
+)
+def test_the_server_judges_a_name_and_of_its_list_the_first_is_asked_that_can_chat(names, wanted, asked):
+    listed = as_json({"data": [{"id": name} for name in names]})
+    with serving(GOOD, v1__models=listed, props=Answer(404)) as server:
+        Opened(server, server_model=wanted).ask()
+    assert [body["model"] for body in server.bodies()] == [asked]
 
 
 def test_where_nothing_listens_that_is_said():

@@ -128,11 +128,44 @@ def test_what_drafts_is_learned_while_the_first_reply_is_written():
         )  # fmt: skip
         opened.ask()
         opened.ask()
-    assert [path for path, _, _ in server.requests].count("/slots") == 2
     again = opened.told(Loaded)[-1]
     assert len(opened.told(Loaded)) == 2 and again.setup.draft == "ngram-mod"
     assert {each.flag for each in again.fixed if each.knob == "draft_max"} == {"--spec-ngram-mod-n-max"}
     assert {token.source for token in opened.tokens()} == {None, "ngram-mod"}
+
+
+def test_a_server_that_drafts_nothing_is_told_once_what_it_lacks():
+    """Since --spec-type is none by default, one that was started with -md does not draft."""
+    with serving(GOOD, slots=as_json([{"id": 0, "speculative": False}])) as server:
+        opened = Opened(server)
+        opened.ask()
+        opened.ask()
+    (notice,) = opened.notices()
+    assert "--spec-type draft-simple and -md DRAFT" in notice
+
+
+@pytest.mark.parametrize("sign", ["drafts", "requests", "gone"])
+def test_a_server_that_was_started_again_is_looked_at_again(sign):
+    """It drafts now, its requests are numbered anew, or it did not answer meanwhile."""
+    plain = [delta(text, **timings(n, ms=100.0 * n)) for n, text in enumerate("abcdef", 1)]
+
+    def slots(drafts: bool, task: int) -> Answer:
+        return as_json([{"id": 0, "n_ctx": 256, "speculative": drafts, "id_task": task}])
+
+    told = {"drafts": [slots(False, 3), slots(False, 5), slots(True, 9)],
+            "requests": [slots(True, 3), slots(True, 5), slots(True, 0)],
+            "gone": [Answer(404)]}[sign]  # fmt: skip
+    wider = as_json(PROPS | {"default_generation_settings": {"n_ctx": 512}})
+    first = events(*plain, delta(finish="stop"))
+    with serving(
+        [first, *([LOADING] if sign == "gone" else []), GOOD], slots=told, props=[as_json(PROPS), wider]
+    ) as server:
+        opened = Opened(server)
+        opened.ask()
+        assert [event.round.plain_s is None for event in opened.told(RoundDone)][-1] is False
+        opened.ask()
+    assert [loaded.target.n_ctx for loaded in opened.told(Loaded)] == [256, 512]
+    assert opened.told(RoundDone)[-1].round.plain_s is None  # passes of the server before say nothing
 
 
 def test_an_older_llama_server_is_told_its_own_flags():

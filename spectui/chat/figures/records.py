@@ -22,9 +22,14 @@ class Activity:
     def __init__(self, now: State) -> None:
         self.now = now
 
+    @property
+    def replying(self) -> bool:
+        """A reply is being written, or decoded again. A server may be started anew meanwhile."""
+        return self.now in ("reading", "writing", "comparing", "leaving")
+
     def end(self) -> None:
         """The reply, or the comparison, has ended. A load that was asked for meanwhile goes on."""
-        if self.now in ("reading", "writing", "comparing", "leaving"):
+        if self.replying:
             self.now = "ready"
 
 
