@@ -83,7 +83,7 @@ def objects(value: Any) -> list[Fields]:
 
 class Counters(NamedTuple):
     """llama-server's `timings`, which run on while it writes: tokens predicted, drafted, accepted, and seconds of decoding; of
-    the prompt the tokens that were read and reused, and the seconds that it took. `speed`: tokens a second, as it counts them."""
+    the prompt the tokens that were read and reused, and the seconds that it took. `speed`: tokens a second, by its count."""
 
     predicted: int
     drafted: int

@@ -47,8 +47,8 @@ class ServedModel(NamedTuple):
 
 class Slots(NamedTuple):
     """What llama-server says of its slots. `drafts`: whether it has anything that drafts, None if it does not say; `drafters`:
-    their names. `task`: the number of the latest request, which begins anew with the server. `before_spec`: it is older than the
-    flags that begin with --spec-draft."""
+    their names. `task`: the number of the latest request, which begins anew with the server. `before_spec`: it is older than
+    the flags that begin with --spec-draft."""
 
     drafts: bool | None = None
     drafters: tuple[str, ...] = ()
@@ -86,9 +86,9 @@ def _drafters(parameters: Fields) -> tuple[str, ...]:
 
 
 class Facts(NamedTuple):
-    """`llama_server`: it takes llama-server's fields, itself or behind llama-swap. `build`: its version. `at_once`: replies that
-    it writes at once. `slots_path`, `metrics`: the paths of what it tells of its slots, and of what it counts; "" if it has
-    none. `times`: what its passes take."""
+    """`llama_server`: it takes llama-server's fields, itself or behind llama-swap. `build`: its version. `at_once`: replies
+    that it writes at once. `slots_path`, `metrics`: the paths of what it tells of its slots, and of what it counts; "" if it
+    has none. `times`: what its passes take."""
 
     model: ServedModel
     llama_server: bool
@@ -127,8 +127,10 @@ class Facts(NamedTuple):
             return ""
         if self.slots.before_spec:
             return "The server drafts nothing: restart it with -md DRAFT."
-        return ("The server drafts nothing: restart it with --spec-type draft-simple and -md DRAFT, since without --spec-type a "
-                "draft is loaded and not used; or with --spec-type ngram-mod, which needs no draft.")  # fmt: skip
+        return (
+            "The server drafts nothing: restart it with --spec-type draft-simple and -md DRAFT, since without --spec-type "
+            "a draft is loaded and not used; or with --spec-type ngram-mod, which needs no draft."
+        )
 
 
 async def models(connection: Connection, named: bool = False) -> list[ServedModel]:

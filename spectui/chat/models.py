@@ -47,7 +47,8 @@ class LoadedModels:
         self._activity = activity
         self.crash = crash
         """The crash that ended spectui the last time; None once models are loaded."""
-        self.held = crash is not None and (crash.setup.model, crash.setup.draft) == (setup.model, setup.draft)
+        pair = (setup.model, setup.draft, "")
+        self.held = crash is not None and (crash.setup.model, crash.setup.draft, setup.server) == pair
         self.target: ModelInfo | None = None
         self.draft: ModelInfo | None = None
         self.devices: tuple[Device, ...] = ()

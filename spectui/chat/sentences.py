@@ -162,7 +162,9 @@ def crash_advice(setup: Setup, *, offer: bool, held: bool, details: bool) -> str
     safe = f" (weights as they are, no flash attention, f16 cells, context {safe_setup(setup).ctx_size})"
     ways = [
         "{last-chat} opens the conversation again." if offer else "",
-        f"{{safe-mode}} loads the models in safe mode{safe if details else ''}." if setup.model else "",
+        f"{{safe-mode}} loads the models in safe mode{safe if details else ''}."
+        if setup.model and not setup.server
+        else "",
         "{load} loads them as before." if held else "",
     ]
     return " ".join(filter(None, ways))

@@ -116,7 +116,8 @@ def command(
     run, journal, ending = Run(runs), Journal(history), ExitStack()
     try:
         run.take_stderr()
-        engine = server_engine(settings.knobs) if server is not None else _own_engine(settings.knobs, run.enter)
+        make_engine = server_engine if server is not None else _own_engine
+        engine = make_engine(settings.knobs, run.enter)
         journal.notices.extend(notices)
         if plain:
             from spectui.chat.session import ChatSession

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+import threading
 
 import pytest
 
 from spectui.config import load
 from spectui.errors import UsageError
-from tests.attach.scripted_server import serving
+from tests.attach.scripted_server import delta, events, serving, timings
 from tests.attach.test_session import GOOD
 from tests.cli.programs import one_sentence, spectui
 from tests.helpers.terminal import Terminal
@@ -47,7 +49,6 @@ def test_run_prints_one_object_with_what_is_not_known_as_null():
 
 
 def test_neither_llama_cpp_nor_the_decoder_is_loaded():
-    import subprocess
 
     with serving(GOOD) as server:
         done = subprocess.run(
@@ -147,3 +148,26 @@ def test_the_window_on_a_server_loads_neither_llama_cpp_nor_numpy(tmp_path):
         name for name in first if name.startswith(later) or name.startswith(("spectui.attach.", "spectui.measure"))
     ]
     assert loaded == ["spectui.attach.address", "spectui.attach.catalogue"]
+
+
+def test_a_chat_that_was_killed_is_offered_and_the_server_asked_again(tmp_path):
+    environ = os.environ | {"SPECTUI_DATA_DIR": str(tmp_path), "SPECTUI_STATE_DIR": str(tmp_path)}
+    flags, ended = ("chat", "--plain", "--server"), threading.Event()
+    slow = events(delta("half", **timings(1)), lambda: ended.wait(20) and None)
+    with serving([slow, GOOD]) as server:
+        with subprocess.Popen(
+            [sys.executable, "-m", "spectui", *flags, server.url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environ,
+        ) as killed:
+            assert killed.stdin is not None and killed.stdout is not None
+            killed.stdin.write(b"hello\n")
+            killed.stdin.flush()
+            assert killed.stdout.read(4) == b"half"
+            killed.kill()
+        ended.set()
+        done = spectui(*flags, server.url, input=b"/continue\nagain\n", env=environ)
+    assert b"/continue opens the conversation again." in done.stderr and b"safe mode" not in done.stderr
+    assert done.stdout.splitlines()[-1] == b"Abcd"
+    assert server.bodies()[-1]["messages"][0]["content"] == "hello"

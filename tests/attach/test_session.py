@@ -189,7 +189,7 @@ NO_ROOM = "exceed_context_size_error"
         (events(delta("a", **timings(1)), delta("x" * 10_000_000, **timings(2))), "a", "sends a line of more than 1 MB"),
         (Answer(200, (b"<!doctype html><title>Welcome</title>\n<p>hi\n",)), "", "{} sends a web page: check --server"),
         (Answer(404, (b"<html>",)), "", "{} has no /v1/chat/completions: check --server"),
-        (as_json({"error": {"message": "no such model"}}, 404), "", "{} answers with error 404 at /v1/chat/completions: no such model."),
+        (as_json({"error": {"message": "no such model"}}, 404), "", "error 404 at /v1/chat/completions: no such model."),
         (Answer(503, (b"<html>",), {"Retry-After": "5"}), "", "{} is not ready: try again in 5 seconds."),
         (as_json({"detail": "broken"}, 500), "", "{} answers with error 500: broken."),
         (as_json({"error": {"message": "Invalid API Key"}}, 401), "", "{} asks for a key: Invalid API Key. Put it"),

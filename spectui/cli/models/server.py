@@ -12,7 +12,7 @@ from spectui.errors import UsageError
 if TYPE_CHECKING:
     from spectui.engine.events import Event
     from spectui.engine.protocol import Session
-    from spectui.engine.worker import Worker
+    from spectui.engine.worker import Watch, Worker
     from spectui.gguf_files.catalogue import ModelCatalogue
     from spectui.knobs import Knobs, Setup
     from spectui.llama.interrupt import Interrupt
@@ -41,11 +41,11 @@ def server_setup(settings: Configuration, *hub: str | None) -> Setup | None:
     return replace(setup, model=setup.server_model or where.short, draft=None)
 
 
-def server_engine(knobs: Knobs) -> Worker:
+def server_engine(knobs: Knobs, watch: Watch = lambda stage, setup: None) -> Worker:
     """An engine that asks a server."""
     from spectui.engine.worker import Worker
 
-    return Worker(knobs, open_session=_session_of_server)
+    return Worker(knobs, watch, _session_of_server)
 
 
 def _session_of_server(on_event: Callable[[Event], None], interrupt: Interrupt) -> Session:
