@@ -11,8 +11,7 @@ from time import perf_counter
 from spectui.engine.events import Event, Finished, Notice, Prompt, RoundDone
 from spectui.engine.pair import Pair
 from spectui.knobs import Knobs
-from spectui.llama.tokens.reply_text import ReplyText
-from spectui.llama.tokens.thought_limit import ThoughtLimit
+from spectui.llama.tokens.reply_text import ReplyText, ThoughtLimit
 from spectui.speculation.decoder import Decoder
 from spectui.speculation.evaluator import common_prefix
 from spectui.speculation.records import Round, StopReason

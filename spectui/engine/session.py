@@ -159,6 +159,7 @@ class Session:
         if len(asked) == 1 or asked[:1] != [self._opening]:
             pair.strategy.begin_conversation()
         self._opening = asked[0] if asked else ""
+        self._keep_states(messages, prompt, begun)
         stopped, names = self._interrupt.is_set, self._shows_names
         reply = Reply(pair, prompt, begun, self._knobs_of_reply(), self._emit, stopped, names=names)
         try:
@@ -239,7 +240,7 @@ class Session:
                 else turn
                 for turn in before
             ]
-        if self._loaded is not None and self._loaded.no_template == "on":
+        if self._raw:
             read = before if begun else messages
             return raw_tokens(target, [message.whole for message in read]), begun
         turns = [(turn.role, turn.content, turn.thought) for turn in before]
@@ -253,6 +254,24 @@ class Session:
             template.read_values(json_object(kwargs) or {}, clock)
             self._asked = asked, template.tokens(turns)
         return list(self._asked[1]), begun
+
+    def _keep_states(self, messages: Sequence[Message], prompt: Sequence[int], begun: Sequence[int]) -> None:
+        """Have contexts that cannot be truncated to any length keep their states where later prompts may part from this one:
+        where the next turn's does, and at its end, which other replies to it begin with."""
+        pair = self._loaded_pair
+        contexts = [
+            context for context in (pair.context, pair.draft_context) if context is not None and context.forgets
+        ]
+        lengths = {len(prompt) - 1, len(prompt) + len(begun) - 1}
+        if contexts and messages[-1].role != "assistant" and not self._raw:
+            lengths.add(pair.template.lasting([(turn.role, turn.content, turn.thought) for turn in messages], prompt))
+        for context in contexts:
+            context.keep_at = sorted(lengths)
+
+    @property
+    def _raw(self) -> bool:
+        """Whether texts are continued without a template."""
+        return self._loaded is not None and self._loaded.no_template == "on"
 
     @property
     def _shows_names(self) -> bool:

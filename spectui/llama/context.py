@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
+from spectui.llama.checkpoints import Checkpoints
 from spectui.llama.cpu import plugin, reference_path
 from spectui.llama.cpu.reference_path import SPLIT_FROM, ReferencePath
 from spectui.llama.devices import context_memory, memory_use, rpc
@@ -39,9 +40,6 @@ _RING = re.compile(r"creating +SWA KV cache, size = +(\d+) cells")
 STATES = 4
 """Recurrent states that are kept beside the last one, where llama.cpp can, so that rejected tokens are dropped without a
 second pass. Each takes as much memory as the last: 150 MB for a 27B of Qwen3.5. Longer drafts need a checkpoint."""
-
-_PARTIAL_ONLY = 1
-"""LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: save only the recurrent part of a hybrid context (llama.h)."""
 
 
 class EvaluationError(SpectuiError):
@@ -89,8 +87,8 @@ class Context:
         self.asynchronous = model.output_on_gpu
         """Does a device compute all of a pass while Python continues?"""
         self._interrupt = interrupt
-        self._checkpoint: Checkpoint | None = None
-        self._state: ctypes.Array[ctypes.c_uint8] = (ctypes.c_uint8 * 0)()  # memory for checkpoints
+        self.keep_at: Sequence[int] = ()
+        """Lengths whose state is kept when they are reached, for the prompts of later turns."""
         self._computing = False  # or a pass has ended in the middle
 
         params = llama.llama_context_default_params()
@@ -143,7 +141,13 @@ class Context:
         self.memory = added((*weights, *logged, self._output))
         """What the model and this context take on each device, once a pass of all rows has been made."""
         self.takes_back: int = llama.llama_n_rs_seq(self.handle)
-        """Tokens that a recurrent context drops without a checkpoint."""
+        """Tokens of its last pass that a recurrent context drops without a checkpoint."""
+        self._states_from = 0  # the least length whose state is there
+        self._drafts = model.recurrent and rows == 1 and heads_of is None
+        self._checkpoints = Checkpoints(self.handle, 1 + self._drafts, self.ring)
+        self.forgets = heads_of is None and (model.recurrent or (0 < model.window < self.n_ctx and not swa_full))
+        """Whether it cannot be truncated to any length, so that states are kept."""
+        self._truncated = False  # the next row that is asked for is the text's; later ones are behind drafted tokens
         self._logits_at, self._views = 0, dict[int, NDArray[np.float32]]()
         self._memory = llama.llama_get_memory(self.handle)
         divides = reference_path.divides(type_k, type_v)
@@ -156,8 +160,6 @@ class Context:
         self._fields = _Fields(self._batch, self._size)
         self.hidden = HiddenRows(self.handle, model.width, hidden) if hidden is not None else None
         """For heads."""
-        self.on_hidden: Callable[[], None] | None = None
-        """Called when there are more of them."""
         if self._sampler is not None and not self._sampler.supported:
             self._stop_keeping()
             self._keeps = False
@@ -213,17 +215,12 @@ class Context:
         clear_errors()
         # A recurrent context is saved before it gets a long draft, so the tokens before the draft are evaluated first.
         saves = self.model.recurrent and rows - 1 > self.takes_back
-        certain = len(tokens) - rows if saves else max(0, len(tokens) - len(self._fields.token))
+        kept = [at - before for at in self.keep_at if 0 < at - before <= len(tokens) - rows]
+        certain = max(len(tokens) - (rows if saves else len(self._fields.token)), *kept, 0)
         try:
-            for start in range(0, certain, self.chunk):
-                if self._interrupt.is_set():  # within a pass only the CPU checks it
-                    raise Interrupted
-                self._decode(tokens[start : min(start + self.chunk, certain)], 0)
-                self._wait()
-                self._keep_hidden(min(self.chunk, certain - start))
+            self._append(tokens[:certain], kept)
             if saves:
-                self._checkpoint = Checkpoint(self.handle, len(self.tokens), self._state)
-                self._state = self._checkpoint.state
+                self._checkpoints.save(len(self.tokens))
             if certain < len(tokens):
                 if self.takes_back and rows:  # it is over soon, and to interrupt it would cost the states
                     if self._interrupt.is_set():
@@ -245,15 +242,30 @@ class Context:
                 self.truncate(before)
                 raise
             self._keep_hidden(len(tokens) - certain)
+            if self._drafts and self._truncated and rows:
+                self._checkpoints.save(len(self.tokens))
+                self._truncated = False
             return found
 
         return computed
 
+    def _append(self, tokens: Sequence[int], kept: Sequence[int]) -> None:
+        """Append tokens of which no logits are needed, and keep the state after each of these numbers of them."""
+        start = 0
+        while start < len(tokens):
+            if self._interrupt.is_set():  # within a pass only the CPU checks it
+                raise Interrupted
+            end = min([start + self.chunk, len(tokens), *(at for at in kept if at > start)])
+            self._decode(tokens[start:end], 0)
+            self._wait()
+            self._keep_hidden(end - start)
+            if end in kept:
+                self._checkpoints.keep(len(self.tokens), self.hidden)
+            start = end
+
     def _keep_hidden(self, n: int) -> None:
         if self.hidden is not None and n > 0:
             self.hidden.append(len(self.tokens) - n, n)
-            if self.on_hidden is not None:
-                self.on_hidden()
 
     def _logits(self, rows: int) -> NDArray[np.float32]:
         """The logits of the last pass, once it is computed."""
@@ -303,6 +315,8 @@ class Context:
             self._reference.use(single and start + n > SPLIT_FROM)
         self._compute(llama.llama_decode, self._batch)
         self.tokens.extend(tokens)
+        if self.takes_back:
+            self._states_from = start + (n - 1) // self._ubatch * self._ubatch + 1
 
     def _compute(self, function: Callable[[Any, Any], int], batch: Any) -> None:
         """Call llama_decode or llama_encode. Raises Interrupted, EvaluationError."""
@@ -316,33 +330,37 @@ class Context:
 
     def truncate(self, length: int) -> None:
         """Keep only the first `length` tokens. A context that cannot be truncated to that length keeps fewer."""
+        self._truncated = True
         self._truncate(length)
 
     def _truncate(self, length: int, broken: bool = False) -> None:
         """`broken`: a pass has ended in the middle, so recurrent states are lost."""
+        kept = length = min(length, len(self.tokens))
         if self.hidden is not None and length < len(self.tokens):
-            length = self.hidden.truncate(length)
-        length = min(length, len(self.tokens))
+            kept = self.hidden.truncate(length)
+        if not self._cut(kept, broken):
+            kept = self._states_from = self._checkpoints.restore(length, self.hidden)
+            if not kept or not self._remove(kept):
+                self.clear()
+                return
+        del self.tokens[kept:]
+        self._checkpoints.truncate(kept)
+
+    def _cut(self, length: int, broken: bool) -> bool:
+        """Drop the tokens from this length on; False where the rest would not be what it was at that length."""
         last = llama.llama_memory_seq_pos_max(self._memory, 0) if self.ring else -1
         if length <= last and length // self.ring != last // self.ring:
-            self.clear()
-            return
-        removed = not (broken and self.takes_back) and self._remove(length)
-        if not removed and self._checkpoint is not None and self._checkpoint.length <= length:
-            length = self._checkpoint.restore(self.handle)
-            removed = self._remove(length)
-        dropped = removed
+            return False
+        # llama.cpp takes back tokens of earlier passes too, to states that are not theirs.
+        if (broken and self.takes_back) or 0 < length < min(self._states_from, len(self.tokens)):
+            return False
+        if not self._remove(length):
+            return False
         # With a sliding window llama.cpp may return true although the cells that the next token attends to are lost.
         window = self.model.window
-        if dropped and window and length:
-            # -1: there are no cells
-            dropped = 0 <= llama.llama_memory_seq_pos_min(self._memory, 0) <= max(0, length - window)
-        if dropped:
-            del self.tokens[length:]
-        elif length < len(self.tokens) or not removed:  # a failed pass has changed a recurrent state
-            self.clear()
-        if self._checkpoint is not None and self._checkpoint.length > len(self.tokens):
-            self._checkpoint = None
+        if not window or not length or length == len(self.tokens):
+            return True
+        return 0 <= int(llama.llama_memory_seq_pos_min(self._memory, 0)) <= max(0, length - window)
 
     def _remove(self, start: int) -> bool:
         return bool(llama.llama_memory_seq_rm(self._memory, 0, start, -1))
@@ -351,7 +369,8 @@ class Context:
         """Remove all tokens, and zero the cells: a NaN in an unused cell would spoil later passes, although it is masked."""
         llama.llama_memory_clear(self._memory, True)
         self.tokens.clear()
-        self._checkpoint = None
+        self._checkpoints.truncate(0)
+        self._states_from = 0
 
     def simulated_memory(self) -> tuple[MemoryUse, ...]:
         """What a simulated model and this context would take on each device. Raises SpectuiError; may end the process."""
@@ -366,25 +385,6 @@ class Context:
             if self._sampler is not None:
                 self._sampler.close()
             self.handle = None
-
-
-class Checkpoint:
-    """The part of a context that cannot be truncated, as it was after `length` tokens."""
-
-    def __init__(self, context: Any, length: int, before: ctypes.Array[ctypes.c_uint8]) -> None:
-        """`before`: memory of an earlier one, which is used again: it is tens of megabytes, and a round makes one."""
-        size = llama.llama_state_seq_get_size_ext(context, 0, _PARTIAL_ONLY)
-        self.length = length
-        self.state = before if len(before) == size else (ctypes.c_uint8 * size)()
-        self._size = llama.llama_state_seq_get_data_ext(context, self.state, size, 0, _PARTIAL_ONLY)
-
-    def restore(self, context: Any) -> int:
-        """Restore it; the length that the context can now be truncated to, 0 if saving or restoring was incomplete."""
-        size = len(self.state)
-        if self._size != size:
-            return 0
-        done = llama.llama_state_seq_set_data_ext(context, self.state, size, 0, _PARTIAL_ONLY)
-        return self.length if done == size else 0
 
 
 class _Fields:

@@ -24,6 +24,18 @@ def byte_names() -> list[str]:
     return [chr(byte) if byte in shown else chr(next(hidden)) for byte in range(256)]
 
 
+def add_vocabulary(writer: gguf.GGUFWriter) -> None:
+    """The five words and the 256 bytes, for models that are written otherwise."""
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list([*WORDS, *byte_names()])
+    writer.add_token_types([3] * len(WORDS) + [1] * 256)
+    writer.add_token_merges(["a b"])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_add_bos_token(False)
+
+
 def write_model(
     path: Path,
     *,
@@ -93,7 +105,7 @@ def finished(writer: gguf.GGUFWriter, path: Path) -> Path:
     return path
 
 
-def write_gemma(path: Path) -> Path:
+def write_gemma(path: Path, template: str | None = None) -> Path:
     """A gemma3, whose attention looks back at 16 tokens only. Returns the path."""
 
     def window(writer: gguf.GGUFWriter) -> None:
@@ -101,7 +113,7 @@ def write_gemma(path: Path) -> Path:
         writer.add_key_length(16)
         writer.add_value_length(16)
 
-    return write_model(path, architecture="gemma3", keys=window)
+    return write_model(path, architecture="gemma3", keys=window, template=template)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -22,18 +23,20 @@ from spectui.speculation.policies.strategy import Drafted, Strategy
 from spectui.speculation.records import Candidate, Reason
 from spectui.speculation.statistics import Statistics
 from tests.helpers.smollm2 import opened
-from tests.llama.ggufs import finished
+from tests.llama.ggufs import add_vocabulary, finished
 from tests.toys import decode, emitted
 
-N_VOCAB, WIDTH, INNER, STATE, RANK, KERNEL = 32, 32, 64, 8, 4, 4
+N_VOCAB, WIDTH, INNER, STATE, RANK, KERNEL = 261, 32, 64, 8, 4, 4
 HEAD = 8
 KV_HEADS = [0, 2, 0]
 
 
 def write(
-    path: Path, architecture: str, layers: int, shapes: dict[str, tuple[int, ...]], ones: dict[str, int]
-) -> GGUFWriter:
-    """The head and the tensors: random ones of these shapes, and norms of these widths. Keys may be added."""
+    path: Path, architecture: str, layers: int, shapes: dict[str, tuple[int, ...]], ones: dict[str, int],
+    template: str | None = None,
+) -> GGUFWriter:  # fmt: skip
+    """The head and the tensors: random ones of these shapes, and norms of these widths. Keys may be added. `template`: of a
+    model that chats; others have no texts."""
     numbers = np.random.default_rng(1)
     writer = GGUFWriter(path, architecture)
     writer.add_context_length(512)
@@ -41,7 +44,11 @@ def write(
     writer.add_block_count(layers)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(N_VOCAB)
-    writer.add_tokenizer_model("no_vocab")
+    if template is None:
+        writer.add_tokenizer_model("no_vocab")
+    else:
+        add_vocabulary(writer)
+        writer.add_chat_template(template)
     for name, shape in shapes.items():
         writer.add_tensor(f"{name}.weight", (numbers.standard_normal(shape) / 2).astype(np.float32))
     for name, width in ones.items():
@@ -74,8 +81,8 @@ def write_mamba(path: Path) -> None:
     finished(writer, path)
 
 
-def write_lfm2(path: Path) -> None:
-    """A convolution, attention, a convolution: a hybrid, whose heads are counted per layer."""
+def write_lfm2(path: Path, template: str | None = None) -> None:
+    """A convolution, attention, a convolution: a hybrid, whose heads are counted per layer. `template`: as above."""
     shapes: dict[str, tuple[int, ...]] = {"token_embd": (N_VOCAB, WIDTH)}
     ones = {"token_embd_norm": WIDTH}
     for layer, kv_heads in enumerate(KV_HEADS):
@@ -90,7 +97,7 @@ def write_lfm2(path: Path) -> None:
         else:
             shapes |= {f"{block}.shortconv.conv": (WIDTH, KERNEL), f"{block}.shortconv.in_proj": (3 * WIDTH, WIDTH)}
             shapes |= {f"{block}.shortconv.out_proj": (WIDTH, WIDTH)}
-    writer = write(path, "lfm2", len(KV_HEADS), shapes, ones)
+    writer = write(path, "lfm2", len(KV_HEADS), shapes, ones, template)
     writer.add_feed_forward_length(INNER)
     writer.add_head_count(WIDTH // HEAD)
     writer.add_head_count_kv(KV_HEADS)
@@ -184,12 +191,17 @@ def test_a_checkpoint_restores_the_state_bit_for_bit(memory: Context):
 def test_checkpoints_share_their_memory(memory: Context, monkeypatch: pytest.MonkeyPatch):
     """Each round with a draft makes one."""
     real, used = llama.llama_state_seq_get_data_ext, []
-    monkeypatch.setattr(llama, "llama_state_seq_get_data_ext", lambda *given: (used.append(given[1]), real(*given))[1])
+
+    def saved(*given):
+        used.append(ctypes.addressof(given[1].contents))
+        return real(*given)
+
+    monkeypatch.setattr(llama, "llama_state_seq_get_data_ext", saved)
     memory.evaluate([1, 2, 3], 0)
     for _ in range(4):
         memory.evaluate([9, 8, 7, 6, 5, 4], 6)
         memory.truncate(4)
-    assert len(used) == 4 and len({id(each) for each in used}) == 1
+    assert len(used) == 4 and len(set(used)) == 1
 
 
 @pytest.mark.parametrize("drafted", [1, 2, 4])
@@ -206,6 +218,55 @@ def test_a_hybrid_drops_a_short_draft_without_a_second_pass(models: dict[str, Mo
         assert np.array_equal(memory.evaluate([5, 6], 2), expected)
     finally:
         memory.close()
+
+
+@pytest.mark.parametrize("passes", [[[4], [5], [6]], [[4, 5], [6]], [[4, 5, 6]]])
+@pytest.mark.parametrize("length", [3, 4, 5])
+def test_no_token_of_an_earlier_pass_is_taken_back(models: dict[str, Model], passes: list[list[int]], length: int):
+    """llama.cpp would, to a state that is another's."""
+    memory = Context(models["lfm2"], Interrupt(), n_ctx=256, rows=9, threads=1)
+    text = [1, 2, 3, 4, 5, 6]
+    memory.evaluate(text[:length], 0)
+    expected = memory.evaluate([9], 1).copy()
+    memory.clear()
+    memory.evaluate(text[:3], 0)
+    for tokens in passes:
+        memory.evaluate(tokens, 1)
+    memory.truncate(length)
+    assert np.allclose(memory.evaluate([*text[len(memory.tokens) : length], 9], 1), expected, atol=1e-3)
+    memory.close()
+
+
+def test_the_states_that_are_kept_are_gone_back_to(memory: Context):
+    text = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+    rows = {}
+    for length in (4, 9):
+        memory.clear()
+        memory.evaluate(text[:length], 0)
+        rows[length] = memory.evaluate([7], 1).copy()
+    memory.clear()
+    memory.keep_at = [4, 9]
+    memory.evaluate(text, 0)
+    memory.evaluate([7], 1)
+    for length, left in ((11, 9), (8, 4), (3, 0)):
+        memory.truncate(length)
+        assert memory.tokens == text[:left]
+        if left:
+            assert np.allclose(memory.evaluate([7], 1), rows[left], atol=1e-3)
+
+
+def test_a_draft_goes_back_to_the_text_that_it_drafted_behind(model: Model):
+    draft = Context(model, Interrupt(), n_ctx=64, rows=1, threads=1)
+    draft.evaluate([1, 2, 3, 4, 5], 0)
+    expected = draft.evaluate([6], 1).copy()
+    draft.truncate(0)
+    draft.evaluate([1, 2, 3, 4], 1)
+    for drafted in (7, 8, 9):
+        draft.evaluate([drafted], 1)
+    draft.truncate(4)
+    assert draft.tokens == [1, 2, 3, 4]
+    assert np.allclose(draft.evaluate([5, 6], 1), expected, atol=1e-3)
+    draft.close()
 
 
 @pytest.mark.parametrize("stopped", [[4], [9, 8, 7]])

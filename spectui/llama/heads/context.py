@@ -53,7 +53,7 @@ class Heads(Context):
         extension.llama_set_embeddings_nextn(self.handle, True, True)
         number = llama.llama_model_n_layer_nextn(model.handle)
         self.max_drafted = number if number > 1 else None
-        target.on_hidden = self._read_along
+        self._hidden.on_rows = self._read_along
 
     def evaluate(self, tokens: Sequence[int], rows: int) -> Rows:
         """As `Context.evaluate`, for one row at most. Tokens that lie more than one behind the target's are drafted ones."""
@@ -84,7 +84,7 @@ class Heads(Context):
     def close(self) -> None:
         if self.handle:
             self._batch.embd = None  # numpy's
-            self._target.on_hidden = None
+            self._hidden.on_rows = None
         super().close()
 
     def _read_along(self) -> None:

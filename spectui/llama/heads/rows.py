@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -47,6 +47,8 @@ class HiddenRows:
         """The position of the first row that is kept."""
         self._rows = np.empty((0, self.width), np.float32)  # the first of them are kept
         self._number = 0
+        self.on_rows: Callable[[], None] | None = None
+        """Called when there are more of them."""
         self.keep(True)
 
     def keep(self, on: bool) -> None:
@@ -71,11 +73,18 @@ class HiddenRows:
             pointer = extension.llama_get_embeddings_nextn(self._context) if nextn else get_layer(self._context, layer)
             part = slice(index * self._part, (index + 1) * self._part)
             self._rows[kept : self._number, part] = np.ctypeslib.as_array(pointer, (n, self._part))
+        if self.on_rows is not None:
+            self.on_rows()
 
     def row(self, position: int) -> Rows | float:
         """float32 [width]; 0.0 if it is not kept."""
         index = position - self.first
         return self._rows[index] if 0 <= index < self._number else 0.0
+
+    def put(self, position: int, row: Rows | float) -> None:
+        """Keep this row alone: the target has gone back to a state that was saved behind it."""
+        self.first, self._number = position, 1
+        self._rows = np.full((1, self.width), row, np.float32)
 
     def drop_before(self, position: int) -> None:
         """They have been read."""

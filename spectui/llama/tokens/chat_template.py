@@ -13,6 +13,7 @@ from spectui.llama.library import llama
 from spectui.llama.model import Model
 from spectui.llama.tokens.rendering import Renderer
 from spectui.llama.tokens.special import SpecialTokens, shown
+from spectui.speculation.evaluator import common_prefix
 from spectui.text import safe
 from spectui.thinking import OPEN, opens_at_end
 
@@ -21,6 +22,8 @@ _CHATML = (
     "{% endfor %}{{ '<|im_start|>assistant\n' }}"
 )
 """For models without a template, as in llama.cpp."""
+
+_NEXT_TURN = (("assistant", "?"), ("user", "?"))
 
 FOLDED = "The model's chat template has no system role: the system prompt is put before your first message."
 FORGETS = (
@@ -91,6 +94,12 @@ class ChatTemplate:
                 "The model's chat template makes nothing of this conversation, so there is nothing to answer."
             )
         return [*self._model.added_bos, *tokens]
+
+    def lasting(self, messages: Sequence[tuple[str, ...]], tokens: Sequence[int]) -> int:
+        """How many of a prompt's tokens the next turn's prompt begins with too: a template may drop what it opens a reply with,
+        and what that thinks. Raises SpectuiError."""
+        later = self._rendered_hidden([*messages, *_NEXT_TURN], in_replies=False)
+        return common_prefix(tokens, [*self._model.added_bos, *self._special.tokens(*later)])
 
     def _prompt(self, messages: Sequence[tuple[str, ...]]) -> tuple[str, Mapping[str, str]]:
         """The prompt with stand-ins, and what they stand for: see `SpecialTokens.hidden`."""

@@ -88,6 +88,21 @@ def test_a_context_without_the_cells_is_emptied(gemma: Model, length: int) -> No
         context.close()
 
 
+@pytest.mark.parametrize("length", [100, RING, RING + 44, 2 * RING - 1])
+def test_a_window_that_was_kept_is_restored_into_its_cells(gemma: Model, length: int) -> None:
+    """Else attention would add in another order, and round otherwise."""
+    fresh, kept = opened(gemma), opened(gemma)
+    fresh.evaluate(TOKENS[:length], rows=0)
+    kept.keep_at = [length]
+    kept.evaluate(TOKENS[: length + 150], rows=0)
+    single_rows(kept, TOKENS[:200])
+    kept.truncate(length + 3)
+    assert kept.tokens == TOKENS[:length]
+    assert np.array_equal(single_rows(kept, TOKENS[:300]), single_rows(fresh, TOKENS[:300]))
+    for context in (fresh, kept):
+        context.close()
+
+
 def test_a_context_that_has_all_cells_is_truncated(gemma: Model) -> None:
     full = opened(gemma, swa_full=True)
     full.evaluate(TOKENS[:400], rows=0)

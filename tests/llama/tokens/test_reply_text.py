@@ -10,8 +10,7 @@ import pytest
 from spectui.knobs import Knobs
 from spectui.llama.model import Model
 from spectui.llama.tokens.chat_template import ChatTemplate
-from spectui.llama.tokens.reply_text import ReplyMarks, ReplyText
-from spectui.llama.tokens.thought_limit import ThoughtLimit
+from spectui.llama.tokens.reply_text import ReplyMarks, ReplyText, ThoughtLimit
 from spectui.thinking import divided, parsed, thought_and_answer
 from tests.llama.ggufs import WORDS, byte_names, write_model
 
