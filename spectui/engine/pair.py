@@ -273,8 +273,6 @@ class Pair:
             if self.draft_context is not None:
                 self._loaded["draft"] = resolved.draft_key
                 return
-            if self.draft.recurrent:
-                raise DraftError(remarks.RECURRENT)
             ahead = resolved.drafts_ahead(self.target.layers, self.draft.layers)
             if resolved.setup.async_draft == "on" and not ahead:
                 self._emit(Notice(remarks.NOT_AHEAD))

@@ -33,8 +33,6 @@ def match(target: GgufHeader, draft: GgufHeader) -> Match:
         return Match("never", draft.problem)
     if draft.path == target.path:
         return Match("never", "is the target itself")
-    if draft.recurrent:
-        return Match("never", "cannot take back a rejected token (it is recurrent)")
     if target.vocabulary is None or draft.vocabulary is None:
         return Match("never", f"{'the target' if target.vocabulary is None else 'it'} has no vocabulary of text")
     ours, theirs = target.vocabulary, draft.vocabulary

@@ -26,9 +26,8 @@ class GgufHeader:
 
     `size` is in bytes, of all its parts. `n_ctx_train`: tokens of the context that it was trained with. `problem`: why it
     cannot be loaded, to complete the sentence "The model ..."; "" if it can. `called`: its name in the program that keeps it,
-    where its file has another. `recurrent`: its context cannot be truncated, so
-    it cannot draft. `heads`: of its own (multi-token prediction). `only_heads`: it is those of a target, and no model. `width`:
-    numbers of a hidden row, of the target's where it is a head for one.
+    where its file has another. `heads`: of its own (multi-token prediction). `only_heads`: it is those of a target, and no
+    model. `width`: numbers of a hidden row, of the target's where it is a head for one.
     """
 
     path: str
@@ -37,7 +36,6 @@ class GgufHeader:
     quantisation: str = ""
     parameters: str = ""
     n_ctx_train: int | None = None
-    recurrent: bool = False
     vocabulary: VocabularyDigest | None = None
     problem: str = ""
     called: str = ""
@@ -67,8 +65,6 @@ def read_header(path: Path, cancelled: Callable[[], bool] = lambda: False) -> Gg
         quantisation=_quantisation(values.get("general.file_type")),
         parameters=of.text("general.size_label"),
         n_ctx_train=metadata.whole_number(values.get(f"{architecture}.context_length")),
-        recurrent=any(key.startswith((f"{architecture}.ssm.", f"{architecture}.wkv.")) for key in values)
-        or f"{architecture}.shortconv.l_cache" in values,
         vocabulary=of.vocabulary,
         problem=found.problem,
         heads=usable_heads(of),

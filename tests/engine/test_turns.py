@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spectui.engine.events import Event, Finished, Message, Prompt
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
+from spectui.llama.quantiser import quantise
 from tests.llama.ggufs import write_gemma, write_model
 from tests.llama.test_recurrent import write_lfm2
 
@@ -28,14 +31,15 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 class Chat:
     """A session, and what was told of the last prompt."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, draft: str | None = None) -> None:
         self.events: list[Event] = []
         self.session = Session(self.events.append)
-        self.session.load(Setup(model=str(path), ctx_size=2048, threads=1, ubatch=32, no_profile="on"))
+        setup = Setup(model=str(path), draft=draft, ctx_size=2048, threads=1, ubatch=32, no_profile="on")
+        self.session.load(replace(setup, requantise_draft="off"))
 
-    def answer(self, messages: list[Message]) -> tuple[Finished, Prompt]:
+    def answer(self, messages: list[Message], **knobs: Any) -> tuple[Finished, Prompt]:
         self.events.clear()
-        self.session.knobs = Knobs(temperature=0.9, seed=5, predict=40)
+        self.session.knobs = Knobs(temperature=0.9, seed=5, predict=40, **knobs)
         finished = self.session.generate(messages)
         return finished, [event for event in self.events if isinstance(event, Prompt)][-1]
 
@@ -63,3 +67,20 @@ def test_a_turn_reads_its_own_text_and_the_last_reply(chat: Chat) -> None:
     fresh.session.close()
     edited = [*messages[:2], Message("user", "something else")]
     assert chat.answer(edited)[1].reused >= ends[0] - 30, "an edited prompt"
+
+
+def test_a_hybrid_drafts_for_a_hybrid(tmp_path: Path) -> None:
+    """Its context goes back to the text where its tokens are rejected."""
+    write_lfm2(tmp_path / "target.gguf", TEMPLATE)
+    quantise(tmp_path / "target.gguf", tmp_path / "draft.gguf", "Q4_0")
+    plain, drafted = (Chat(tmp_path / "target.gguf", draft) for draft in (None, str(tmp_path / "draft.gguf")))
+    messages = [Message("user", "a question " * 30)]
+    knobs = {"policy": "fixed", "drafter": "model", "draft_max": 4, "p_min": 0.0, "top_k": 3}
+    expected, _ = plain.answer(messages, **knobs)
+    finished, _ = drafted.answer(messages, **knobs)
+    assert finished.text == expected.text
+    assert finished.statistics.accepted > 5 and finished.statistics.rejected > 5
+    draft = drafted.session.pair.draft_context  # type: ignore[union-attr]
+    assert draft is not None and len(draft.tokens) > 300
+    for chat in (plain, drafted):
+        chat.session.close()

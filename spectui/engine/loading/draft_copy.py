@@ -113,8 +113,6 @@ def load_best(
             with suppress(OSError):
                 copy.unlink()  # it is damaged; a new one is made below
     loaded = load(draft)
-    if loaded.recurrent:  # it is refused, so it needs no copy
-        return loaded
     try:
         copy = make(loaded, target, progress)
     except SpectuiError as error:

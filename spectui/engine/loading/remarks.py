@@ -11,11 +11,6 @@ CHATML_IS_USED = (
     "The model has no chat template (a base model?): ChatML is used; --no-template continues texts as they are."
 )
 
-RECURRENT = (
-    "This draft's context cannot take back a rejected token (it is recurrent), so it cannot draft: choose a draft without "
-    "recurrent layers."
-)
-
 NOT_AHEAD = (
     "The draft has no device of its own, so drafting ahead would slow the target down: it waits for its turn. "
     "-devd names a device that the target does not use."

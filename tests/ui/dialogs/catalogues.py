@@ -21,7 +21,7 @@ LLAMA = VocabularyDigest("BPE", 128_000, digests="b" * 8)
 def header(name: str, size: int, vocabulary: VocabularyDigest | None = QWEN, **other: object) -> GgufHeader:
     """A model file of Qwen's, with what is said otherwise."""
     return replace(
-        GgufHeader(f"/models/{name}.gguf", size, "qwen2", "Q8_0", "1.5B", 32_768, False, vocabulary), **other  # type: ignore[arg-type]
+        GgufHeader(f"/models/{name}.gguf", size, "qwen2", "Q8_0", "1.5B", 32_768, vocabulary), **other  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -32,7 +32,7 @@ HEADERS = [
     header(
         "llama-3.2-1b-instruct-q8_0", 1_321_079_200, LLAMA, architecture="llama", parameters="1.2B", n_ctx_train=131_072
     ),
-    header("mamba-130m-q8_0", 139_000_000, architecture="mamba", parameters="130M", n_ctx_train=None, recurrent=True),
+    header("mamba-130m-q8_0", 139_000_000, None, architecture="mamba", parameters="130M", n_ctx_train=None),
     header("gemma-3-4b-it-q4_0", 2_600_000_000, None, problem="is damaged or cut short: download it again"),
 ]
 """Models as a machine may have it."""

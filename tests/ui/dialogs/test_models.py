@@ -26,7 +26,7 @@ HEADERS = [
     header("draft", 400_000_000),
     header("tiny", 100_000_000),
     header("llama", 800_000_000, LLAMA, architecture="llama"),
-    header("mamba", 300_000_000, recurrent=True),
+    header("mamba", 300_000_000, None, architecture="mamba"),
     header("broken", 1, None, problem="is damaged or cut short: download it again"),
 ]
 
@@ -102,7 +102,7 @@ async def test_a_line_says_what_a_model_is_and_then_whether_it_can_draft(app: Sp
         lines = {name: next(row for row in rows if f" {name} " in row) for name in ("tiny", "llama", "mamba")}
         assert "✓" in lines["tiny"] and "same vocabulary" in lines["tiny"]
         assert "~" in lines["llama"] and "it has 128000 tokens" in lines["llama"]
-        assert "·" in lines["mamba"] and "cannot take back a rejected token" in lines["mamba"]
+        assert "·" in lines["mamba"] and "has no vocabulary of text" in lines["mamba"]
 
 
 async def test_the_likeliest_draft_is_proposed_for_another_target(
@@ -142,7 +142,7 @@ async def test_what_cannot_be_used_says_why_and_is_not_taken(app: SpectuiApp, en
         await pilot.press("enter")
         assert listed(pilot) == ["broken"]
         await pilot.press(*["backspace"] * 6, *"target", "enter", *"mamba")
-        assert "Cannot take back a rejected token" in about(pilot)
+        assert "It has no vocabulary of text" in about(pilot)
         await pilot.press("enter")
         assert pilot.app.screen is screen
         await pilot.press(*["backspace"] * 5, *"llama")
