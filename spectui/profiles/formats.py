@@ -11,8 +11,7 @@ from spectui.errors import UsageError
 from spectui.profiles import llama_swap, preset_ini
 from spectui.profiles.commands import llama_server, services
 from spectui.profiles.commands.llama_server import has_windows_paths
-from spectui.profiles.commands.script import Shell
-from spectui.profiles.commands.windows import Batch, PowerShell
+from spectui.profiles.commands.reader import BATCH, POWERSHELL, SHELL, Script
 from spectui.profiles.exported import Exported
 from spectui.profiles.imported import RUN_IT, ImportedFile
 
@@ -26,10 +25,10 @@ class Format(NamedTuple):
 
 FORMATS = {
     "llama-swap": Format(llama_swap.read, llama_swap.write),
-    "llama-server": Format(lambda text, file: Shell(file).profile(text), llama_server.write),
+    "llama-server": Format(lambda text, file: Script(SHELL, file).profile(text), llama_server.write),
     "preset": Format(preset_ini.read, preset_ini.write),
-    "batch": Format(lambda text, file: Batch(file).profile(text)),
-    "powershell": Format(lambda text, file: PowerShell(file).profile(text)),
+    "batch": Format(lambda text, file: Script(BATCH, file).profile(text)),
+    "powershell": Format(lambda text, file: Script(POWERSHELL, file).profile(text)),
     "systemd": Format(services.read_systemd),
     "compose": Format(services.read_compose),
 }
@@ -40,7 +39,7 @@ WRITTEN = {name: form.write for name, form in FORMATS.items() if form.write is n
 
 _SUFFIXES = {
     ".yaml": "llama-swap", ".yml": "llama-swap", ".ini": "preset", ".sh": "llama-server", ".bash": "llama-server",
-    ".zsh": "llama-server", ".env": "llama-server", ".bat": "batch", ".cmd": "batch", ".ps1": "powershell",
+    ".zsh": "llama-server", ".bat": "batch", ".cmd": "batch", ".ps1": "powershell",
     ".service": "systemd",
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from spectui import config
 from spectui.errors import UsageError
 from spectui.profiles import llama_swap, preset_ini
 from spectui.profiles.command_line import NOT_USED
-from spectui.profiles.commands.script import Shell
+from spectui.profiles.commands.reader import SHELL, Script
 from spectui.profiles.formats import FORMATS, detect
 from spectui.profiles.imported import (
     CHANGES_TEXT,
@@ -55,7 +55,7 @@ models:
 
 def read_shell(text: str, file: Path | None = None) -> ImportedFile:
     """What a line or a script of sh becomes."""
-    return Shell(file).profile(text)
+    return Script(SHELL, file).profile(text)
 
 
 def left_out(found: ImportedFile, number: int = 0) -> dict[str, list[str]]:

@@ -80,7 +80,7 @@ def assert_bash_gives_the_same(text: str, directory: Path) -> None:
         f'C=5\nwhile true; do {RUN} -c "$C"; break; done',
         f'{RUN} -c 5 "$@" $@',
         f'{RUN} -c "${{1:-5}}"',
-        'BIN=llama-server; M=/m/a.gguf\nif x; then BIN=llama-server; fi\nexec nice -n 5 env A=1 "${BIN}" -m $M -c 5',
+        'BIN=llama-server; M=/m/a.gguf\nif [ -z "$M" ]; then\n  exit 1\nfi\nexec nice -n 5 env A=1 "${BIN}" -m $M -c 5',
         'cd "$(cd "$(dirname "$0")/." && pwd)/sub" || exit 1\n../llama-server -m a.gguf -c 5',
         'D="$(cd "$(dirname "${BASH_SOURCE[0]}")" >/dev/null && pwd)"\nM=$D/sub/../a.gguf\nllama-server -m "$M"',
     ],
@@ -97,6 +97,7 @@ LINES = st.sampled_from(
      "read -r C <<< 4", "let C=2", "unset C A", "set -- -c 4", "cd sub; pwd", "eval C=7", "C=$((C+1))", "((C++))",
      "case $C in", "5) C=7 ;;", "*) M=/m/z.gguf ;;", "esac",
      "cat <<E", "E", ': "${C:=7}"', "printf -v C 8", "declare -i C=3+3", "time C=3", "C=2 true",
+     "f() { C=5; }", "X=$((C=6))", "shift", "IFS=,", 'C="5,6"', "export C", "set -a", "trap 'C=3' DEBUG", "D[0]=x",
      'llama-server -m "$M" -c $C', 'exec llama-server -m "${M:-/x.gguf}" "${A[@]}"', "llama-server -m /m/a.gguf -c ${B:-3} $D",
      'llama-server -m "$PWD/x.gguf" ${A[@]} "$@"', "llama-server -m a.gguf -c ${1:-5} || true"]
 )  # fmt: skip
@@ -130,18 +131,18 @@ def test_plain_scripts_of_windows(form: str, text: str) -> None:
     ("form", "text", "sentence"),
     [
         ("llama-server", f"C=5\nif x; then C=6; fi\n{RUN} -c $C", "Line 2 sets C where only a run can tell"),
-        ("llama-server", f"f() {{ C=6; }}\nC=5\nf\n{RUN} -c $C", "Line 2 sets C where only a run can tell"),
+        ("llama-server", f"f() {{ C=6; }}\nC=5\nf\n{RUN} -c $C", "Line 1 sets C where only a run can tell"),
         ("llama-server", f"f() {{\n{RUN} -c $C\n}}\nC=5\nf", "Line 2 is in a block"),
         ("llama-server", f"C=5\nf() {{\n{RUN} -c $C\n}}\nC=6\nf", "Line 3 is in a block, and other lines change what it uses"),
         ("llama-server", f"A=(-ngl 9)\nnvidia-smi && A+=(-c 5)\n{RUN} \"${{A[@]}}\"", "Line 2 sets A"),
-        ("llama-server", f"((C++))\nC+=1\n{RUN} -c $C", "Line 2 sets C"),
+        ("llama-server", f"((C++))\nC+=1\n{RUN} -c $C", "Line 1 sets C"),
         ("llama-server", f"C=5\nlet C=6\n{RUN} -c $C", "Line 2 sets C"),
         ("llama-server", f"C=5\neval x\n{RUN} -c $C", "Line 2 sets C"),
         ("llama-server", f"x && C=6\n{RUN} -c ${{C:-5}}", "Line 1 sets C"),
         ("llama-server", f": ${{C:=5}}\n{RUN} -c ${{C:-6}}", "Line 1 sets C"),
         ("llama-server", f"IFS= read -r C\n{RUN} -c ${{C:-6}}", "Line 1 sets C"),
         ("llama-server", f"declare -i C=2+3\n{RUN} -c $C", "Line 1 sets C"),
-        ("llama-server", f"declare -i C\nC=2\nC+=3\n{RUN} -c $C", "Line 3 sets C"),
+        ("llama-server", f"declare -i C\nC=2\nC+=3\n{RUN} -c $C", "Line 1 sets C"),
         ("llama-server", f"set -- -c 5\n{RUN} \"$@\"", "Line 1 sets @"),
         ("llama-server", f"f() {{ {RUN} -c ${{1:-5}}; }}\nf 6", "Line 1 is in a block"),
         ("llama-server", f"f() {{ {RUN} \"$@\"; }}\nf -c 6", "Line 1 is in a block"),
@@ -153,21 +154,33 @@ def test_plain_scripts_of_windows(form: str, text: str) -> None:
         ("llama-server", "x && cd /m\nllama-server -m a.gguf", "Line 1 changes the directory where only a run can tell"),
         ("llama-server", 'llama-server -m "$(dirname "$0")/a.gguf"', "Pasted text has no directory"),
         ("llama-server", "", "There is no llama-server command in it"),
+        ("llama-server", "\nllama-server -m 'x", "Line 2 is cut off, or more than a plain script has"),
+        ("llama-server", f"if true; then {RUN}", "Line 1 is cut off"),
+        ("llama-server", f"C=5\nX=$((C=6))\n{RUN} -c $C", "Line 2 sets C"),
+        ("llama-server", f"A='-c 5'\nIFS=,\n{RUN} $A", "Line 2 sets A"),
+        ("llama-server", f"C=5\nf() {{ C=5; }}\nC=6\nf\n{RUN} -c $C", "Line 2 sets C"),
+        ("llama-server", f"C=5\nprintf -vC 6\n{RUN} -c $C", "Line 2 sets C"),
+        ("llama-server", f"C=5\ntrap 'C=6' DEBUG\n{RUN} -c $C", "Line 2 sets C"),
+        ("batch", f'{WINDOWS} -sys "x', "Line 1 is cut off"),
+        ("powershell", "$a = @('-m', 'x'\nllama-server @a", "Line 1 is cut off"),
+        ("batch", f"set C=5\nsetlocal\nset C=6\nendlocal\n{WINDOWS} -c %C%", "Line 4 sets c"),
+        ("powershell", f"$c = 5\nforeach ($c in 6, 7) {{ }}\n{WINDOWS} -c $c", "Line 2 sets c"),
+        ("powershell", f"$c = 5\nGet-Date -OutVariable c\n{WINDOWS} -c $c", "Line 2 sets c"),
         ("llama-server", f"echo\ntmux new '{RUN}'", "There is no llama-server command in it, and line 2 only names it"),
         ("llama-server", "docker exec box llama-server -m /m/a.gguf", "There is no llama-server command in it, and line 1"),
         ("batch", f"set C=5\nif errorlevel 2 goto run\nset C=6\n:run\n{WINDOWS} -c %C%", "Line 3 sets C where only a run can"),
         ("batch", f"set C=5\nfor %%f in (1 2) do set C=%%f\n{WINDOWS} -c %C%", "Line 2 sets C"),
         ("batch", f"set C=5 & {WINDOWS} -c %C%", "Line 1 sets C"),
         ("batch", f"set /p C=context?\n{WINDOWS} -c %C%", "Line 1 sets C"),
-        ("batch", f"set C=5\ncall other.bat\n{WINDOWS} -c %C%", "Line 2 sets C"),
+        ("batch", f"set C=5\ncall other.bat\n{WINDOWS} -c %C%", "Line 2 sets c"),
         ("batch", "if x cd C:\\m\nllama-server -m a.gguf", "Line 1 changes the directory"),
         ("batch", "llama-server -m %SPECTUI_NO%\\a.gguf", "Line 1 has %SPECTUI_NO%, which only a run can tell"),
-        ("powershell", f"$c = 5\nif ($x) {{ $c = 6 }}\n{WINDOWS} -c $c", "Line 2 sets $c where only a run can tell"),
-        ("powershell", f"$c = 5\n$c++\n{WINDOWS} -c $c", "Line 2 sets $c"),
-        ("powershell", f"$c = 5\n$c += 1\n{WINDOWS} -c $c", "Line 2 sets $c"),
+        ("powershell", f"$c = 5\nif ($x) {{ $c = 6 }}\n{WINDOWS} -c $c", "Line 2 sets c where only a run can tell"),
+        ("powershell", f"$c = 5\n$c++\n{WINDOWS} -c $c", "Line 2 sets c"),
+        ("powershell", f"$c = 5\n$c += 1\n{WINDOWS} -c $c", "Line 2 sets c"),
         ("powershell", f"{WINDOWS} @args", "Line 1 has @args, which only a run can tell"),
-        ("powershell", "$m = Join-Path 'C:\\m' 'a.gguf'\nllama-server -m $m", "Line 1 sets $m"),
-        ("powershell", "$a = @('-m')\n$a.Add('x')\nllama-server @a", "Line 2 sets $a"),
+        ("powershell", "$m = Join-Path 'C:\\m' 'a.gguf'\nllama-server -m $m", "Line 1 sets m"),
+        ("powershell", "$a = @('-m')\n$a.Add('x')\nllama-server @a", "Line 2 sets a"),
         ("powershell", f"{WINDOWS} -ts 3,1", "Line 1 has ,, which only a run can tell"),
         ("powershell", "Start-Process llama-server -ArgumentList '-m a'", "There is no llama-server command in it"),
         ("systemd", "[Service]\nExecStart=vllm serve\n", "Line 2 starts 'vllm', which is no program of llama.cpp"),
@@ -185,12 +198,8 @@ def test_what_only_a_run_can_tell_is_a_sentence_and_no_guess(form: str, text: st
     ("form", "text", "sentence"),
     [
         ("llama-server", f"{RUN}\n{RUN} -c 5\n", "There are 2 commands of llama.cpp (lines 1, 2): leave one in the file."),
-        ("llama-server", "\nllama-server -m 'x", "A line is cut off, or quotes or brackets are not closed (line 2): give the"),
-        ("llama-server", f"if true; then {RUN}", "A line is cut off"),
         ("llama-server", "A=xx\n" + "A=$A$A$A$A\n" * 30 + RUN, "Its variables grow without end."),
         ("llama-server", "docker run llama.cpp -m /m/a.gguf", "its -m /m/a.gguf is a path in a container, and no volume"),
-        ("batch", f'{WINDOWS} -sys "x', "A line is cut off"),
-        ("powershell", "$a = @('-m', 'x'\nllama-server @a", "A line is cut off"),
         ("systemd", "[Unit]\nA=b\n", "There is no [Service] with one ExecStart= in it"),
         ("compose", "services: {}\n", "There are no services in it"),
         ("compose", "services: {a: {image: redis}}", "No service in it can be imported; of a: it starts 'redis'"),
@@ -229,11 +238,6 @@ def test_other_commands_words_are_not_printed_and_what_has_no_use_stays_as_it_is
 def test_a_containers_paths_become_the_machines(line: str) -> None:
     (profile,) = FORMATS["llama-server"].read(line, None).profiles
     assert profile.settings == {"model": "/srv/a.gguf", "ctx_size": 5}
-
-
-def test_a_file_of_variables_alone_is_a_profile() -> None:
-    text = "LLAMA_ARG_MODEL=/m/a.gguf\nLLAMA_ARG_CTX_SIZE=5\n"
-    assert FORMATS[detect("", ".env")].read(text, None).profiles[0].settings == FIVE
 
 
 UNIT = """\

@@ -196,7 +196,7 @@ def test_a_flag_without_its_value_is_named(directory: Path, rest: str) -> None:
     [
         (
             "llama-server -m '/m/a.gguf",
-            "A line is cut off, or quotes or brackets are not closed (line 1): give the whole script.",
+            "Line 1 is cut off, or more than a plain script has: start it and use --running, or paste the command.",
         ),
         (
             'llama-server -m "$1" -c 5',
