@@ -16,23 +16,21 @@ import shutil
 import sys
 import tempfile
 import time
-from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from spectui.atomic import write_atomic
-from spectui.knobs import Setup, specs
+from spectui.knobs import Setup
 from spectui.store.database import names_kept
 from spectui.store.records import setup_of
 from spectui.text import safe
 
 MOST_BYTES = 256 * 1024
-"""Of a log; a longer one is cut to its last lines."""
+"""Of a log; a longer one is cut to its last half."""
 
-LAST_LINES = 200
-MOST_LOGS = 5
-"""Logs of dead runs that are not deleted: the latest ones."""
+DIED = "died.log"
+"""The log of the run that died last."""
 
 _HOME, _MARKER, _LOG = "run-", "doing.json", "log.txt"
 _SAFE_CTX = 2048
@@ -51,10 +49,8 @@ class Crash(NamedTuple):
     @property
     def sentence(self) -> str:
         """What happened, for the person, in a sentence or two."""
-        draft = f" and {Path(self.setup.draft).name}" if self.setup.draft else ""
-        flags = f" ({' '.join(_flags(self.setup))})" if _flags(self.setup) else ""
         said = f" It said: {self.words}." if self.words else ""
-        models = f"{Path(self.setup.model or '').name}{draft}{flags}"
+        models = " and ".join(Path(path).name for path in (self.setup.model, self.setup.draft) if path)
         return f"spectui died while {self.stage} with {' '.join(safe(models).split())}.{said} The log is {self.log}."
 
 
@@ -71,7 +67,7 @@ class Run:
                 # Another description of the file than the one that children get as their standard error.
                 self._lock = os.open(self._home / _LOG, os.O_RDWR | os.O_CREAT, 0o600)
                 _is_locked(self._lock)
-                self._file = os.open(self._home / _LOG, os.O_WRONLY | os.O_APPEND)
+                self._file = os.open(self._home / _LOG, os.O_RDWR | os.O_APPEND)
         except OSError:
             return
         self._handler = _Log(self._file)
@@ -101,11 +97,7 @@ class Run:
             if not stage:
                 (self._home / _MARKER).unlink(missing_ok=True)
                 return
-            doing = {
-                "stage": stage,
-                "setup": dataclasses.asdict(setup),
-                "when": time.time(),
-            }
+            doing = {"stage": stage, "setup": dataclasses.asdict(setup), "when": time.time()}
             write_atomic(self._home / _MARKER, json.dumps(doing).encode())
         except OSError:
             pass  # only the report of a crash is lost
@@ -126,23 +118,21 @@ class Run:
 
 
 def take_crash(directory: Path) -> Crash | None:
-    """The latest run that died, reported once: its log is moved to the other logs. Living runs are left alone."""
-    crashes = []
+    """The latest run that died, reported once: its log takes the place of the one before. Living runs are left alone."""
+    latest = None
     with names_kept(directory / _HOME, alone=True):
         for home in directory.glob(f"{_HOME}*"):
-            doing, log = _read(home / _MARKER), directory / f"died-{home.name}.log"
             try:
                 if _is_alive(home):
                     continue
-                if doing and (home / _LOG).exists():
-                    (home / _LOG).rename(log)  # Windows renames no file that a living run has open
-                shutil.rmtree(home, ignore_errors=True)
-                if doing:
-                    crashes.append(_crash(doing, log))
+                if (home / _LOG).exists() and (doing := _read(home / _MARKER)):
+                    crash = _crash(doing, home / _LOG)
+                    if latest is None or crash.when > latest.when:
+                        latest = crash._replace(log=(home / _LOG).replace(directory / DIED))
             except (OSError, TypeError, ValueError, KeyError, OverflowError):
-                continue  # spectui did not write this marker
-        _clear_old(directory)
-    return max(crashes, key=lambda crash: crash.when, default=None)
+                pass  # spectui did not write this marker
+            shutil.rmtree(home, ignore_errors=True)
+    return latest
 
 
 def safe_setup(setup: Setup) -> Setup:
@@ -163,24 +153,21 @@ def safe_setup(setup: Setup) -> Setup:
 
 
 class _Log(logging.Handler):
-    """Appends lines to the log. When it is too large, it is truncated and starts with the last lines again."""
+    """Appends lines to the log."""
 
     def __init__(self, file: int) -> None:
         super().__init__(logging.INFO)
         self._file = file
-        self._last: deque[bytes] = deque(maxlen=LAST_LINES)
 
     def emit(self, record: logging.LogRecord) -> None:
         # llama.cpp quotes model files, and a person may print the log on a terminal.
         line = safe(self.format(record)).encode()[:4096] + b"\n"
-        self._last.append(line)
-        try:
+        with suppress(OSError):
             if os.fstat(self._file).st_size + len(line) > MOST_BYTES:
+                os.lseek(self._file, -MOST_BYTES // 2, os.SEEK_END)
+                line = os.read(self._file, MOST_BYTES // 2) + line
                 os.ftruncate(self._file, 0)
-                line = b"".join(self._last)[-MOST_BYTES // 2 :]
             os.write(self._file, line)
-        except OSError:
-            pass
 
 
 def _crash(doing: dict[str, Any], log: Path) -> Crash:
@@ -202,13 +189,6 @@ def _last_words(log: Path) -> str:
             if sign in line and line != fatal:
                 return line.removeprefix("spectui: ")[:300].rstrip(".")
     return fatal[:300].rstrip(".")
-
-
-def _flags(setup: Setup) -> list[str]:
-    """The flags for what differs from the defaults."""
-    given = [(spec, getattr(setup, key), default) for key, default, spec in specs(Setup)
-             if key not in ("model", "draft", "system")]  # fmt: skip
-    return [f"{spec.flags[0]} {value}" for spec, value, default in given if value != default]
 
 
 def _read(marker: Path) -> dict[str, Any]:
@@ -242,10 +222,3 @@ def _is_locked(file: int) -> bool:
         except OSError:
             return True
     return False
-
-
-def _clear_old(directory: Path) -> None:
-    with suppress(OSError):  # another process deletes them just now, or the directory cannot be written to
-        logs = sorted(directory.glob("died-*.log"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for log in logs[MOST_LOGS:]:
-            log.unlink(missing_ok=True)
