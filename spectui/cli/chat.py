@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,7 +113,7 @@ def command(
         else ModelCatalogue([*model_directories(), *configured], paths.cache_directory() / "models.json")
     )
     profiles = ProfileFile(config_path or paths.config_file())
-    run, journal, ending = Run(runs), Journal(history), ExitStack()
+    run, journal = Run(runs), Journal(history)
     try:
         run.take_stderr()
         make_engine = server_engine if server is not None else _own_engine
@@ -153,7 +153,6 @@ def command(
         with terminal_restored("spectui died: spectui chat --continue goes on with what is saved."):
             app.run()
     finally:
-        ending.close()
         run.end()
         if lost := journal.close():  # the window and the plain chat have closed it, and show nothing any more
             complain(lost, 0)

@@ -85,6 +85,11 @@ class Terminal:
         """The screen, row by row."""
         return "\n".join(self.screen.display)
 
+    @property
+    def left(self) -> str:
+        """The left part of the screen in one line, wherever it is wrapped."""
+        return " ".join(" ".join(line[:68] for line in self.screen.display).split())
+
     def press(self, *keys: str) -> None:
         """Press keys by name."""
         for key in keys:

@@ -183,11 +183,6 @@ def test_killed() -> None:
     assert last().unfinished and last().messages[1].text.startswith("0 - 1 - ")
 
 
-def one_line(terminal: Terminal) -> str:
-    """The left part of the screen, wherever it is wrapped."""
-    return " ".join(" ".join(line[:68] for line in terminal.text.splitlines()).split())
-
-
 @pytest.mark.parametrize(
     ("how", "number", "words"), [("assert", signal.SIGABRT, ASSERT), ("segv", signal.SIGSEGV, "Segmentation fault")]
 )
@@ -201,7 +196,7 @@ def test_llama_cpp_ends_the_process_while_decoding(how: str, number: int, words:
 
     with scripted() as terminal:
         said = ("spectui died while decoding with some.gguf.", words, "loads them as before")
-        terminal.wait("what happened", lambda: all(each in one_line(terminal) for each in said))
+        terminal.wait("what happened", lambda: all(each in terminal.left for each in said))
         terminal.press("ctrl+o")
         terminal.wait("the conversation", lambda: counted_to(terminal) and "spectui ended here" in terminal.text)
         terminal.press("ctrl+s")
@@ -226,8 +221,8 @@ def test_llama_cpp_ends_the_process_while_loading() -> None:
         assert terminal.child.signalstatus == signal.SIGABRT
     with scripted("chat", "-m", "/models/assert.gguf") as terminal:
         said = ("died while loading target with assert.gguf.", "loads them as before")
-        terminal.wait("what happened", lambda: all(each in one_line(terminal) for each in said))
-        assert "goes on with the conversation" not in one_line(terminal)
+        terminal.wait("what happened", lambda: all(each in terminal.left for each in said))
+        assert "goes on with the conversation" not in terminal.left
         terminal.press("ctrl+q")
         assert terminal.end() == 0, "it was not loaded again by itself"
     with scripted("chat", "-m", "/models/assert.gguf") as terminal:
@@ -236,7 +231,7 @@ def test_llama_cpp_ends_the_process_while_loading() -> None:
     with scripted("chat", "-m", "/models/other.gguf") as terminal:
         terminal.wait(
             "other models, loaded, and what happened",
-            lambda: "ctx " in terminal.text and "died while loading target with assert.gguf." in one_line(terminal),
+            lambda: "ctx " in terminal.text and "died while loading target with assert.gguf." in terminal.left,
         )
 
 

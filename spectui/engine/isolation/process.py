@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from spectui.engine.events import Failed, LoadFailed, Message, Notice, Unloaded
+from spectui.engine.events import Event, Failed, Finished, LoadFailed, Message, Notice, Unloaded
 from spectui.engine.isolation.link import Link
 from spectui.engine.loading.plan import way_out
 from spectui.engine.protocol import SessionEngine
@@ -29,16 +29,19 @@ def engine_for(setup: Setup, knobs: Knobs | None = None, watch: Watch = lambda s
 
     `watch`: as in `Worker`.
     """
-    return EngineProcess(knobs, setup) if isolated_backends() else Worker(knobs, watch)
+    return EngineProcess(knobs, setup, watch) if isolated_backends() else Worker(knobs, watch)
 
 
 class EngineProcess(Emitter):
     """Implements `protocol.SessionEngine`. Models that `load` has loaded are loaded again when their process ends; those that a
     call has loaded are not."""
 
-    def __init__(self, knobs: Knobs | None = None, setup: Setup | None = None) -> None:
-        """`setup`: what the first call loads."""
+    def __init__(
+        self, knobs: Knobs | None = None, setup: Setup | None = None, watch: Watch = lambda stage, setup: None
+    ) -> None:
+        """`setup`: what the first call loads. `watch` is told of replies: nothing else is lost with this process."""
         super().__init__()
+        self._watch = watch
         self._knobs = knobs or Knobs()
         self.link: Link | None = None
         """The process; None before the first command, and when it has ended."""
@@ -97,7 +100,13 @@ class EngineProcess(Emitter):
     def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
         with self._switching:
             if not self._closed:
+                self._tell(self._watch, "decoding", self._setup)
                 self._running().begin("generate", tuple(messages), at)
+
+    def emit(self, event: Event) -> None:
+        if isinstance(event, Finished | Failed | LoadFailed | Unloaded):
+            self._tell(self._watch, "", self._setup)
+        super().emit(event)
 
     def call(self, function: Callable[..., Value], *arguments: Any) -> Future[Value]:
         """As in `SessionEngine`, with a function that can be pickled."""

@@ -8,20 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from spectui.engine.events import (
-    Failed,
-    Finished,
-    Loaded,
-    LoadFailed,
-    RoundDone,
-    Unloaded,
-)
+from spectui.engine.events import Failed, Finished, Loaded, LoadFailed, RoundDone, Unloaded
 from spectui.engine.exactness.verify import verify
 from spectui.engine.isolation.link import HANGS, LINGERS, REPLACED
 from spectui.engine.isolation.process import EngineProcess
@@ -30,7 +24,7 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
 from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round, load
-from tests.engine.waiting import PATIENCE, events_of
+from tests.engine.waiting import PATIENCE, Events, events_of
 
 
 def test_a_driver_that_fails(engine: EngineProcess, setup: Setup):
@@ -47,6 +41,19 @@ def test_a_driver_that_fails(engine: EngineProcess, setup: Setup):
     engine.generate(QUESTION)
     assert events.wait(Finished).statistics.emitted > 20
     assert engine.link not in (None, process)
+
+
+def test_a_reply_is_noted_as_long_as_it_is_written(setup: Setup, monkeypatch: pytest.MonkeyPatch):
+    """So that the next start offers its conversation, if this process is killed."""
+    noted: list[str] = []
+    monkeypatch.setattr("spectui.engine.worker.deque", Events)
+    with closing(EngineProcess(replace(KNOBS, predict=4), watch=lambda stage, _: noted.append(stage))) as engine:
+        events = load(engine, setup)
+        noted.clear()
+        engine.generate(QUESTION)
+        assert noted == ["decoding"]
+        events.wait(Finished)
+        assert noted == ["decoding", ""]
 
 
 def test_the_models_are_freed_and_loaded_again(engine: EngineProcess, setup: Setup):
