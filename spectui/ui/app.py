@@ -14,7 +14,7 @@ from time import monotonic
 from typing import ClassVar
 
 from textual import events
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
@@ -34,13 +34,10 @@ from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.textual_patches.app import TerminalApp
 from spectui.ui.textual_patches.screen import Palette
 from spectui.ui.textual_patches.text_area import SteadyTextArea
-from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, ThemeFiles
+from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, read_themes
 from spectui.ui.widgets.title_line import DOUBLE, NARROW
 
 ENDINGS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-THEMES_S = 0.5
-"""Seconds between two checks of the theme files."""
 
 SWITCH_S = 0.0005
 
@@ -103,9 +100,7 @@ class SpectuiApp(TerminalApp):
         self._offer = offer
         self.remembered = remembered or Remembered()
         self._chat: ChatScreen | None = None
-        self._theme_files = ThemeFiles(theme_directories)
-        self._renewing = False  # a look at the files goes on
-        themes, problems = self._theme_files.news()
+        themes, problems = read_themes(theme_directories)
         for each in themes:
             self.register_theme(each)
         self._notices += problems
@@ -176,7 +171,7 @@ class SpectuiApp(TerminalApp):
         self.notify(f"The key map assigns a key that {names} used.", severity="warning", markup=False)
 
     def on_mount(self) -> None:
-        """Start the monitor and the theme checks, and end on signals as on Ctrl+Q."""
+        """Start the monitor, and end on signals as on Ctrl+Q."""
         if not self.is_headless:
             for number in ENDINGS:
                 with suppress(NotImplementedError):  # Windows
@@ -187,7 +182,6 @@ class SpectuiApp(TerminalApp):
         if self._monitor is not None:
             # Its libraries are imported here, because they would delay the first frame.
             self.call_after_refresh(self._monitor.start)
-        self.set_interval(THEMES_S, self._renew_themes)
 
     def watch_app_focus(self, focused: bool) -> None:
         """Focus the prompt when the window gets the focus and no widget has it: a browser's window begins without, and
@@ -218,24 +212,6 @@ class SpectuiApp(TerminalApp):
             self.notify("There is nothing more to undo.", timeout=2)
         else:
             super().action_suspend_process()
-
-    def _renew_themes(self) -> None:
-        if not self._renewing:
-            self._renewing = True
-            self.run_worker(self._apply_themes(), group="themes")
-
-    async def _apply_themes(self) -> None:
-        """Apply changed theme files. A directory may be on a disk that does not answer, so a thread looks at it."""
-        try:
-            themes, problems = await asyncio.to_thread(self._theme_files.news)
-        finally:
-            self._renewing = False
-        for theme in themes:
-            self.register_theme(theme)
-            if theme.name == self.theme:
-                self.mutate_reactive(App.theme)
-        for problem in problems:
-            self.notify(problem, severity="warning", markup=False)
 
     def on_unmount(self) -> None:
         """Close the engine, stop the monitor, and write down what was chosen of the window's look."""

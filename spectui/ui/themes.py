@@ -42,66 +42,31 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SHARE = re.compile(r" (100|\d{1,2})%$")
 
 
-_File = tuple[int, Path]
-"""The directory's number and the file's path. The last of one name counts."""
-_Stamp = tuple[int, int, int]
-
-
 class _ThemeError(SpectuiError):
     """An error in a theme, as the end of a sentence."""
 
 
-class ThemeFiles:
-    """The `*.toml` files of some directories, which need not exist. Of two themes with one name the later directory's counts. A
-    theme stays as it was if its file is damaged or removed later."""
-
-    def __init__(self, directories: Sequence[Path]) -> None:
-        self._directories = tuple(directories)
-        self._seen: dict[_File, _Stamp] | None = None  # the state at the last call
-        self._read: dict[_File, _Stamp] = {}
-        self._good: dict[_File, Theme] = {}
-        self._given: dict[str, Theme] = {}
-        self._reported: set[str] = set()
-
-    def news(self) -> tuple[list[Theme], list[str]]:
-        """The themes that are new or changed since the last call, and a sentence for each file with a new error."""
-        errors: list[str] = []
-        before, self._seen = self._seen, self._stamps(errors)
-        for file, stamp in sorted(self._seen.items()):
-            # An editor may still be writing: a file is read when it has stopped changing.
-            if stamp == self._read.get(file) or (before is not None and stamp != before.get(file)):
-                continue
-            self._read[file] = stamp
+def read_themes(directories: Sequence[Path]) -> tuple[list[Theme], list[str]]:
+    """The themes in the `*.toml` files of some directories, which need not exist, and a sentence for each that has an error. Of
+    two themes with one name the later directory's counts."""
+    themes: dict[str, Theme] = {}
+    problems: list[str] = []
+    for directory in directories:
+        try:
+            paths = sorted(path for path in directory.iterdir() if path.suffix == ".toml")
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            problems.append(f"Themes in {_shown(str(directory))} are left out: {error.strerror}.")
+            continue
+        for path in paths:
             try:
-                self._good[file] = _read(file[1])
+                theme = _read(path)
             except _ThemeError as error:
-                fate = "stays as it was" if file in self._good else "is left out"
-                errors.append(f"The theme {_shown(file[1].name)} {fate}: {_shown(str(error)).rstrip('.')}.")
-        themes = {self._good[file].name: self._good[file] for file in sorted(self._good)}
-        news = [theme for name, theme in themes.items() if theme != self._given.get(name)]
-        self._given = themes
-        return news, errors
-
-    def _stamps(self, errors: list[str]) -> dict[_File, _Stamp]:
-        stamps = {}
-        for number, directory in enumerate(self._directories):
-            try:
-                paths = [path for path in directory.iterdir() if path.suffix == ".toml"]
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                sentence = f"Themes in {_shown(str(directory))} are left out: {error.strerror}."
-                errors += [sentence] if sentence not in self._reported else []
-                self._reported.add(sentence)
-                continue
-            for path in paths:
-                try:
-                    stat = path.stat()
-                except OSError:  # reading it says why
-                    stamps[number, path] = (0, 0, 0)
-                else:
-                    stamps[number, path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
-        return stamps
+                problems.append(f"The theme {_shown(path.name)} is left out: {_shown(str(error)).rstrip('.')}.")
+            else:
+                themes[theme.name] = theme
+    return [*themes.values()], problems
 
 
 def _read(path: Path) -> Theme:

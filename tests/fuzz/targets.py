@@ -35,7 +35,7 @@ from spectui.store.prompts import PromptHistory
 from spectui.store.recovery.crash import take_crash
 from spectui.store.rounds.packing import PackedError, pack, unpack
 from spectui.text import TextStream, one_line, printable, safe
-from spectui.ui.themes import ThemeFiles
+from spectui.ui.themes import read_themes
 from tests.llama.ggufs import write_model
 from tests.profiles.test_import import GUIDE, INI, SCRIPT, SWAP
 from tests.store.journal_helpers import exchange, some_rounds, written
@@ -111,7 +111,7 @@ def theme(data: bytes) -> None:
     directory = home() / "themes"
     directory.mkdir(exist_ok=True)
     (directory / "any.toml").write_bytes(data)
-    themes, problems = ThemeFiles([directory]).news()
+    themes, problems = read_themes([directory])
     assert len(themes) + len(problems) == 1 and all(problem == one_line(problem) for problem in problems)
     for each in themes:
         each.to_color_system().generate()

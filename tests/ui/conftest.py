@@ -17,7 +17,6 @@ from textual.pilot import Pilot
 
 from spectui.knobs import Knobs, Setup
 from spectui.store.prompts import prompts_file
-from spectui.ui import app as app_module
 from spectui.ui.app import SpectuiApp
 from spectui.ui.screen import chat
 from spectui.ui.textual_patches import refresh_rate
@@ -108,14 +107,11 @@ CLOCK_S = 0.02
 
 @pytest.fixture(autouse=True)
 def quick_clocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The window looks for events, figures and themes often: a test waits for what is seen, and not for how often.
+    """The window looks for events and figures often: a test waits for what is seen, and not for how often.
 
-    What tests how often the window is drawn keeps the real clocks. A thread looks for themes: often, it keeps the process
-    from being idle, which Textual's pilot waits for after each key.
+    What tests how often the window is drawn keeps the real clocks.
     """
     tests = request.module.__name__.rpartition(".")[2]
-    if tests == "test_themes":
-        monkeypatch.setattr(app_module, "THEMES_S", 0.1)
     if tests not in ("test_refresh_rate", "test_controls"):
         for module, names in ((refresh_rate, ("SLOW_S", "FAST_S")), (chat, ("FIGURES_S",))):
             for name in names:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
@@ -10,18 +9,18 @@ from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.command import CommandList
 from textual.theme import Theme
-from textual.widgets import Input, OptionList, TextArea
+from textual.widgets import Input
 
 from spectui.knobs import Knobs
 from spectui.paths import shipped
 from spectui.ui.app import SpectuiApp
 from spectui.ui.textual_patches.screen import Palette
-from spectui.ui.themes import DEFAULT_THEME, MAX_BYTES, ORIGIN_DEFAULTS, ThemeFiles
+from spectui.ui.themes import DEFAULT_THEME, MAX_BYTES, ORIGIN_DEFAULTS, read_themes
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import PAIR, THEMES, click_key, notified, paste, wait_until
+from tests.ui.pilot_helpers import PAIR, THEMES, click_key, paste, wait_until
 
-SHIPPED, PROBLEMS = ThemeFiles([shipped("themes")]).news()
+SHIPPED, PROBLEMS = read_themes([shipped("themes")])
 GOOD = 'name = "mine"\nprimary = "#123456"\n'
 
 
@@ -94,7 +93,7 @@ def test_high_contrast_is_higher_and_mono_is_grey() -> None:
 def test_a_broken_theme_is_left_out_with_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "broken.toml").write_text(text)
     (tmp_path / "good.toml").write_text(GOOD)
-    themes, problems = ThemeFiles([tmp_path]).news()
+    themes, problems = read_themes([tmp_path])
     assert [theme.name for theme in themes] == ["mine"]
     assert len(problems) == 1
     assert problems[0].startswith("The theme broken.toml is left out: ")
@@ -104,7 +103,7 @@ def test_a_broken_theme_is_left_out_with_one_line(tmp_path: Path, text: str) -> 
 
 def test_a_byte_order_mark_and_windows_line_ends_are_allowed(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_bytes(("\ufeff" + GOOD).replace("\n", "\r\n").encode())
-    themes, problems = ThemeFiles([tmp_path]).news()
+    themes, problems = read_themes([tmp_path])
     assert ([theme.name for theme in themes], problems) == (["mine"], [])
 
 
@@ -114,7 +113,7 @@ def test_what_is_no_readable_file_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "nowhere.toml").symlink_to(tmp_path / "missing")
     (tmp_path / "endless.toml").symlink_to("/dev/zero")
     (tmp_path / "notes.txt").write_text("not a theme")
-    themes, problems = ThemeFiles([tmp_path, tmp_path / "absent"]).news()
+    themes, problems = read_themes([tmp_path, tmp_path / "absent"])
     assert themes == []
     assert len(problems) == 4
     assert "The theme endless.toml is left out: it is not a file." in problems
@@ -124,7 +123,7 @@ def test_the_later_directory_wins(tmp_path: Path) -> None:
     for name, colour in (("a", "#111111"), ("b", "#222222")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "t.toml").write_text(f'name = "mine"\nprimary = "{colour}"')
-    themes, _ = ThemeFiles([tmp_path / "a", tmp_path / "b"]).news()
+    themes, _ = read_themes([tmp_path / "a", tmp_path / "b"])
     assert [theme.primary for theme in themes] == ["#222222"]
 
 
@@ -139,7 +138,7 @@ async def test_whatever_is_accepted_can_be_worn(tmp_path: Path) -> None:
             f'"scrollbar" = "{colour} 10%"\n"link-style" = "bold not underline"\n"button-focus-text-style" = "none"\n'
             '"block-cursor-blurred-text-style" = "blink overline uu"\n'
         )
-    themes, problems = ThemeFiles([tmp_path]).news()
+    themes, problems = read_themes([tmp_path])
     assert problems == []
     assert len(themes) == len(colours)
 
@@ -159,24 +158,6 @@ async def test_whatever_is_accepted_can_be_worn(tmp_path: Path) -> None:
             app.theme = theme.name
             await wait_until(pilot, lambda theme=theme: app.current_theme.name == theme.name)
             await pilot.pause()
-
-
-def test_an_edit_counts_when_it_is_finished_and_a_damaged_one_leaves_the_theme(tmp_path: Path) -> None:
-    theme = tmp_path / "mine.toml"
-    theme.write_text(GOOD)
-    files = ThemeFiles([shipped("themes"), tmp_path])
-    assert "mine" in {theme.name for theme in files.news()[0]}
-    assert files.news() == ([], [])
-    theme.write_text('name = "mine"\n')
-    assert files.news() == ([], []), "the editor may still be writing"
-    assert files.news() == ([], ["The theme mine.toml stays as it was: 'primary' is missing."])
-    assert files.news() == ([], []), "said once"
-    theme.write_text(GOOD + 'accent = "#654321"\n')
-    files.news()
-    (changed,), problems = files.news()
-    assert (changed.accent, problems) == ("#654321", [])
-    theme.unlink()
-    assert (files.news(), files.news()) == (([], []), ([], []))
 
 
 async def test_a_theme_is_chosen_and_worn_at_once(engine: FakeEngine) -> None:
@@ -206,48 +187,3 @@ def background(app: App[None]) -> object:
     """What the transcript is drawn on."""
     drawn = next(iter(app.screen_stack[0].query_one(Transcript).render_line(0))).style
     return drawn.bgcolor if drawn is not None else None
-
-
-async def test_an_edited_theme_is_worn_at_once_and_a_damaged_one_is_said(engine: FakeEngine, tmp_path: Path) -> None:
-    theme = tmp_path / "mine.toml"
-    theme.write_text(GOOD)
-    app = SpectuiApp(engine, PAIR, Knobs(), theme="mine", theme_directories=(THEMES, tmp_path))
-    async with app.run_test() as pilot:
-        transcript = app.screen.query_one(Transcript)
-
-        def is_red() -> bool:
-            drawn = next(iter(transcript.render_line(0))).style
-            return drawn is not None and drawn.bgcolor is not None and drawn.bgcolor.get_truecolor()[1:] == (0, 0)
-
-        assert not is_red()
-        theme.write_text(GOOD + 'background = "#400000"\n')
-        await wait_until(pilot, is_red)
-        theme.write_text("damaged")
-        await wait_until(pilot, lambda: notified(app))
-        assert "stays as it was" in notified(app)[0]
-        assert is_red()
-        await pilot.press("alt+m")  # a list has styles of its own, which Textual could not read
-        await wait_until(pilot, lambda: app.screen.query(OptionList))
-        theme.write_text(GOOD + '[variables]\nblock-cursor-blurred-text-style = "not"\n')
-        await wait_until(pilot, lambda: len(notified(app)) == 2)
-        assert "stays as it was" in notified(app)[1]
-
-
-async def test_a_directory_that_does_not_answer_holds_up_nothing(
-    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = SpectuiApp(engine, PAIR, Knobs(), theme_directories=(THEMES,))
-    asked, answers = threading.Event(), threading.Event()
-
-    def news(files: ThemeFiles) -> tuple[list[Theme], list[str]]:
-        asked.set()
-        answers.wait(60)
-        return [], ["It answers."]
-
-    monkeypatch.setattr(ThemeFiles, "news", news)
-    async with app.run_test() as pilot:
-        await wait_until(pilot, asked.is_set)
-        await pilot.press("h", "i")
-        await wait_until(pilot, lambda: app.screen.query_one("#prompt", TextArea).text == "hi")
-        answers.set()
-        await wait_until(pilot, lambda: "It answers." in notified(app))
