@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from spectui.chat.figures.format import about_tokens, count
 from spectui.errors import SpectuiError
 from spectui.paths import expanded
 from spectui.store.prompts import TypedPrompt, pasted_in
@@ -23,8 +24,13 @@ MOST_BYTES = 256_000
 MOST_ENTRIES, LISTED = 10_000, 50
 """Entries of a directory that are looked at, and those that are listed, for a path that is being typed."""
 
-# Not behind a letter (an address is no path) and not behind a backslash.
-_NAMED = re.compile(r'(?<![\w\\@])@(?:"([^"\n]+)"|([^\s"@]+))')
+# Not behind a letter of English (an address is no path; Chinese has no blanks) and not behind a backslash.
+_SIGN = r"(?<![A-Za-z0-9_\\@])@"
+_NAMED = re.compile(_SIGN + r'(?:"([^"\n]+)"|((?:\\ |[^\s"@])+))')
+_BEGUN = re.compile(_SIGN + r'(?:"[^"\n]*|(?:\\ |[^\s"@])*)$')
+_AFTER = ".,;:!?)]}'"
+# Where a file's name can end within a word: before a sign that is in few names, or where another script begins.
+_END = re.compile(r"(?<=[ -~])(?=[^ -~])|(?=[^\w/.~+-])|(?=[.~+-]+(?:\W|$))|$")
 _ATTACHED = re.compile(r"\n\n(?=[^\n]+:\n```)")
 
 
@@ -56,9 +62,28 @@ class PasteFolds:
 
     def expanded(self, text: str) -> str:
         """The prompt to send: folded texts in full, followed by the files that it names. Raises AttachmentError."""
-        files = [_attached(match[1] or match[2]) for match in _NAMED.finditer(text)]
+        files = filter(None, map(_file_of, _NAMED.finditer(text)))
         whole = self.unfolded(text.replace("\\@", "@"))
-        return "\n\n".join([whole, *dict.fromkeys(filter(None, files))])
+        return "\n\n".join([whole, *(_attached(name, path) for name, path in dict.fromkeys(files))])
+
+    def chips(self, text: str, named: set[str], begun: str) -> list[str]:
+        """A line about each paste in the prompt, and about each name of a file. Reads the disk.
+
+        `named` are the names that attach, and others were pasted. `begun` is being typed, and may become a file's.
+        """
+        lines = [
+            f"+ {match[0][1:-1]}: {size(len(self._texts[match[0]].encode()))}" for match in self._names.finditer(text)
+        ]
+        for match in _NAMED.finditer(text):
+            file, key = _file_of(match), _key(match)
+            with suppress(OSError):
+                if file is not None and key in named:
+                    lines.append(f"+ {file[0]}: {size(file[1].stat().st_size)}")
+                elif file is not None:
+                    lines.append(f"@{file[0]} was pasted: Tab behind it attaches that file")
+                elif key in named and key != begun:
+                    lines.append(f"{key.rstrip(_AFTER)} names no file: it is text")
+        return [*dict.fromkeys(lines)]
 
     def typed(self, message: str) -> str:
         """The prompt text from which `expanded` makes this message: an attached file is named again if it has not
@@ -93,25 +118,46 @@ class PasteFolds:
         return re.compile("|".join(map(re.escape, self._texts)) or "(?!)")
 
 
+def name_at(line: str, column: int) -> str:
+    """The file's name that stands before or around this column: "@" and the word, without a quotation mark at its end."""
+    for match in _NAMED.finditer(line):
+        if match.start() < column <= match.end():
+            return _key(match)
+    return begun_name(line[:column])
+
+
+def begun_name(text: str) -> str:
+    """The file's name that this text ends with: "@" and what follows; "" if there is none."""
+    begun = _BEGUN.search(text)
+    return begun[0] if begun else ""
+
+
 def names_in(text: str) -> set[str]:
     """What attaches files in a prompt, if they exist: @notes.txt, @"a name"."""
-    return {name[0].rstrip('"') for name in _NAMED.finditer(text)}
+    return {_key(match) for match in _NAMED.finditer(text)}
 
 
 def with_names(text: str, names: set[str]) -> str:
     """The prompt in which these names alone attach files: others have a backslash before their @."""
-    return _NAMED.sub(lambda name: name[0] if name[0].rstrip('"') in names else f"\\{name[0]}", text)
+    return _NAMED.sub(lambda match: match[0] if _key(match) in names else f"\\{match[0]}", text)
 
 
-def _attached(name: str) -> str:
-    """The text of an existing file in a fence, under its name; "" for anything else, such as `numba.njit`.
+def _key(match: re.Match[str]) -> str:
+    return match[0].rstrip('"')
 
-    Raises AttachmentError if the file cannot be sent: it is unreadable, too large, or not text.
-    """
-    path = _file(name)
-    if path is None:
-        stripped = name.rstrip(".,;:!?)")
-        return _attached(stripped) if stripped != name else ""
+
+def _file_of(match: re.Match[str]) -> tuple[str, Path] | None:
+    """The file with the longest name that the match begins with, which other words may follow. None if there is no such file,
+    as for `numba.njit`."""
+    ends = [end.start() for end in _END.finditer(match[2] or "")]
+    for name in [match[1]] if match[1] else [match[2][:end].replace("\\ ", " ") for end in reversed(ends) if end]:
+        if (path := _file(name)) is not None:
+            return name, path
+    return None
+
+
+def _attached(name: str, path: Path) -> str:
+    """The text of a file in a fence, under its name. Raises AttachmentError if it is unreadable, too large, or not text."""
     text = read_text(path, name, MOST_BYTES, "attach a part of it", AttachmentError)
     # Longer than any fence in the file, or the file could end it.
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
@@ -125,6 +171,11 @@ def _file(name: str) -> Path | None:
         return path if path.is_file() else None
     except (OSError, ValueError):  # a name too long, a NUL
         return None
+
+
+def size(taken: int) -> str:
+    """How large a text of so many bytes is."""
+    return f"{count(-(-taken // 1000))} kB, {about_tokens(taken)}"
 
 
 def named_files(begun: str) -> list[tuple[str, int | None]]:

@@ -17,17 +17,16 @@ from textual.binding import Binding, BindingType
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from spectui.chat.commands import COMMANDS
-from spectui.chat.text.attachments import AttachmentError, PasteFolds, names_in, with_names
+from spectui.chat.text.attachments import AttachmentError, PasteFolds, begun_name, name_at, names_in, with_names
 from spectui.chat.text.editor import EditorError, edited
 from spectui.store.prompts import is_of, with_slash, without_slash
 from spectui.text import printable
 from spectui.ui.keys import binding, with_keys
-from spectui.ui.prompt.suggestions import Suggestion, Suggestions, files, matching
+from spectui.ui.prompt.suggestions import Chips, Suggestion, Suggestions, files, matching
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 
 _COMMAND = re.compile("/[a-z-]*")
 _LINE = re.compile(r"/([a-z-]+)(?:\s+(.*))?", re.DOTALL)
-_FILE = re.compile(r'(?<![\w\\@])@(?:"[^"\n]*|[^\s"@]*)$')
 
 
 class PromptInput(SteadyTextArea):
@@ -42,7 +41,7 @@ forward again. **{stop}** stops a reply.
 
 A large paste is shown by its size and sent whole. **@notes.txt** or **@src/main.py** attaches that text file if it
 exists; typing after **@** lists files, and **\\@** is a plain @. A pasted
-name is text until Tab behind it. **{editor}** opens the prompt in $EDITOR.
+name is text until Tab behind it. Below the box stands what is attached. **{editor}** opens the prompt in $EDITOR.
 
 A **/** in an empty box lists the commands, by the names that the plain chat has; a prompt that begins with one is typed **//**.
 """
@@ -77,6 +76,8 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         """`suggestions`: the list that is shown while a command or the name of a file is typed."""
         self._folds = PasteFolds()  # first: Textual sets the selection
         self._suggestions = suggestions or Suggestions()
+        self.chips = Chips(id="chips")
+        """The lines about what is attached, which stand below the box."""
         self._declined = ""  # the text that Esc has closed the list for
         self.commands: Callable[[], Sequence[Suggestion]] = list
         """Gives the commands that can be chosen now."""
@@ -114,10 +115,11 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         """Replace the box's text; a large text is folded, and what of it was pasted."""
         self._put(self._folds.refold(text))
 
-    def give_back(self, text: str) -> None:
-        """Put a prompt back as it was typed, with the names of its files, before what is in the box."""
-        self._folds.refold(text)  # so that its pastes are known
-        self._put("\n".join(filter(None, [with_slash(self._folds.typed(text)), self._marked])))
+    def give_back(self, text: str, *, sent: bool = True) -> None:
+        """Put a prompt back as it was typed, with the names of its files, before what is in the box. `sent`: it is as the model
+        gets it, or would have got it."""
+        typed = self._folds.refold(text)  # so that its pastes are known
+        self._put("\n".join(filter(None, [with_slash(self._folds.typed(text)) if sent else typed, self._marked])))
 
     def _put(self, shown: str) -> None:
         self._named |= names_in(shown)
@@ -204,8 +206,8 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         before = self.document.get_line(row)[:column]
         if before == self.text and _COMMAND.fullmatch(before):
             return "/", before
-        named = _FILE.search(before)
-        return ("@", named[0]) if named else ("", "")
+        name = begun_name(before)
+        return name[:1], name
 
     def _suggest(self) -> None:
         sign, word = self._begun() if self.text != self._declined else ("", "")
@@ -216,7 +218,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         self._suggestions.show(matching(self.commands(), word[1:]) if sign else ())
 
     async def _suggest_files(self, word: str) -> None:
-        found = await asyncio.to_thread(lambda: list(files(word[1:].lstrip('"'))))
+        found = await asyncio.to_thread(lambda: list(files(word[1:].lstrip('"').replace("\\ ", " "))))
         if self._begun() == ("@", word):
             self._suggestions.show(found)
 
@@ -233,8 +235,21 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         self.replace(chosen.text + end, (row, column - len(self._begun()[1])), (row, column))
 
     def on_text_area_changed(self) -> None:
-        """Suggest what can be meant."""
+        """Suggest what can be meant, and say what is attached."""
         self._suggest()
+        self._show_chips()
+
+    def _show_chips(self) -> None:
+        if "@" in self.text or any(self._spans(row) for row in range(self.document.line_count)):
+            self.run_worker(self._look_up, exclusive=True, group="chips")  # type: ignore[arg-type]  # mypy cannot choose among the forms that Textual takes
+        else:
+            self.chips.show(())
+
+    async def _look_up(self) -> None:
+        text, named, begun = self.text, {*self._named}, self._begun()[1]
+        lines = await asyncio.to_thread(self._folds.chips, text, named, begun)
+        if self.text == text:
+            self.chips.show(lines)
 
     def take_suggestion(self) -> None:
         """Take what is highlighted."""
@@ -253,7 +268,8 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         if (chosen := self._suggestions.chosen) is not None:
             self._take(chosen._replace(command=""))
         else:
-            self._named.add(self._begun()[1])
+            self._named.add(self._name_at(self.cursor_location))
+            self._show_chips()
 
     def action_newline(self) -> None:
         """Begin a new line at the cursor."""
@@ -293,6 +309,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
     def on_paste(self, event: events.Paste) -> None:
         """Fold a large text, before the handlers of the classes below insert it."""
         event.text = self._folds.fold(printable(event.text))
+        self._named -= names_in(event.text) - names_in(self.text)  # typed in an earlier prompt
 
     # A folded paste is one unit: its name is never changed, and what is copied is its text
 
@@ -305,11 +322,16 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
             first = min([first, *(start for start, end in self._spans(top) if start < first < end)])
             last = max([last, *(end for start, end in self._spans(bottom) if start < last < end)])
         edit.from_location, edit.to_location = (top, first), (bottom, last)
+        before = self._name_at((bottom, last))
         result = super().edit(edit)
-        word = self._begun()[1] if len(edit.text) == 1 else ""
-        if word == "@" or word[:-1] in self._named:  # typed from its @ on
-            self._named.add(word)
+        name = self._name_at(result.end_location)
+        if len(edit.text) <= 1 and (name == "@" or before in self._named):  # typed from its @ on
+            self._named.add(name)
         return result
+
+    def _name_at(self, location: Location) -> str:
+        row, column = location
+        return name_at(self.document.get_line(row), column) if row < self.document.line_count else ""
 
     def validate_selection(self, selection: Selection) -> Selection:
         """Keep the cursor and the selection's ends out of a fold's name: they step over it, or go to its nearer end."""

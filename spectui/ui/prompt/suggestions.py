@@ -1,4 +1,5 @@
-"""The list above the prompt: commands behind a slash, files behind an @. Typing filters it; the prompt keeps the focus."""
+"""The list above the prompt: commands behind a slash, files behind an @. Typing filters it; the prompt keeps the focus. And the
+lines below the prompt, about what is attached."""
 
 from __future__ import annotations
 
@@ -6,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from textual.content import Content
-from textual.widgets import OptionList
+from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
-from spectui.chat.figures.format import about_tokens, count
-from spectui.chat.text.attachments import named_files
+from spectui.chat.text.attachments import named_files, size
 from spectui.ui.figures import MUTED
 
 
@@ -76,5 +76,18 @@ def files(word: str) -> Iterator[Suggestion]:
     """The files whose path begins with the word. Reads the disk: call it in a worker thread."""
     for name, taken in named_files(word):
         text = f'@"{name}"' if " " in name else f"@{name}"
-        about = "" if taken is None else f"{count(-(-taken // 1000))} kB, {about_tokens(taken)}"
-        yield Suggestion(text, about)
+        yield Suggestion(text, "" if taken is None else size(taken))
+
+
+class Chips(Label):
+    """The lines below the prompt: what it brings besides its words, and the names that attach nothing."""
+
+    DEFAULT_CSS = """
+    Chips { display: none; width: 1fr; height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
+    Chips.-open { display: block; }
+    """
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Show these; none closes it."""
+        self.set_class(bool(lines), "-open")
+        self.update(Content("\n".join(lines)))

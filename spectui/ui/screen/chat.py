@@ -108,6 +108,7 @@ class ChatScreen(Window):
                 yield self.status
                 yield self.suggestions
                 yield self.prompt
+                yield self.prompt.chips
             yield self.panel
         yield Footer()
 
@@ -127,7 +128,7 @@ class ChatScreen(Window):
             earlier = await asyncio.to_thread(self.session.stored.prompts)
             self.prompt.remember(earlier, self.session.journal.save_prompt)
             if unsent := await asyncio.to_thread(self.session.stored.take_unsent):
-                self.prompt.give_back(unsent)
+                self.prompt.give_back(unsent, sent=False)
         self._unsent = ""
         if (stored := self._conversation) is not None:
             await conversations.show_conversation(self, lambda reader: OpenedConversation.of(stored, reader))

@@ -69,14 +69,26 @@ async def test_ctrl_z_undoes_in_the_prompt_before_it_suspends(window: Window) ->
         assert notified(app) == ["There is nothing more to undo."]
 
 
-@pytest.mark.parametrize("saved", [True, False])
+@pytest.mark.parametrize(
+    ("saved", "begun", "attached"),
+    [(True, "", ""), (True, "@n.txt ", "\n\nn.txt:\n```txt\nnote\n```"), (True, "/new ", ""), (False, "", "")],
+)
 async def test_an_unsent_prompt_survives_the_end_of_the_program(
-    make_app: Make, engine: FakeEngine, file: Path, saved: bool
+    make_app: Make,
+    engine: FakeEngine,
+    file: Path,
+    saved: bool,
+    begun: str,
+    attached: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(file.parent)
+    (file.parent / "n.txt").write_text("note")
     text = "\n".join(f"line {number}" for number in range(40))
     app = make_app(journal=Journal(file if saved else None))
     async with app.run_test() as pilot:
         await load(pilot, engine)
+        await pilot.press(*begun)
         await paste(pilot, text)
     app = make_app(journal=Journal(file if saved else None))
     async with app.run_test() as pilot:
@@ -86,10 +98,12 @@ async def test_an_unsent_prompt_survives_the_end_of_the_program(
         if not saved:
             assert box.text == ""
             return
-        await wait_until(pilot, lambda: box.unsent == text)
+        await wait_until(pilot, lambda: box.unsent == begun + text)
+        if begun == "/new ":
+            return
         await pilot.press("enter")
         await wait_until(pilot, lambda: engine.generates)
-        assert engine.generates[0][0].content == text
+        assert engine.generates[0][0].content == begun + text + attached
     assert PromptHistory(prompts_file()).take_unsent() == "", "what was sent is not there again"
 
 

@@ -242,7 +242,7 @@ async def test_a_question_behind_a_paste_is_not_in_its_fold_in_another_chat(tmp_
             assert box.text == f"[pasted {size + 1} lines, {len(pasted)} characters]why"
             assert box.unsent == f"{pasted}why"
     async with (other := Box()).run_test():
-        other.query_one(PromptInput).give_back(history.take_unsent())
+        other.query_one(PromptInput).give_back(history.take_unsent(), sent=False)
         assert other.query_one(PromptInput).text == f"[pasted {size + 1} lines, {len(pasted)} characters]why"
 
 

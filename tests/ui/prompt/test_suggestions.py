@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from spectui.chat.commands import SLASH
-from spectui.chat.text.attachments import LISTED, named_files
+from spectui.chat.text.attachments import LISTED, PasteFolds, named_files
 from spectui.ui.dialogs.help import HelpScreen
-from spectui.ui.prompt.suggestions import Suggestions
+from spectui.ui.prompt.suggestions import Chips, Suggestions
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, answer, ask, burst, notified, paste, wait_until
 from tests.ui.screen.test_editing import exchange
@@ -122,6 +122,44 @@ async def test_a_file_is_completed_with_its_size(
         await pilot.press("enter")
         await wait_until(pilot, lambda: engine.generates)
         assert engine.generates[0][0].content.count("note") > 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "attaches"),
+    [("看@n.txt，谢谢", True), ("看@n.txt的第一行", True), ("'@n.txt'", True), ('"@n.txt"', True), ("(see @n.txt).", True),
+     ("[@n.txt](x)", True), ("@n.txt:12:3 fails", True), ("@n.txt#L3", True), ("@my\\ notes.txt and", True),
+     ("@n.txt.bak", False), ("@n.txt/x", False), ("@n.txt-old", False), ("me@n.txt", False), ("\\@n.txt", False)],
+)  # fmt: skip
+def test_the_longest_name_that_a_file_has_is_attached(
+    text: str, attaches: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("n.txt", "my notes.txt", "n"):
+        (tmp_path / name).write_text("secret" if name != "n" else "another")
+    sent = PasteFolds().expanded(text)
+    assert ("secret" in sent) is attaches and "another" not in sent
+    assert PasteFolds().typed(sent) == text, "it comes back as it was typed"
+
+
+async def test_what_is_attached_and_what_is_not_stands_below_the_box(
+    window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("note" * 1000)
+    async with window() as (app, pilot):
+        await pilot.press(*"@notez.txt ")
+        await wait_until(pilot, lambda: "@notez.txt names no file: it is text" in one_line(app))
+        await pilot.press(*["left"] * 5, "backspace", "s", "end")  # a name that is corrected counts as typed
+        await wait_until(pilot, lambda: "+ notes.txt: 4 kB, about 1 001 tokens" in one_line(app))
+        await paste(pilot, "line\n" * 2000)
+        await wait_until(
+            pilot, lambda: "+ pasted 2001 lines, 10000 characters: 10 kB, about 2 501 tokens" in one_line(app)
+        )
+        await pilot.press("ctrl+u", *["backspace"] * 20)
+        await wait_until(pilot, lambda: not app.screen.query_one(Chips).has_class("-open"))
+        await paste(pilot, "cannot open @notes.txt and @property")
+        await wait_until(pilot, lambda: "@notes.txt was pasted: Tab behind it attaches that file" in one_line(app))
+        assert "@property names" not in one_line(app)
 
 
 def test_files_are_listed_by_what_is_typed(tmp_path: Path) -> None:
