@@ -223,11 +223,11 @@ class FakeEngine:
         text = "".join(self._text)
         self.events.append(Finished(reason, text, statistics, self.knobs, prompt_tokens, 0.5, 0.62, to_drop))
 
-    def fail(self, message: str, to_drop: int = 0) -> None:
-        """The reply breaks off with a sentence; `to_drop` as in `Failed`."""
+    def fail(self, message: str, to_drop: int = 0, *, no_room: bool = False) -> None:
+        """The reply breaks off with a sentence; the others as in `Failed`."""
         self.settle()
         self.replying = False
-        self.events.append(Failed(message, to_drop))
+        self.events.append(Failed(message, to_drop, no_room or to_drop > 0))
 
     def notify(self, message: str, *, draft_failed: bool = False) -> None:
         """A line to show, in passing."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spectui.chat.figures.format import count, percent, share
 from spectui.chat.figures.records import State
-from spectui.engine.events import Counted, Counts, Fixed
+from spectui.engine.events import Counted, Counts, Failed, Fixed
 from spectui.gguf_files.ollama import name_of
 from spectui.knobs import Setup
 from spectui.llama.devices.records import ModelInfo
@@ -132,9 +132,12 @@ def _counts(counts: Counts) -> str:
     return f"{count(counts.drafted)} drafted, {count(counts.accepted)} accepted ({percent(counts.accepted / counts.drafted)})"
 
 
-def failed_advice(to_drop: int) -> str:
-    """What to do about a reply that failed. `Failed` explains `to_drop`; it is 0 if it did for another reason than the room."""
-    return "{drop} drops the oldest turns and asks again." if to_drop else "{regenerate} asks again."
+def failed_advice(failed: Failed, *, unanswered: bool) -> str:
+    """What to do about a reply that failed; `unanswered`: before its first word."""
+    if not failed.no_room:
+        return UNANSWERED if unanswered else "{regenerate} asks again."
+    drop = "{drop} drops the oldest turns and asks again, " if failed.to_drop else ""
+    return f"{drop}{{edit}} brings the prompt back to be shortened, {{placement}} with -c sets a larger context."
 
 
 def dropped_note(turns: int) -> str:

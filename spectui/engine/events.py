@@ -120,10 +120,12 @@ class Finished(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A reply failed. The text so far stays, and the next prompt works. `to_drop`: as in `Finished`, for the prompt."""
+    """A reply failed. The text so far stays, and the next prompt works. `no_room`: the context is too small for
+    the prompt; `to_drop`: as in `Finished`, for the prompt."""
 
     message: str
     to_drop: int = 0
+    no_room: bool = False
 
 
 class ThreadsInUse(NamedTuple):

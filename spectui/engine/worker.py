@@ -234,8 +234,10 @@ class Worker(Emitter):
         session.generate(messages, at)
 
     def _reply_failed(self, error: Exception) -> Event:
+        if isinstance(error, NoRoomError):
+            return Failed(str(error), error.to_drop, no_room=True)
         if isinstance(error, SpectuiError):
-            return Failed(str(error), error.to_drop if isinstance(error, NoRoomError) else 0)
+            return Failed(str(error))
         return Failed(self._unexpected(error, "the next prompt may work"))
 
     def _went_wrong(self, error: Exception) -> Event:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from textual.widgets._footer import FooterKey
+from textual.widgets._toast import Toast
 
 from spectui.engine.events import Message
 from spectui.knobs import Knobs, Setup
@@ -18,7 +19,7 @@ from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.knob import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.pilot_helpers import BOTH_ENGINES, PAIR, Make, Window, answer, ask, wait_until, write_reply
-from tests.ui.screen_text import one_line, said, screen_text
+from tests.ui.screen_text import one_line, said, screen_text, shown
 
 
 async def test_a_prompt_typed_while_loading_is_sent_when_the_models_are_there(
@@ -187,8 +188,9 @@ async def test_a_reply_without_a_word_or_that_breaks_off_says_so_and_the_next_pr
         await wait_until(pilot, lambda: "The last prompt has no answer: Ctrl+R asks it again" in one_line(app))
         await pilot.press("ctrl+r")
         await wait_until(pilot, lambda: len(engine.generates) == 2)
-        engine.fail("The prompt has 5000 tokens, the context 4096.")
-        await wait_until(pilot, lambda: "5000 tokens" in screen_text(app))
+        engine.fail("The prompt has 5000 tokens, the context 4096.", no_room=True)
+        way = "4096. Alt+E brings the prompt back to be shortened, Alt+D with -c sets a larger context."
+        await wait_until(pilot, lambda: way in " ".join(shown(app).split()))
         await ask(pilot, "short")
         assert engine.generates[2] == (Message("user", "too long\n\nshort"),)
         assert "takes it along" in one_line(app)
@@ -283,6 +285,17 @@ async def test_tokens_and_rejected_drafts_have_keys(window: Window, engine: Fake
         await pilot.press("f2", "f3")
         assert transcript.show_tokens
         await wait_until(pilot, lambda: "pass" in screen_text(app).replace("a pass", ""))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_what_is_notified_does_not_lie_on_the_prompt(window: Window, size: tuple[int, int]) -> None:
+    async with window(size=size, notifications=True) as (app, pilot):
+        for sentence in ("one", "two " * 40):
+            app.notify(sentence)
+        await wait_until(pilot, lambda: len([each for each in app.screen.query(Toast) if each.region]) == 2)
+        assert (
+            max(toast.region.bottom for toast in app.screen.query(Toast)) < app.screen.query_one(PromptInput).region.y
+        )
 
 
 async def test_a_theme_that_does_not_exist_is_said(make_app: Make, engine: FakeEngine) -> None:

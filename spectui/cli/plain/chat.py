@@ -247,9 +247,10 @@ class PlainChat:
                 self.output("\n".join(comparison_lines(self.session.comparison)))
             case Dropped(turns=turns):
                 self.notice(with_commands(dropped_note(turns)))
-            case Failed(message=message, to_drop=to_drop):
+            case Failed(message=message):
                 self._failed = True
-                self.notice(f"{message} {with_commands(failed_advice(to_drop))}".rstrip())
+                advice = failed_advice(event, unanswered=self.session.conversation.unanswered is not None)
+                self.notice(f"{message} {with_commands(advice)}")
             case Notice(message=message):
                 self.notice(message)
         if self.session.take_back() is not None:

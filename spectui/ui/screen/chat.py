@@ -208,12 +208,10 @@ class ChatScreen(Window):
                 conversations.show_unanswered(self)
             case Dropped(turns=turns):
                 transcript.add_notice(with_keys(self.app, dropped_note(turns)), above=True)
-            case Failed(message=message, to_drop=to_drop):
+            case Failed(message=message):
                 self._finish()
-                asks_again = to_drop or session.conversation.unanswered is None
-                advice = with_keys(self.app, failed_advice(to_drop)) if asks_again else ""
-                transcript.add_error(f"{printable(message)} {advice}".rstrip())
-                conversations.show_unanswered(self)
+                advice = failed_advice(event, unanswered=session.conversation.unanswered is not None)
+                transcript.add_error(f"{printable(message)} {with_keys(self.app, advice)}")
             case Notice(message=message):
                 transcript.add_notice(printable(message))
             case ThreadsInUse():

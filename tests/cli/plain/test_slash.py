@@ -81,7 +81,8 @@ def test_a_full_context_is_gone_on_with_without_the_oldest_turns(tmp_path: Path)
         went_on,
         "All turns are a part of the next prompt again.",
         "No turns are dropped.",
-        "The conversation has 9 tokens. /drop drops the oldest turns and asks again.",
+        "The conversation has 9 tokens. /drop drops the oldest turns and asks again, /edit brings the prompt back to be "
+        "shortened, /placement with -c sets a larger context.",
         went_on,
     ]
     assert "1 you, dropped: one\n2 reply, dropped: You said ONE.\n3 you: fill\n" in chat.out

@@ -91,7 +91,7 @@ async def test_a_prompt_without_room_is_asked_again_by_the_key(window: Window, e
         await pilot.press(*"two", "enter")
         await wait_until(pilot, lambda: len(engine.generates) == number + 1)
         engine.fail("The conversation has 9 tokens.", to_drop=2)
-        await wait_until(pilot, lambda: "9 tokens. Alt+J drops the oldest turns and asks again." in words(app))
+        await wait_until(pilot, lambda: "9 tokens. Alt+J drops the oldest turns and asks again, Alt+E" in words(app))
         await pilot.press("alt+j")
         await wait_until(pilot, lambda: len(engine.generates) == number + 2)
         engine.fail("The conversation has 9 tokens.", to_drop=2)
