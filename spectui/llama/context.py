@@ -99,7 +99,7 @@ class Context:
         params.n_seq_max = 1
         params.n_outputs_max = rows
         params.n_rs_seq = min(rows - 1, STATES) if model.recurrent else 0
-        self._sampler = TopKSampler(min(keeps, self.n_vocab)) if keeps else None
+        self._sampler = TopKSampler(min(keeps, self.n_vocab), self.n_vocab, model.suppressed) if keeps else None
         self._keeps = self._sampler is not None
         if self._sampler is not None:
             # llama.cpp reserves the memory for it now, so that it is counted.
@@ -196,7 +196,7 @@ class Context:
             return False
         if self._sampler is None or self._sampler.k != k:
             self._stop_keeping()
-            self._sampler = TopKSampler(k)
+            self._sampler = TopKSampler(k, self.n_vocab, self.model.suppressed)
             if not llama.llama_set_sampler(self.handle, 0, self._sampler.chain) or not self._sampler.supported:
                 self._stop_keeping()
                 self._keeps = False
@@ -281,6 +281,7 @@ class Context:
         if rows not in self._views:
             memory = (ctypes.c_char * (rows * self.n_vocab * 4)).from_address(address)
             self._views[rows] = np.ndarray((rows, self.n_vocab), np.float32, memoryview(memory))
+        self._views[rows][:, self.model.suppressed] = -np.inf
         return self._views[rows]
 
     def _top_k(self, rows: int) -> TopK:

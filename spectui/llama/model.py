@@ -31,6 +31,8 @@ _OF_HEADS = 1  # LLAMA_CONTEXT_TYPE_MTP (llama.h)
 _INTEGER, _STRING = 0, 3  # llama_model_kv_override_type (llama.h)
 _FURTHER_ENDS = "tokenizer.ggml.eos_token_ids"
 """The key of an array of tokens that end a reply, which Ollama writes and llama.cpp does not read."""
+_SUPPRESSED = "tokenizer.ggml.suppress_tokens"
+"""The key of an array of tokens that a model must never write, such as Gemma 4's marks of pictures."""
 
 _SPLIT_MODES = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
 
@@ -137,6 +139,9 @@ class Model:
         self.vocab = llama.llama_model_get_vocab(self._model)
         self._tokenizer = Tokenizer(self.vocab)
         self.n_vocab: int = llama.llama_vocab_n_tokens(self.vocab)
+        listed = map(int, file.by_layer.get(_SUPPRESSED, ()))
+        self.suppressed = [token for token in listed if 0 <= token < self.n_vocab]
+        """Tokens without a probability: contexts give them a logit of -inf."""
         causal = self.metadata(f"{self.metadata('general.architecture')}.attention.causal")
         encodes = self.has_encoder or causal == "false" or not llama.llama_model_has_decoder(self._model)
         if encodes and not self.reads_layers:

@@ -8,6 +8,7 @@ Qwen2.5-Coder 0.5B). So this sampler also keeps these tokens' probabilities, fro
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ _int64 = ctypes.c_int64
 class TopKSampler:
     """Keeps k tokens of each row of a context's passes. Python is called only when llama.cpp builds a graph anew."""
 
-    def __init__(self, k: int) -> None:
+    def __init__(self, k: int, n_vocab: int, suppressed: Sequence[int] = ()) -> None:
+        """`suppressed`: tokens without a probability."""
         self.k = k
         self._addresses: tuple[int, ...] = ()
         self._views: list[NDArray[Any]] = []  # of what lies at these addresses
@@ -59,6 +61,10 @@ class TopKSampler:
         )
         self.chain = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
         """llama_sampler *, to give to a context."""
+        if suppressed:
+            biases = (llama.llama_logit_bias * len(suppressed))(*((token, float("-inf")) for token in suppressed))
+            bias = llama.llama_sampler_init_logit_bias(n_vocab, len(suppressed), biases)
+            llama.llama_sampler_chain_add(self.chain, bias)
         llama.llama_sampler_chain_add(self.chain, llama.llama_sampler_init(ctypes.byref(self._interface), None))
 
     def read(self, context: Any, first: int, rows: int, n_vocab: int) -> TopK | None:

@@ -7,11 +7,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from gguf import GGUFWriter
 
 from spectui.knobs import Knobs
 from spectui.llama import selftest
@@ -25,6 +27,7 @@ from spectui.speculation.choice import choose_draft, choose_rows, evaluate_rows,
 from spectui.speculation.top_k import TopK, top_k
 from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
 from tests.helpers.smollm2 import alone, setup
+from tests.llama.ggufs import write_model
 
 PROMPT = [5 + i * 7 % 50 for i in range(30)]
 
@@ -137,6 +140,32 @@ def test_nothing_is_kept_on_a_cpu(model: Model):
     assert isinstance(context.submit(PROMPT, 1, 104)(), np.ndarray)
     assert isinstance(evaluate_rows(context, PROMPT, 1, Knobs()), np.ndarray)
     context.close()
+
+
+def likeliest(path: Path, forbidden: Sequence[int], keeps: int) -> TopK:
+    """Of the row behind the prompt, from a model whose file forbids these tokens."""
+
+    def keys(writer: GGUFWriter) -> None:
+        if forbidden:
+            writer.add_array("tokenizer.ggml.suppress_tokens", forbidden)
+
+    model = Model(str(write_model(path, keys=keys)))
+    context = Context(model, Interrupt(), n_ctx=64, rows=4, threads=1, keeps=keeps)
+    rows = context.submit(PROMPT, 1, keeps or None)()
+    found = rows if isinstance(rows, TopK) else top_k(rows.copy(), 104)
+    assert (found.whole is None) == bool(keeps)
+    context.close()
+    model.close()
+    return found
+
+
+@pytest.mark.parametrize("keeps", [0, 104], ids=["whole rows", "the likeliest"])
+def test_tokens_that_the_file_forbids_have_no_probability(tmp_path: Path, keeps: int):
+    free = likeliest(tmp_path / "free.gguf", [], keeps)
+    bound = likeliest(tmp_path / "bound.gguf", free.ids[0, :3].tolist(), keeps)
+    assert bound.ids[0, :101].tolist() == free.ids[0, 3:].tolist()
+    lost = np.exp(free.logits[0, :3] - free.log_total()).sum()
+    assert bound.log_total() == pytest.approx(free.log_total() + np.log1p(-lost), abs=1e-4)
 
 
 REPLY = """

@@ -37,6 +37,14 @@ def refusal(target: Model, path: Path) -> str | None:
     return None
 
 
+def test_each_end_token_of_the_file_ends_a_reply(tmp_path: Path):
+    """GLM's second one stands in a key of Ollama's alone."""
+    path = write_model(tmp_path / "glm.gguf", keys=lambda w: w.add_array("tokenizer.ggml.eos_token_ids", [2, 9]))
+    model = Model(str(path))
+    assert [token for token in range(20) if model.is_end(token)] == [2, 4, 9]
+    model.close()
+
+
 def test_smollm2s_models_draft_for_each_other(smol: Model):
     assert refusal(smol, Path(setup().draft or "")) is None
 
