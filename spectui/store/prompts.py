@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,16 +19,13 @@ from spectui.store.database import names_kept
 from spectui.text import safe
 
 MOST = 1000
-"""Prompts in the file."""
+"""Prompts that are loaded."""
 
 LONGEST = 256_000
 """Characters of a prompt that is saved: as many as an attached file may have. A longer one is in its conversation alone."""
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Of the file: a larger one is cut down to its latest prompts."""
-
-_LONGEST_LINE = 12 * LONGEST + 3
-"""Bytes: JSON writes a character outside the basic plane with twelve, and adds quotes; with the newline."""
+"""Of the file: of a larger one the last half is kept. JSON takes at most twelve bytes for a character."""
 
 
 class TypedPrompt(str):
@@ -62,11 +58,8 @@ class PromptHistory:
         self._file = file
 
     def load(self) -> list[str]:
-        """The latest prompts, the oldest first. A file that has become too large is cut down to them."""
-        lines = deque(self._lines(), maxlen=2 * MOST + 1)
-        if len(lines) > 2 * MOST:
-            self._trim()
-        prompts = [_prompt(line) for line in list(lines)[-MOST:]]
+        """The latest prompts, the oldest first."""
+        prompts = [_prompt(line) for line in self._lines()[-MOST:]]
         return [prompt for prompt in prompts if prompt is not None]
 
     def add(self, prompt: str) -> None:
@@ -81,7 +74,7 @@ class PromptHistory:
                 file.write(_line(prompt).encode() + b"\n")
                 size = file.tell()
             if size > MOST_BYTES:
-                self._trim()
+                self._rewrite(MOST_BYTES // 2, lambda line: True)
 
     def forget(self, messages: Iterable[str]) -> None:
         """Delete the prompts of these messages from the disk. In a message, the files that it names follow the typed
@@ -96,7 +89,7 @@ class PromptHistory:
             return any(is_of(prompt, message) for message in said)
 
         if any(map(is_said, self._lines())):
-            self._rewrite(lambda lines: (line for line in lines if not is_said(line)))
+            self._rewrite(MOST_BYTES, lambda line: not is_said(line))
 
     def keep_unsent(self, text: str) -> None:
         """Save the text that has not been sent, in place of the one before; "" deletes it."""
@@ -131,40 +124,22 @@ class PromptHistory:
                 self._file.unlink(missing_ok=True)
                 self._unsent.unlink(missing_ok=True)
 
-    def _lines(self) -> Iterator[bytes]:
-        """The lines, one by one, however large the file is; without those that are longer than any prompt."""
+    def _lines(self, most: int = MOST_BYTES) -> list[bytes]:
+        """The last lines, of at most so many bytes."""
         if self._file is None or not os.path.isfile(self._file):  # a pipe would be waited for
-            return
+            return []
         with suppress(OSError), self._file.open("rb") as file:
-            whole = True
-            while line := file.readline(_LONGEST_LINE):
-                if whole and (line.endswith(b"\n") or len(line) < _LONGEST_LINE):
-                    yield line.removesuffix(b"\n")
-                whole = line.endswith(b"\n")
+            before = max(0, file.seek(0, os.SEEK_END) - most)
+            file.seek(before)
+            lines = file.read().splitlines()
+            return lines[1:] if before else lines  # the first one has lost its beginning
+        return []
 
-    def _trim(self) -> None:
-        """Write the file again with its latest prompts, in half of the room that it may take."""
-
-        def latest(lines: Iterable[bytes]) -> Iterable[bytes]:
-            found, room = deque(lines, maxlen=MOST), MOST_BYTES // 2
-            last: deque[bytes] = deque()
-            while found and len(found[-1]) < room:
-                room -= len(found[-1]) + 1
-                last.appendleft(found.pop())
-            return last
-
-        self._rewrite(latest)
-
-    def _rewrite(self, kept: Callable[[Iterable[bytes]], Iterable[bytes]]) -> None:
-        """Write the file again with those of its lines that are `kept`. No spectui adds one meanwhile, which would be lost."""
+    def _rewrite(self, most: int, is_kept: Callable[[bytes], bool]) -> None:
+        """Write those of the last lines again that are kept. No spectui adds one meanwhile, which would be lost."""
         assert self._file is not None
-        with (
-            suppress(OSError),
-            names_kept(self._file, alone=True),
-            replacing(self._file) as part,
-            part.open("wb") as file,
-        ):
-            file.writelines(line + b"\n" for line in kept(self._lines()))
+        with suppress(OSError), names_kept(self._file, alone=True), replacing(self._file) as part:
+            part.write_bytes(b"".join(line + b"\n" for line in self._lines(most) if is_kept(line)))
 
 
 def is_of(prompt: str | None, message: str) -> bool:

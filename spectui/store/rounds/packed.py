@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from threading import Lock
 from typing import overload
 
@@ -38,7 +39,7 @@ class PackedRounds(Sequence[Round]):
         self._latest: list[Round] = []
         self._size = 0
         self._lock = Lock()  # for all of these to be changed together
-        self._read: OrderedDict[int, tuple[Round, ...]] = OrderedDict()
+        self._unpack = lru_cache(UNPACKED)(unpack)
         for round in rounds:
             self.append(round)
 
@@ -117,12 +118,7 @@ class PackedRounds(Sequence[Round]):
             index -= self._ends[chunk - 1] if chunk else 0
             if chunk == len(self._packed):
                 return self._latest[index]
-        if chunk not in self._read:
-            self._read[chunk] = unpack(self._packed[chunk])
-            if len(self._read) > UNPACKED:
-                self._read.popitem(last=False)
-        self._read.move_to_end(chunk)
-        return self._read[chunk][index]
+        return self._unpack(self._packed[chunk])[index]
 
     def _know(self) -> None:
         """Unpack what was not unpacked yet, to know how many rounds there are."""
