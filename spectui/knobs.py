@@ -12,6 +12,7 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from spectui.errors import UsageError
@@ -40,81 +41,84 @@ def setting(default: Any, help: str, *flags: str, **spec: Any) -> Any:
     return field(default=default, metadata={"spec": Spec(help=help, flags=flags, **spec)})
 
 
+_models, _devices, _speculation, _sampling = (
+    partial(setting, section=name) for name in ("models", "devices", "speculation", "sampling")
+)
+_SWITCH: dict[str, Any] = {"choices": ("off", "on"), "bare": "on"}
+_CELLS = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+_SPLITS = ("none", "layer", "row", "tensor")
+
+
 @dataclass(frozen=True)
 class Knobs:
     """The live settings: immutable, replaced whole, read once per round."""
 
-    drafter: str = setting(
-        "auto", "who drafts: the draft model, the target's own heads (mtp), repetitions (suffix), or all of these (auto)",
-        "--drafter", choices=("auto", "model", "mtp", "suffix", "off"), section="speculation",
+    drafter: str = _speculation(
+        "auto",
+        "who drafts: the draft model, the target's own heads (mtp), repetitions (suffix), or all of these (auto)",
+        "--drafter", choices=("auto", "model", "mtp", "suffix", "off"),
     )  # fmt: skip
-    policy: str = setting(
+    policy: str = _speculation(
         "auto", "how long drafts are: what pays (auto), draft-max and p-min (fixed), or expected value (expected)",
-        "--policy", choices=("auto", "fixed", "expected"), section="speculation",
+        "--policy", choices=("auto", "fixed", "expected"),
     )  # fmt: skip
-    draft_max: int = setting(
-        16, "most tokens drafted in a round", "--draft-max", "--spec-draft-n-max", "--draft-n",
-        low=0, high=48, step=1, section="speculation",
+    draft_max: int = _speculation(
+        16, "most tokens drafted in a round", "--draft-max", "--spec-draft-n-max", "--draft-n", low=0, high=48, step=1
+    )
+    draft_min: int = _speculation(
+        0, "a shorter draft than this is ignored", "--draft-min", "--spec-draft-n-min", "--draft-n-min", low=0, high=48,
+        step=1,
     )  # fmt: skip
-    draft_min: int = setting(
-        0, "a shorter draft than this is ignored", "--draft-min", "--spec-draft-n-min", "--draft-n-min",
-        low=0, high=48, step=1, section="speculation",
-    )  # fmt: skip
-    p_min: float = setting(
+    p_min: float = _speculation(
         0.75, "policy fixed: drafting stops before a token less likely than this", "--draft-p-min", "--p-min",
-        "--spec-draft-p-min",
-        low=0.0, high=1.0, step=0.05, section="speculation",
+        "--spec-draft-p-min", low=0.0, high=1.0, step=0.05,
     )  # fmt: skip
-    temperature: float = setting(
-        0.8, "0 always takes the likeliest token", "--temp", "--temperature", low=0.0, high=5.0, step=0.05,
-        section="sampling",
-    )  # fmt: skip
-    top_k: int = setting(
-        40, "keep the k likeliest tokens (0: all)", "--top-k", low=0, high=1000, step=1, section="sampling"
+    temperature: float = _sampling(
+        0.8, "0 always takes the likeliest token", "--temp", "--temperature", low=0.0, high=5.0, step=0.05
     )
-    top_p: float = setting(
-        0.95, "keep the likeliest tokens that add up to p", "--top-p", low=0.0, high=1.0, step=0.01, section="sampling"
+    top_k: int = _sampling(40, "keep the k likeliest tokens (0: all)", "--top-k", low=0, high=1000, step=1)
+    top_p: float = _sampling(
+        0.95, "keep the likeliest tokens that add up to p", "--top-p", low=0.0, high=1.0, step=0.01
     )
-    min_p: float = setting(
-        0.05, "drop tokens less likely than this share of the likeliest", "--min-p", low=0.0, high=1.0, step=0.01,
-        section="sampling",
+    min_p: float = _sampling(
+        0.05, "drop tokens less likely than this share of the likeliest", "--min-p", low=0.0, high=1.0, step=0.01
+    )
+    repeat_penalty: float = _sampling(
+        1.0, "divide the logits of the last 64 tokens by this", "--repeat-penalty", low=0.5, high=3.0, step=0.05
+    )
+    presence_penalty: float = _sampling(
+        0.0, "take this from the logit of each of the last 64 tokens", "--presence-penalty", low=-2.0, high=2.0,
+        step=0.1,
     )  # fmt: skip
-    repeat_penalty: float = setting(
-        1.0, "divide the logits of the last 64 tokens by this", "--repeat-penalty", low=0.5, high=3.0, step=0.05,
-        section="sampling",
+    frequency_penalty: float = _sampling(
+        0.0, "take this from it for each time that it is among them", "--frequency-penalty", low=-2.0, high=2.0,
+        step=0.1,
     )  # fmt: skip
-    presence_penalty: float = setting(
-        0.0, "take this from the logit of each of the last 64 tokens", "--presence-penalty", low=-2.0, high=2.0, step=0.1,
-        section="sampling",
-    )  # fmt: skip
-    frequency_penalty: float = setting(
-        0.0, "take this from it for each time that it is among them", "--frequency-penalty", low=-2.0, high=2.0, step=0.1,
-        section="sampling",
-    )  # fmt: skip
-    seed: int = setting(
+    seed: int = _sampling(
         -1, "the text depends on the target and this number alone (-1: a new one for each reply)", "-s", "--seed",
-        low=-1, high=2**32 - 1, step=1, section="sampling",
+        low=-1, high=2**32 - 1, step=1,
     )  # fmt: skip
-    predict: int = setting(
-        -1, "most tokens in a reply (-1: until the model ends it)", "-n", "--predict", "--n-predict",
-        low=-1, high=2**31 - 1, step=16, section="sampling",
+    predict: int = _sampling(
+        -1, "most tokens in a reply (-1: until the model ends it)", "-n", "--predict", "--n-predict", low=-1,
+        high=2**31 - 1, step=16,
     )  # fmt: skip
-    reasoning_budget: int = setting(
-        -1, "most tokens that the model thinks, then its thinking is ended (-1: no limit, 0: none)", "--reasoning-budget",
-        low=-1, high=2**31 - 1, step=16, section="sampling",
+    reasoning_budget: int = _sampling(
+        -1, "most tokens that the model thinks, then its thinking is ended (-1: no limit, 0: none)",
+        "--reasoning-budget", low=-1, high=2**31 - 1, step=16,
     )  # fmt: skip
-    chat_template_kwargs: str = setting(
+    chat_template_kwargs: str = _sampling(
         "", 'values for the chat template of the next prompts, a JSON object such as {"enable_thinking": false}',
-        "--chat-template-kwargs", metavar="JSON", section="sampling",
+        "--chat-template-kwargs", metavar="JSON",
     )  # fmt: skip
-    stop: tuple[str, ...] = setting(
-        (), "texts that end the reply, which is cut before them; several by giving the flag again", "-r", "--reverse-prompt",
-        "--stop", metavar="TEXT", section="sampling",
+    stop: tuple[str, ...] = _sampling(
+        (), "texts that end the reply, which is cut before them; several by giving the flag again", "-r",
+        "--reverse-prompt", "--stop", metavar="TEXT",
     )  # fmt: skip
 
-    context_full: str = setting(
-        "stop", "where the context is full: end the reply (stop), or drop the oldest turns of the chat and go on (drop-oldest)",
-        "--context-full", choices=("stop", "drop-oldest"), section="models",
+    context_full: str = _models(
+        "stop",
+        "where the context is full: end the reply (stop), or drop the oldest turns of the chat and go on (drop-oldest)",
+        "--context-full", choices=("stop", "drop-oldest"),
     )  # fmt: skip
 
     def checked(self) -> Knobs:
@@ -133,193 +137,155 @@ class Knobs:
 class Setup:
     """Settings that are fixed while a pair of models is loaded."""
 
-    model: str | None = setting(
-        None, "the target model, a GGUF file", "-m", "--model", metavar="FILE", section="models"
-    )
-    draft: str | None = setting(
-        None, "the draft model, a GGUF file, preferably with the target's vocabulary", "-md", "--model-draft", "--draft",
-        "--draft-model", "--spec-draft-model", metavar="FILE", section="models",
+    model: str | None = _models(None, "the target model, a GGUF file", "-m", "--model", metavar="FILE")
+    draft: str | None = _models(
+        None, "the draft model, a GGUF file, preferably with the target's vocabulary", "-md", "--model-draft",
+        "--draft", "--draft-model", "--spec-draft-model", metavar="FILE",
     )  # fmt: skip
-    server: str = setting(
+    server: str = _models(
         "", "chat with the models of a server that runs, such as http://localhost:8080, and load none here", "--server",
-        metavar="URL", section="models",
+        metavar="URL",
     )  # fmt: skip
-    server_model: str = setting(
-        "", "the server's model, where it has several", "--server-model", metavar="NAME", section="models"
+    server_model: str = _models("", "the server's model, where it has several", "--server-model", metavar="NAME")
+    server_key_file: str = _models(
+        "", "a file with the key that the server asks for (or the variable SPECTUI_API_KEY has it)",
+        "--server-key-file", metavar="FILE",
+    )  # fmt: skip
+    ctx_size: int = _models(
+        4096, "context in tokens (0: what the model was trained with)", "-c", "--ctx-size", low=0, high=10_000_000
     )
-    server_key_file: str = setting(
-        "", "a file with the key that the server asks for (or the variable SPECTUI_API_KEY has it)", "--server-key-file",
-        metavar="FILE", section="models",
+    ctx_size_draft: int = _models(
+        0, "the draft's context in tokens (0: the target's)", "-cd", "--ctx-size-draft", "--spec-draft-ctx-size", low=0,
+        high=10_000_000,
     )  # fmt: skip
-    ctx_size: int = setting(
-        4096, "context in tokens (0: what the model was trained with)", "-c", "--ctx-size", low=0, high=10_000_000,
-        section="models",
+    gpu_layers: int = _devices(
+        -1, "layers of the target on GPUs (-1, auto: as many as fit; -2, all)", "-ngl", "--gpu-layers",
+        "--n-gpu-layers", low=-2, high=9999,
     )  # fmt: skip
-    ctx_size_draft: int = setting(
-        0, "the draft's context in tokens (0: the target's)", "-cd", "--ctx-size-draft", "--spec-draft-ctx-size",
-        low=0, high=10_000_000, section="models",
-    )  # fmt: skip
-    gpu_layers: int = setting(
-        -1, "layers of the target on GPUs (-1, auto: as many as fit; -2, all)", "-ngl", "--gpu-layers", "--n-gpu-layers",
-        low=-2, high=9999, section="devices",
-    )  # fmt: skip
-    gpu_layers_draft: int = setting(
+    gpu_layers_draft: int = _devices(
         -1, "layers of the draft on GPUs (-1, auto: as many as fit; -2, all)", "-ngld", "--gpu-layers-draft",
-        "--n-gpu-layers-draft", "--spec-draft-ngl", low=-2, high=9999, section="devices",
+        "--n-gpu-layers-draft", "--spec-draft-ngl", low=-2, high=9999,
     )  # fmt: skip
-    device: str = setting(
-        "", "devices of the target, with commas (none: CPU alone; empty: all GPUs)", "-dev", "--device",
-        metavar="NAMES", section="devices",
+    device: str = _devices(
+        "", "devices of the target, with commas (none: CPU alone; empty: all GPUs)", "-dev", "--device", metavar="NAMES"
+    )
+    device_draft: str = _devices(
+        "", "devices of the draft, with commas (none: CPU alone; empty: the GPU with most room)", "-devd",
+        "--device-draft", "--spec-draft-device", metavar="NAMES",
     )  # fmt: skip
-    device_draft: str = setting(
-        "", "devices of the draft, with commas (none: CPU alone; empty: the GPU with most room)", "-devd", "--device-draft",
-        "--spec-draft-device", metavar="NAMES", section="devices",
-    )  # fmt: skip
-    rpc: str = setting(
+    rpc: str = _devices(
         "", "RPC servers of llama.cpp on other machines, whose devices are added, with commas", "--rpc",
-        metavar="HOST:PORT,...", section="devices",
+        metavar="HOST:PORT,...",
     )  # fmt: skip
-    tensor_split: str = setting(
-        "", "shares of the target per GPU, with commas", "-ts", "--tensor-split", metavar="N,N,...", section="devices"
+    tensor_split: str = _devices(
+        "", "shares of the target per GPU, with commas", "-ts", "--tensor-split", metavar="N,N,..."
     )
-    tensor_split_draft: str = setting(
-        "",
-        "shares of the draft per GPU, with commas",
-        "-tsd",
-        "--tensor-split-draft",
-        metavar="N,N,...",
-        section="devices",
+    tensor_split_draft: str = _devices(
+        "", "shares of the draft per GPU, with commas", "-tsd", "--tensor-split-draft", metavar="N,N,..."
     )
-    split_mode: str = setting(
-        "layer", "how the target is split over GPUs", "-sm", "--split-mode", choices=("none", "layer", "row", "tensor"),
-        section="devices",
-    )  # fmt: skip
-    split_mode_draft: str = setting(
-        "layer", "how the draft is split over GPUs", "-smd", "--split-mode-draft", choices=("none", "layer", "row", "tensor"),
-        section="devices",
-    )  # fmt: skip
-    main_gpu: int = setting(
-        0, "the GPU used with split mode none", "-mg", "--main-gpu", low=0, high=63, section="devices"
+    split_mode: str = _devices("layer", "how the target is split over GPUs", "-sm", "--split-mode", choices=_SPLITS)
+    split_mode_draft: str = _devices(
+        "layer", "how the draft is split over GPUs", "-smd", "--split-mode-draft", choices=_SPLITS
     )
-    main_gpu_draft: int = setting(
-        0, "the draft's GPU with its split mode none", "-mgd", "--main-gpu-draft", low=0, high=63, section="devices"
+    main_gpu: int = _devices(0, "the GPU used with split mode none", "-mg", "--main-gpu", low=0, high=63)
+    main_gpu_draft: int = _devices(
+        0, "the draft's GPU with its split mode none", "-mgd", "--main-gpu-draft", low=0, high=63
     )
-    cpu_moe: str = setting(
-        "off", "keep the experts of a mixture in the host's memory", "-cmoe", "--cpu-moe", choices=("off", "on"), bare="on",
-        section="devices",
-    )  # fmt: skip
-    cpu_moe_draft: str = setting(
-        "off", "the same for the draft", "-cmoed", "--cpu-moe-draft", "--spec-draft-cpu-moe", choices=("off", "on"), bare="on",
-        section="devices",
-    )  # fmt: skip
-    n_cpu_moe: int = setting(
-        0,
-        "the same for the experts of the first N layers",
-        "-ncmoe",
-        "--n-cpu-moe",
-        low=0,
-        high=9999,
-        section="devices",
+    cpu_moe: str = _devices(
+        "off", "keep the experts of a mixture in the host's memory", "-cmoe", "--cpu-moe", **_SWITCH
     )
-    n_cpu_moe_draft: int = setting(
+    cpu_moe_draft: str = _devices(
+        "off", "the same for the draft", "-cmoed", "--cpu-moe-draft", "--spec-draft-cpu-moe", **_SWITCH
+    )
+    n_cpu_moe: int = _devices(
+        0, "the same for the experts of the first N layers", "-ncmoe", "--n-cpu-moe", low=0, high=9999
+    )
+    n_cpu_moe_draft: int = _devices(
         0, "the same for the draft's", "-ncmoed", "--n-cpu-moe-draft", "--spec-draft-n-cpu-moe", "--spec-draft-ncmoe",
-        low=0, high=9999, section="devices",
+        low=0, high=9999,
     )  # fmt: skip
-    override_tensor: str = setting(
+    override_tensor: str = _devices(
         "", "buffers for tensors by regular expressions, such as exps=CPU; several with commas or flags", "-ot",
-        "--override-tensor", metavar="PATTERN=BUFFER,...", section="devices", adds=True,
+        "--override-tensor", metavar="PATTERN=BUFFER,...", adds=True,
     )  # fmt: skip
-    override_tensor_draft: str = setting(
+    override_tensor_draft: str = _devices(
         "", "the same for the draft", "-otd", "--override-tensor-draft", "--spec-draft-override-tensor",
-        metavar="PATTERN=BUFFER,...", section="devices", adds=True,
+        metavar="PATTERN=BUFFER,...", adds=True,
     )  # fmt: skip
-    flash_attn: str = setting(
-        "auto", "flash attention", "-fa", "--flash-attn", choices=("auto", "on", "off"), bare="on", section="devices"
+    flash_attn: str = _devices(
+        "auto", "flash attention", "-fa", "--flash-attn", choices=("auto", "on", "off"), bare="on"
     )
-    flash_attn_draft: str = setting(
+    flash_attn_draft: str = _devices(
         "auto", "flash attention of the draft (auto: the target's setting)", "-fad", "--flash-attn-draft",
-        choices=("auto", "on", "off"), bare="on", section="devices",
+        choices=("auto", "on", "off"), bare="on",
     )  # fmt: skip
-    cache_type_k: str = setting(
-        "f16", "type of the target's K cells", "-ctk", "--cache-type-k",
-        choices=("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"), section="devices",
-    )  # fmt: skip
-    cache_type_v: str = setting(
-        "f16", "type of the target's V cells", "-ctv", "--cache-type-v",
-        choices=("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"), section="devices",
-    )  # fmt: skip
-    cache_type_k_draft: str = setting(
-        "f16", "type of the draft's K cells", "-ctkd", "--cache-type-k-draft", "--spec-draft-type-k",
-        choices=("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"), section="devices",
-    )  # fmt: skip
-    cache_type_v_draft: str = setting(
-        "f16", "type of the draft's V cells", "-ctvd", "--cache-type-v-draft", "--spec-draft-type-v",
-        choices=("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"), section="devices",
-    )  # fmt: skip
-    threads: int = setting(
-        0, "CPU threads of the target (0: one a core)", "-t", "--threads", low=-1, high=1024, section="devices"
+    cache_type_k: str = _devices("f16", "type of the target's K cells", "-ctk", "--cache-type-k", choices=_CELLS)
+    cache_type_v: str = _devices("f16", "type of the target's V cells", "-ctv", "--cache-type-v", choices=_CELLS)
+    cache_type_k_draft: str = _devices(
+        "f16", "type of the draft's K cells", "-ctkd", "--cache-type-k-draft", "--spec-draft-type-k", choices=_CELLS
     )
-    threads_draft: int = setting(
-        0, "CPU threads of the draft (0: the target's)", "-td", "--threads-draft", "--spec-draft-threads",
-        low=-1, high=1024, section="devices",
-    )  # fmt: skip
-    batch: int = setting(
-        2048, "most tokens handed to llama.cpp at once", "-b", "--batch-size", low=1, high=65536, section="devices"
+    cache_type_v_draft: str = _devices(
+        "f16", "type of the draft's V cells", "-ctvd", "--cache-type-v-draft", "--spec-draft-type-v", choices=_CELLS
     )
-    ubatch: int = setting(
-        512, "most tokens evaluated at once", "-ub", "--ubatch-size", low=1, high=65536, section="devices"
-    )
-    op_offload_min_batch: int = setting(
-        0, "tokens in a pass from which a GPU computes layers whose weights are in the host's memory (0: llama.cpp's 32)",
-        "--op-offload-min-batch", low=0, high=65536, section="devices",
+    threads: int = _devices(0, "CPU threads of the target (0: one a core)", "-t", "--threads", low=-1, high=1024)
+    threads_draft: int = _devices(
+        0, "CPU threads of the draft (0: the target's)", "-td", "--threads-draft", "--spec-draft-threads", low=-1,
+        high=1024,
     )  # fmt: skip
-    numa: str = setting(
+    batch: int = _devices(2048, "most tokens handed to llama.cpp at once", "-b", "--batch-size", low=1, high=65536)
+    ubatch: int = _devices(512, "most tokens evaluated at once", "-ub", "--ubatch-size", low=1, high=65536)
+    op_offload_min_batch: int = _devices(
+        0,
+        "tokens in a pass from which a GPU computes layers whose weights are in the host's memory (0: llama.cpp's 32)",
+        "--op-offload-min-batch", low=0, high=65536,
+    )  # fmt: skip
+    numa: str = _devices(
         "off", "how CPU threads use the memory of several sockets, as llama.cpp means it", "--numa",
-        choices=("off", "distribute", "isolate", "numactl"), section="devices",
+        choices=("off", "distribute", "isolate", "numactl"),
     )  # fmt: skip
-    no_repack: str = setting(
+    no_repack: str = _devices(
         "off", "keep the weights as they are in the file: repacked ones have faster kernels", "-nr", "--no-repack",
-        choices=("off", "on"), bare="on", section="devices",
+        **_SWITCH,
     )  # fmt: skip
-    kernels: str = setting(
-        "auto", "what multiplies weights on a CPU: spectui's kernels, llama.cpp's, or spectui's where they can be used (auto)",
-        "--kernels", choices=("auto", "llama.cpp", "spectui"), section="devices",
+    kernels: str = _devices(
+        "auto",
+        "what multiplies weights on a CPU: spectui's kernels, llama.cpp's, or spectui's where they can be used (auto)",
+        "--kernels", choices=("auto", "llama.cpp", "spectui"),
     )  # fmt: skip
-    swa_full: str = setting(
-        "off", "keep all cells of layers that look back over a sliding window only: it takes more memory, but nothing is read"
-        " again when a long reply is taken back", "--swa-full", choices=("off", "on"), bare="on",
-        section="devices",
+    swa_full: str = _devices(
+        "off",
+        "keep all cells of layers that look back over a sliding window only: it takes more memory, but nothing is"
+        " read again when a long reply is taken back",
+        "--swa-full", **_SWITCH,
     )  # fmt: skip
-    requantise_draft: str = setting(
-        "auto", "on a CPU, draft with a copy of the draft in Q4_0 where that is faster, made once (spectui forget deletes it),"
-        " and look for its likeliest tokens by the signs of a large output matrix",
-        "--requantise-draft", "--requantize-draft", choices=("auto", "off"), section="speculation",
+    requantise_draft: str = _speculation(
+        "auto",
+        "on a CPU, draft with a copy of the draft in Q4_0 where that is faster, made once (spectui forget deletes"
+        " it), and look for its likeliest tokens by the signs of a large output matrix",
+        "--requantise-draft", "--requantize-draft", choices=("auto", "off"),
     )  # fmt: skip
-    async_draft: str = setting(
-        "auto", "while the target computes, let the draft go on from its own guess; auto: where it has a device of its own",
-        "--async-draft", choices=("auto", "on", "off"), bare="on", section="speculation",
+    async_draft: str = _speculation(
+        "auto",
+        "while the target computes, let the draft go on from its own guess; auto: where it has a device of its own",
+        "--async-draft", choices=("auto", "on", "off"), bare="on",
     )  # fmt: skip
-    strict: str = setting(
+    strict: str = _speculation(
         "off", "make the text plain decoding's bit for bit: use only passes whose logits do not depend on their size",
-        "--strict", choices=("off", "on"), bare="on", section="speculation",
+        "--strict", **_SWITCH,
     )  # fmt: skip
-    no_profile: str = setting(
-        "off", "do not measure at load what passes cost; measure it in the rounds of replies", "--no-profile",
-        choices=("off", "on"), bare="on", section="speculation",
+    no_profile: str = _speculation(
+        "off", "do not measure at load what passes cost; measure it in the rounds of replies", "--no-profile", **_SWITCH
+    )
+    remember: str = _speculation(
+        "off", "draft also from past replies of other conversations, saved on disk (spectui forget deletes them)",
+        "--remember", **_SWITCH,
     )  # fmt: skip
-    remember: str = setting(
-        "off", "draft also from past replies of other conversations, saved on disk (spectui forget deletes them)", "--remember",
-        choices=("off", "on"), bare="on", section="speculation",
-    )  # fmt: skip
-    system: str = setting("", "system prompt", "-sys", "--system-prompt", metavar="TEXT", section="models")
-    no_template: str = setting(
+    system: str = _models("", "system prompt", "-sys", "--system-prompt", metavar="TEXT")
+    no_template: str = _models(
         "off", "continue the texts as they are, without the chat template: for base models", "--no-template", "-no-cnv",
-        "--no-conversation", choices=("off", "on"), bare="on", section="models",
+        "--no-conversation", **_SWITCH,
     )  # fmt: skip
-    special: str = setting(
-        "off", "show the names of control tokens in replies", "-sp", "--special", choices=("off", "on"), bare="on",
-        section="models",
-    )  # fmt: skip
+    special: str = _models("off", "show the names of control tokens in replies", "-sp", "--special", **_SWITCH)
 
     def checked(self) -> Setup:
         """This set-up, if each value is in range. Raises UsageError with the sentence to show."""
