@@ -102,6 +102,13 @@ class Configuration(NamedTuple):
     ui: UiSettings
     origins: Mapping[str, str]
 
+    def recommended(self, values: Mapping[str, Any], origin: str) -> Configuration:
+        """These settings, with `values` of knobs that nothing sets."""
+        taken = {key: value for key, value in values.items() if self.origins[key] == "default"}
+        return self._replace(
+            knobs=dataclasses.replace(self.knobs, **taken), origins={**self.origins, **dict.fromkeys(taken, origin)}
+        )
+
     def rows(self) -> Iterator[tuple[str, Any, str]]:
         """(key, value, origin) of every setting."""
         for row in settings():

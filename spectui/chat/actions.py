@@ -370,7 +370,7 @@ def token(session: ChatSession, words: str) -> str:
 
 
 def _reset(session: ChatSession) -> None:
-    session.knobs = Knobs()
+    session.knobs = session.user_knobs.defaults
 
 
 DO: dict[str, Callable[[ChatSession, str], str]] = {

@@ -17,7 +17,7 @@ from spectui.chat.history.conversations import StoredConversations
 from spectui.chat.messages import ChatMessage, OpenedConversation, ReplyWriter
 from spectui.chat.models import LoadedModels
 from spectui.chat.user_knobs import UserKnobs
-from spectui.engine.events import Event, Failed, Finished, Message, Prompt, RoundDone
+from spectui.engine.events import Event, Failed, Finished, Loaded, Message, Prompt, RoundDone
 from spectui.engine.protocol import Engine, also
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Round, StopReason
@@ -328,6 +328,8 @@ class ChatSession:
             return None  # of a conversation that was left
         if not self.models.take(event):
             return None
+        if isinstance(event, Loaded):
+            self.user_knobs.recommend(event.sampling)
         if isinstance(event, RoundDone) and self._writer is not None:
             event = event._replace(round=self._take_round(event.round, self._writer))
         self._figures.take(event)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Set
 from dataclasses import replace
+from typing import Any
 
 from spectui import paths
 from spectui.chat.sentences import NO_THINKING_SWITCH
 from spectui.engine.protocol import Engine
 from spectui.errors import UsageError
-from spectui.knobs import Knobs, json_object
+from spectui.knobs import Knobs, json_object, specs
 from spectui.profiles.file import ProfileFile
 
 
@@ -21,6 +23,10 @@ class UserKnobs:
         self._engine = engine
         self.profiles = ProfileFile(paths.config_file())
         self._users: Knobs | None = None  # the knobs that a person has set, while the engine has others
+        self.given: Set[str] = frozenset()
+        """The knobs that a flag, a variable, a profile or the file of settings sets."""
+        self.defaults = Knobs()
+        """What the others have where a person has not turned them: the loaded model's file may recommend values."""
 
     @property
     def now(self) -> Knobs:
@@ -33,6 +39,13 @@ class UserKnobs:
             self._engine.knobs = knobs
         else:
             self._users = knobs
+
+    def recommend(self, values: Mapping[str, Any]) -> None:
+        """Take the values that a loaded model's file recommends in place of the defaults that a person has not turned."""
+        before, self.defaults = self.defaults, replace(Knobs(), **values)
+        free = (key for key, *_ in specs(Knobs) if key not in self.given)
+        taken = {key: getattr(self.defaults, key) for key in free if getattr(self.now, key) == getattr(before, key)}
+        self.now = replace(self.now, **taken)
 
     def override(self, knobs: Knobs) -> None:
         """Give the engine other knobs until `restore`."""
@@ -61,4 +74,6 @@ class UserKnobs:
 
     def use_profile(self, profiles: ProfileFile, name: str) -> None:
         """Turn the knobs that a profile sets. Raises UsageError."""
-        self.now = replace(self.now, **profiles.load(name)).checked()
+        values = profiles.load(name)
+        self.now = replace(self.now, **values).checked()
+        self.given = frozenset(values)

@@ -113,6 +113,7 @@ def command(
         else ModelCatalogue([*model_directories(), *configured], paths.cache_directory() / "models.json")
     )
     profiles = ProfileFile(config_path or paths.config_file())
+    given = {key for key, origin in settings.origins.items() if origin != "default"}
     run, journal = Run(runs), Journal(history)
     try:
         run.take_stderr()
@@ -125,7 +126,7 @@ def command(
 
             gc.enable()
             session = ChatSession(engine, setup, journal, crash=crash, offer=offer)
-            session.user_knobs.profiles = profiles
+            session.user_knobs.profiles, session.user_knobs.given = profiles, given
             ctx.exit(chat(session, catalogue, resumed, interactive=is_terminal()))
         keys, unmapped = keymap(settings.ui.keys)
         app = SpectuiApp(
@@ -147,6 +148,7 @@ def command(
                 catalogue=catalogue,
                 plan=plan_in_words if server is None else None,
                 fetch=fetch_pair,
+                given=given,
             ),
             remembered=Remembered(paths.state_directory() / "window.json"),
         )

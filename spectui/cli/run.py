@@ -102,6 +102,7 @@ def command(
             loaded = outcome(worker, worker.call(methodcaller("load", setup)), printer)
             if stopped:
                 ctx.exit(INTERRUPTED)
+            worker.knobs = settings.recommended(loaded.sampling, loaded.target.path).knobs
             messages.append(Message("user", question))
             finished = outcome(worker, worker.call(methodcaller("generate", messages)), printer)
             if check and not stopped:

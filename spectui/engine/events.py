@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.records import Device as Device
@@ -34,7 +35,7 @@ class Fixed(NamedTuple):
 class Loaded(NamedTuple):
     """Both models are ready. `draft`: None if there is none. `setup`: what was loaded. `costs`: what its passes take.
 
-    `fixed`: the knobs that have no effect.
+    `fixed`: the knobs that have no effect. `sampling`: values of knobs that the target's file recommends.
     """
 
     setup: Setup
@@ -43,6 +44,7 @@ class Loaded(NamedTuple):
     devices: tuple[Device, ...]
     costs: CostModel | None = None
     fixed: tuple[Fixed, ...] = ()
+    sampling: Mapping[str, Any] = {}
 
 
 class LoadFailed(NamedTuple):

@@ -19,7 +19,7 @@ from spectui.engine.pair import Pair
 from spectui.engine.reply import Reply
 from spectui.engine.room import no_room, to_drop
 from spectui.errors import DraftError, SpectuiError
-from spectui.knobs import Knobs, Setup, json_object
+from spectui.knobs import Knobs, Setup, json_object, title
 from spectui.llama.interrupt import Interrupt
 from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import StopReason
@@ -63,6 +63,7 @@ class Session:
 
         `before`: the set-up that another process had loaded, if this one takes its place.
         """
+        from spectui.gguf_files.check import recommended_sampling
         from spectui.llama.devices.listing import list_devices, look_again
         from spectui.llama.devices.rpc import ServerError
         from spectui.llama.model import LoadCancelled
@@ -90,9 +91,13 @@ class Session:
         self._loaded = setup
         self.strict = setup.strict == "on"
         loaded = Loaded(setup, self.pair.target_info(), self.pair.draft_info(), list_devices(), self.strategy.costs)
+        loaded = loaded._replace(sampling=recommended_sampling(loaded.target.path))
         self._emit(loaded)
         for sentence in filter(None, (beyond_training(loaded.target), beyond_training(loaded.draft, "draft"))):
             self._say_once(sentence)
+        if loaded.sampling:
+            values = ", ".join(f"{title(key)} {value:g}" for key, value in loaded.sampling.items())
+            self._say_once(f"The model's file recommends {values}: taken where no flag and no setting says otherwise.")
         if setup.no_template == "on":
             self._emit(Notice(WITHOUT_TEMPLATE))
         if demo.is_demo(setup):

@@ -7,8 +7,10 @@ import stat
 from contextlib import suppress
 from functools import lru_cache, reduce
 from pathlib import Path
+from typing import Any
 
-from spectui.errors import SpectuiError
+from spectui import config
+from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.heads import EAGLE3, READ_LAYERS, are_heads, kind_of_heads, usable_heads
 from spectui.gguf_files.judgement import judge, read_file
 from spectui.gguf_files.metadata import Damaged, Metadata, Tensors
@@ -92,6 +94,26 @@ def heads_in(path: str) -> tuple[int, bool]:
 def name_of_heads(path: str) -> str:
     """What people call the heads in this file."""
     return READ_LAYERS.get(kind_of_heads(metadata_of(path)), "MTP")
+
+
+SAMPLING = {
+    "temp": "temperature",
+    "penalty_repeat": "repeat_penalty",
+    **{key: key for key in ("top_k", "top_p", "min_p")},
+}
+"""The end of a key of a file that recommends sampling -> the knob."""
+
+
+def recommended_sampling(path: str) -> dict[str, Any]:
+    """The values of knobs that a file recommends (`general.sampling.*`), as far as there are such knobs and such values."""
+    values = metadata_of(path).values
+    recommended: dict[str, Any] = {}
+    for name, key in SAMPLING.items():
+        value = values.get(f"general.sampling.{name}")
+        with suppress(UsageError):
+            if isinstance(value, int | float):
+                recommended[key] = config.convert(key, f"{value:.6g}", path)  # the file has floats of 32 bits
+    return recommended
 
 
 def _metadata(file: Path) -> Metadata:

@@ -79,6 +79,27 @@ def engine() -> FakeEngine:
     return FakeEngine()
 
 
+def test_a_models_file_chooses_what_a_person_has_not(engine: FakeEngine) -> None:
+    session = ChatSession(engine, PAIR)
+    session.user_knobs.given = {"top_p"}
+
+    def load(sampling: dict[str, float]) -> tuple[float, float, float]:
+        session.models.load(replace(PAIR, ctx_size=session.setup.ctx_size + 1))
+        engine.finish_loading()
+        engine.events.append(engine.events.pop()._replace(sampling=sampling))
+        drained(session)
+        return session.knobs.temperature, session.knobs.top_p, session.knobs.min_p
+
+    usual = Knobs()
+    assert load({"temperature": 0.0, "top_p": 1.0, "min_p": 0.2}) == (0.0, usual.top_p, 0.2)
+    session.knobs = replace(session.knobs, temperature=0.5)
+    assert load({"temperature": 0.1}) == (0.5, usual.top_p, usual.min_p), (
+        "what was turned stays, and the last file's goes"
+    )
+    session.knobs = session.user_knobs.defaults
+    assert session.knobs.temperature == 0.1
+
+
 @pytest.fixture
 def late() -> FakeEngine:
     return FakeEngine(late=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gguf
 import pytest
 from click.testing import CliRunner, Result
 
 from spectui import paths
 from spectui.cli import root
 from spectui.config import settings
+from tests.llama.ggufs import write_model
 
 
 def invoke(*arguments: str) -> Result:
@@ -36,6 +38,17 @@ def test_a_line_for_llama_server_can_be_pasted() -> None:
         flag: (value, f"flag {flag}") for flag, (_, value) in line.items()
     }
     assert found["top-k"] == ("40", "default")
+
+
+def test_what_the_models_file_recommends_comes_before_the_defaults_alone(tmp_path: Path) -> None:
+    def keys(writer: gguf.GGUFWriter) -> None:
+        writer.add_float32("general.sampling.temp", 0.3)
+        writer.add_int32("general.sampling.top_k", 1)
+
+    file = write_model(tmp_path / "a.gguf", keys=keys)
+    found = shown("-m", str(file), "--top-k", "40")
+    assert found["temperature"] == ("0.3", f"model's file {file}")
+    assert found["top-k"] == ("40", "flag --top-k")
 
 
 @pytest.mark.parametrize(

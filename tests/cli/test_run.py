@@ -37,6 +37,7 @@ class ScriptedSession:
     interrupt_comparison = False
     reason = StopReason.EOS
     messages: Sequence[Message] = ()
+    loaded = LOADED
     knobs = Knobs()
     asked_with = knobs
     threads: set[str]
@@ -59,9 +60,9 @@ class ScriptedSession:
         if self.interrupt_loading:
             self._interrupted()
             raise SpectuiError("Loading was cancelled.")
-        self._emit(LOADED)
+        self._emit(self.loaded)
         self._emit(Notice("something in passing"))
-        return LOADED
+        return self.loaded
 
     def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
         self.threads.add(threading.current_thread().name)
@@ -130,6 +131,12 @@ def test_escapes_and_stop_texts(session: type[ScriptedSession], flags: Sequence[
 def test_a_prompt_that_cannot_be_used(arguments: str, given: bytes, sentence: str) -> None:
     done = CliRunner().invoke(root, ["run", *arguments.split()], input=given)
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"spectui: {sentence}\n")
+
+
+def test_the_models_file_chooses_what_no_flag_does(session: type[ScriptedSession]) -> None:
+    session.loaded = LOADED._replace(sampling={"temperature": 0.0, "top_k": 1})
+    run("-p", "hello", "--temp", "0.8")
+    assert (session.asked_with.temperature, session.asked_with.top_k) == (0.8, 1)
 
 
 def test_the_engine_computes_in_a_thread_of_its_own(session: type[ScriptedSession]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,10 +17,11 @@ from spectui.engine.costs.files import TargetCosts
 from spectui.engine.events import Event, Loaded, Message, Notice, Prompt, RoundDone
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
-from spectui.knobs import Knobs
+from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
 from spectui.speculation.records import StopReason
 from tests.helpers.smollm2 import SNAKE, alone, ask, opened, setup
+from tests.llama.ggufs import write_model
 
 fixed = partial(Knobs, policy="fixed", drafter="model")
 Opened = tuple[Session, list[Event]]
@@ -157,6 +159,14 @@ def test_a_context_beyond_what_the_model_was_trained_with_is_said_once():
         "The target's context of 8200 tokens is larger than the 8192 that it was trained with: beyond those it may write "
         "nonsense; -c 8192 ends before that."
     ]
+
+
+def test_the_sampling_that_the_models_file_recommends_is_told(tmp_path: Path):
+    file = write_model(tmp_path / "a.gguf", keys=lambda writer: writer.add_float32("general.sampling.temp", 0.3))
+    session, events = opened(Setup(model=str(file), ctx_size=64, no_profile="on"))
+    assert [event.sampling for event in events if isinstance(event, Loaded)] == [{"temperature": 0.3}]
+    assert any(isinstance(event, Notice) and "recommends temperature 0.3" in event.message for event in events)
+    session.close()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.demo import default_setup
 from spectui.gguf_files import metadata
-from spectui.gguf_files.check import ModelFileError, check_file, metadata_of, same_vocabulary
+from spectui.gguf_files.check import ModelFileError, check_file, metadata_of, recommended_sampling, same_vocabulary
 from spectui.gguf_files.header import read_header
 from spectui.knobs import Setup
 from spectui.llama import selftest
@@ -276,3 +276,15 @@ def test_each_end_token_that_the_file_names_ends_a_reply(tmp_path: Path) -> None
     model = Model(str(write_model(tmp_path / "model.gguf", keys=keys)))
     assert model.is_end(2) and model.is_end(7) and not model.is_end(8)
     model.close()
+
+
+def test_the_sampling_that_a_file_recommends_is_that_of_the_knobs_in_their_ranges(tmp_path: Path):
+    def keys(writer: gguf.GGUFWriter) -> None:
+        for name, value in (("temp", 0.3), ("penalty_repeat", 1.1), ("top_p", 7.0), ("xtc_probability", 0.5)):
+            writer.add_float32(f"general.sampling.{name}", value)
+        writer.add_int32("general.sampling.top_k", 1)
+        writer.add_string("general.sampling.min_p", "0.2")
+
+    file = write_model(tmp_path / "a.gguf", keys=keys)
+    assert recommended_sampling(str(file)) == {"temperature": 0.3, "repeat_penalty": 1.1, "top_k": 1}
+    assert recommended_sampling(str(tmp_path / "none.gguf")) == {}

@@ -55,7 +55,7 @@ def command(
     from spectui.measure.progress import ProgressLine
 
     options, lists = _without_lists(options)
-    prompts, knobs = options.prompts(), options.knobs()
+    prompts = options.prompts()
     server = options.server_setup()
     if server is not None:
         setup, settings, alone = server, _served(options, lists, server), list["Setting"]()
@@ -63,6 +63,7 @@ def command(
         setup, drafts = _models(options)
         settings, has_draft_model = _settings(options, lists, setup, drafts, len(prompts) * runs)
         alone = [] if no_baselines else list(baselines(settings, has_draft_model))
+    knobs = options.knobs(setup.model)
     file = options.results or stored.new_file("bench")
     done = stored.read(file) if file.exists() else []
     todo = remaining(plan(alone, settings, prompts, runs), done)

@@ -97,9 +97,12 @@ class Options:
             raise UsageError("Give the prompts with --prompts or with -f, not with both.")
         return prompt_files.read(self.prompt_file, system)
 
-    def knobs(self) -> Knobs:
-        """The knobs with a seed and a length of a reply where a person left them open, so that runs write the same."""
-        knobs = self.settings.knobs
+    def knobs(self, model: str | None) -> Knobs:
+        """The knobs, as the model's file recommends them where nothing sets them, with a seed and a length of a reply where a
+        person left these open, so that runs write the same."""
+        from spectui.gguf_files.check import recommended_sampling
+
+        knobs = self.settings.recommended(recommended_sampling(model) if model else {}, model or "").knobs
         return replace(
             knobs,
             seed=knobs.seed if knobs.seed >= 0 else SEED,

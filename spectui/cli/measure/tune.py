@@ -58,7 +58,8 @@ def command(ctx: click.Context, options: Options, minutes: float, save: str | No
     if save is not None:
         save = save.strip()
         ProfileFile(file).check(save, replace=replacing)
-    prompts, knobs, setup = options.prompts(), options.knobs(), options.own_setup()
+    prompts, setup = options.prompts(), options.own_setup()
+    knobs = options.knobs(setup.model)
     check_file(setup.model or "", "target")
     if options.results is not None and options.results.exists():
         raise ExistsError(f"{options.results} exists already: name another file with --results.")

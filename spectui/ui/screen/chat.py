@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from inspect import isawaitable
 from time import monotonic
@@ -76,10 +76,12 @@ class ChatScreen(Window):
         catalogue: ModelCatalogue | None = None,
         plan: PlanInWords | None = None,
         fetch: Fetch | None = None,
+        given: Set[str] = frozenset(),
     ) -> None:
         """`conversation` is the one to resume, with `notices` below it. `catalogue` has the models to choose from, `plan`
-        says what they would take on the devices, and `fetch` downloads a first pair."""
+        says what they would take on the devices, and `fetch` downloads a first pair. `given`: as in `UserKnobs`."""
         super().__init__(session, resumes=conversation is not None)
+        session.user_knobs.given = given
         self._fetch = fetch
         self._conversation = conversation
         self._monitor = monitor
@@ -194,6 +196,7 @@ class ChatScreen(Window):
                 self.show_models()
                 self.panel.update_models(filter(None, (event.target, event.draft)))
                 self.panel.update_fixed(session.models.fixed, session.knobs)
+                self.panel.show_knobs(session.knobs)
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
                 self.loading_line.end()
                 self.panel.update_models(())
