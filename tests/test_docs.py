@@ -244,9 +244,3 @@ def test_no_two_keys_are_explained_alike() -> None:
     told = re.findall(r"^\| `[^|]+ \| ([^|]+) \| `", panel, re.MULTILINE)
     assert len(told) > 10
     assert len(set(told)) == len(told)
-
-
-def test_no_page_is_listed_twice_in_the_readme() -> None:
-    more = (ROOT / "README.md").read_text().split("\n## More\n")[1].split("\n## ")[0]
-    pages = LINK.findall(more)
-    assert len(pages) == len(set(pages)) > 10
