@@ -83,6 +83,7 @@ class ModelDrafter(DraftModel):
         self._clock = clock
         self._n_vocab = min(n_vocab, model.n_vocab)
         self._prefix = CommonPrefix()
+        self._searched: tuple[Sequence[int], int] = ((), 0)  # a text, and up to where the draft has its tokens
 
     def lag(self, tokens: Sequence[int]) -> int:
         return self._known(tokens) - self._read(tokens)
@@ -100,9 +101,12 @@ class ModelDrafter(DraftModel):
 
     def _known(self, tokens: Sequence[int]) -> int:
         """Number of tokens before the first one that the draft lacks: llama.cpp refuses a pass over that."""
-        return next(
-            (at for at in range(self._read(tokens), len(tokens)) if tokens[at] >= self.model.n_vocab), len(tokens)
-        )
+        start, text = self._read(tokens), DraftedText(tokens)
+        if text.base is self._searched[0]:  # it only grows: see `CommonPrefix`
+            start = max(start, min(self._searched[1], text.length))
+        known = next((at for at in range(start, len(text)) if text[at] >= self.model.n_vocab), len(text))
+        self._searched = text.base, min(known, text.length)
+        return known
 
     def logits_after(self, tokens: Sequence[int]) -> Row:
         """The draft's logits after these tokens, by the target's ids: float32 [n_vocab], valid until the next evaluation."""

@@ -73,6 +73,6 @@ class CommonPrefix:
         known = min(self._known, len(cached), seen.length)
         if unchanged is not None:
             known = min(known, unchanged)
-        common = known + common_prefix(cached[known:], seen[known:])
+        common = known + common_prefix(cached[known:], seen[known : len(cached)])
         self._known = min(common, seen.length)
         return common

@@ -145,3 +145,25 @@ def test_a_common_prefix_is_that_of_comparing_all():
         text += numbers.integers(0, 3, numbers.integers(0, 4)).tolist()
         if numbers.random() < 0.05:
             text = [*text[: int(numbers.integers(1, len(text) + 1))], 1]
+
+
+class Counted(list[int]):
+    """A text that counts the tokens that are looked at."""
+
+    looks = 0
+
+    def __getitem__(self, at):
+        self.looks += len(range(*at.indices(len(self)))) if isinstance(at, slice) else 1
+        return super().__getitem__(at)
+
+
+def test_of_a_text_that_the_draft_was_not_let_read_only_new_tokens_are_looked_at():
+    drafter, text = ModelDrafter(toy(WORDS.n_vocab), WORDS.n_vocab + 1), Counted([2] * LONG)
+    assert drafter.lag(text) == LONG
+    text.looks = 0
+    text.append(3)
+    assert drafter.lag(text) == drafter.lag(DraftedText(text, [WORDS.n_vocab])) == LONG + 1
+    text += [WORDS.n_vocab, 2]
+    assert drafter.lag(text) == drafter.lag(text) == LONG + 1, "behind a token that it lacks it drafts nothing"
+    assert text.looks < 10
+    assert drafter.lag(Counted([2, WORDS.n_vocab])) == 1, "another text is looked at anew"
