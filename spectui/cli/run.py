@@ -214,8 +214,6 @@ class Printer:
 
 def outcome(worker: SessionEngine, future: Future[Result], printer: Printer) -> Result:
     """The future's result, or what it raises. Until then the worker's events are printed."""
-    from spectui.engine.events import LoadFailed
-
     done, since = False, time.monotonic()
     while not done:
         done = bool(wait([future], DRAIN_S).done)
@@ -223,10 +221,7 @@ def outcome(worker: SessionEngine, future: Future[Result], printer: Printer) -> 
             printer.wait(time.monotonic() - since)
         while worker.events:
             since = time.monotonic()
-            event = worker.events.popleft()
-            if isinstance(event, LoadFailed):
-                raise SpectuiError(event.message)
-            printer(event)
+            printer(worker.events.popleft())
     return future.result()
 
 

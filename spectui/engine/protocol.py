@@ -53,8 +53,7 @@ class SessionEngine(Engine, Protocol):
     def call(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """Call `function` with the session and the arguments, in the engine's thread. The future gets its result.
 
-        Nothing is called if the future was cancelled before. Events come up the deque as usual; a LoadFailed in place of a
-        result: llama.cpp could not be loaded.
+        Nothing is called if the future was cancelled before. Events come up the deque as usual.
         """
 
 

@@ -85,6 +85,19 @@ def settle(future: Future[Result], function: Callable[[], Result]) -> None:
             future.set_result(result)
 
 
+class Unopened:
+    """Stands for a session that could not be opened: each command that uses it raises why, and so ends."""
+
+    def __init__(self, why: Exception) -> None:
+        self._why = why
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._why
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
 class Worker(Emitter):
     """Commands go into a queue, events come out of a deque; neither side waits for the other."""
 
@@ -177,11 +190,7 @@ class Worker(Emitter):
             session = self._open_session(self.emit, self._interrupt)
         except Exception as error:
             _log.info("the engine could not begin", exc_info=error)
-            while posted is not None:
-                self.emit(self._load_failed(error))
-                posted = self._commands.get()
-            return
-
+            session = Unopened(error)
         with self._handing:  # knobs that another thread sets now must not be lost
             session.knobs, self._session = self._knobs, session
         while posted is not None:

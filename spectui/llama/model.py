@@ -304,7 +304,8 @@ class Model:
         if self._model:
             llama.llama_model_free(self._model)
             self._model = None
-            forget_file(self.path)
+            if not self.simulated:  # the same file may be loaded beside it
+                forget_file(self.path)
 
 
 def _without_texts(file: Metadata) -> Any:

@@ -25,6 +25,7 @@ from spectui.engine.events import (
 )
 from spectui.engine.session import Session
 from spectui.engine.worker import Worker
+from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
 from tests.engine.waiting import PATIENCE, Events, Held, events_of
@@ -272,6 +273,10 @@ def test_a_library_that_cannot_be_loaded_is_a_sentence(monkeypatch: pytest.Monke
     assert "llama.cpp could not be loaded" in events_of(worker).wait(LoadFailed).message
     worker.load(alone())
     events_of(worker).wait(LoadFailed, 2)
+    worker.generate(QUESTION)
+    assert "llama.cpp could not be loaded" in events_of(worker).wait(Failed).message
+    with pytest.raises(SpectuiError, match="could not be loaded"):
+        worker.call(Session.begin_cold).result(PATIENCE)
     worker.close(PATIENCE)
     assert not worker.running
 

@@ -17,21 +17,31 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from spectui.engine.protocol import Session
 from spectui.engine.worker import Worker
 
 
 class Result(NamedTuple):
-    """The result, or the exception, of the call with this number."""
+    """What a call has returned or raised. It is pickled by itself, as the call is: what cannot be read at the other end is that
+    call's error, and no other message is lost."""
 
-    number: int
-    value: Any = None
-    error: Exception | None = None
+    pickled: bytes
+
+    @classmethod
+    def of(cls, done: Future[Any]) -> Result:
+        """The result, or the exception, of a call that has ended."""
+        error = done.exception()
+        try:
+            return cls(pickle.dumps((None if error else done.result(), error), pickle.HIGHEST_PROTOCOL))
+        except Exception as problem:  # somebody waits for it
+            return cls(pickle.dumps((None, RuntimeError(repr(problem)))))
 
     def outcome(self) -> Any:
         """Returns or raises what the call did."""
-        if self.error is not None:
-            raise self.error
-        return self.value
+        value, error = pickle.loads(self.pickled)
+        if error is not None:
+            raise error
+        return value
 
 
 class LastWords(NamedTuple):
@@ -49,11 +59,7 @@ def main() -> None:
     sending = threading.Lock()
 
     def send(message: object) -> None:
-        try:
-            data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-        except Exception as error:  # of a result, which somebody waits for
-            assert isinstance(message, Result)
-            data = pickle.dumps(Result(message.number, error=RuntimeError(repr(error))), pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
         with sending, suppress(OSError):  # the parent is gone, and standard input ends
             out.write(data)
             out.flush()
@@ -73,17 +79,14 @@ def _obey(worker: Worker, send: Callable[[object], None], name: str, arguments: 
     if name == "knobs":
         (worker.knobs,) = arguments
     elif name == "call":
-        number, function, *rest = arguments
-        worker.call(function, *rest).add_done_callback(lambda done: send(_result(number, done)))
+        worker.call(_call, *arguments).add_done_callback(lambda done: send(Result.of(done)))
     else:
         getattr(worker, name)(*arguments)
 
 
-def _result(number: int, done: Future[Any]) -> Result:
-    error = done.exception()
-    if error is None:
-        return Result(number, done.result())
-    return Result(number, error=error if isinstance(error, Exception) else RuntimeError(repr(error)))
+def _call(session: Session, pickled: bytes) -> Any:
+    function, arguments = pickle.loads(pickled)
+    return function(session, *arguments)
 
 
 def _report_abort(send: Callable[[object], None]) -> None:

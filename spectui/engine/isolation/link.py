@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import pickle
 import signal
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from queue import SimpleQueue
 from time import monotonic
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Notice, RoundDone, Unloaded
+from spectui.engine.events import Failed, Finished, Loaded, LoadFailed, Notice, RoundDone, Unloaded
 from spectui.engine.isolation.child import LastWords, Result
 from spectui.engine.loading.plan import way_out
 from spectui.engine.worker import leave_terminal_to_main_thread, settle
@@ -25,6 +24,9 @@ from spectui.knobs import Knobs, Setup
 from spectui.llama.build import environment
 from spectui.llama.devices import rpc
 from spectui.paths import program
+
+if TYPE_CHECKING:
+    from spectui.engine.isolation.process import EngineProcess
 
 STOP_S = 5.0
 """Seconds after which stopping once more ends a process that does not stop."""
@@ -41,28 +43,16 @@ LINGERS = (
 
 HANGS = "The engine has not stopped yet, as when a device does not answer: stop it once more to end its process."
 
-_ENDS = {"load": (Loaded, LoadFailed), "generate": (Finished, Failed)}
-"""Command -> the events that end it."""
-
-
-class Owner(Protocol):
-    """The engine that a process belongs to. Its methods are called in threads of the link."""
-
-    def emit(self, event: Event) -> None:
-        """The process tells this event."""
-
-    def ended(self, link: Link, reason: str, pending: Sequence[str]) -> None:
-        """The process has ended by itself, for this reason, before these commands were obeyed."""
-
-    def refused(self, link: Link, failed: LoadFailed, before: Setup) -> bool:
-        """A load failed because of its servers; `before` was loaded. Returns whether something else is loaded instead."""
+_ENDS = {"load": (Loaded, LoadFailed), "generate": (Finished, Failed), "call": (Result,)}
+"""Command -> the messages that end it."""
 
 
 class Link:
-    """A process, from its start to its end. Each command ends with an event, also where the process ends."""
+    """A process, from its start to its end. Each command ends with a message, also where the process ends."""
 
-    def __init__(self, owner: Owner, setup: Setup, knobs: Knobs, after: Link | None = None) -> None:
-        """`setup`: has the servers of all set-ups, and what ggml reads when it is loaded.
+    def __init__(self, owner: EngineProcess, setup: Setup, knobs: Knobs, after: Link | None = None) -> None:
+        """`owner`: its methods are called in threads of the link. `setup`: has the servers of all set-ups, and what ggml reads
+        when it is loaded.
 
         `after`: a process that must end before this one uses the devices.
         """
@@ -72,9 +62,7 @@ class Link:
         self.hung = False
         """It was ended because it did not stop."""
         self._commands: SimpleQueue[bytes | None] = SimpleQueue()  # pickled
-        self._pending: deque[str] = deque()
-        self._futures: dict[int, Future[Any]] = {}
-        self._numbers = itertools.count()
+        self._pending: deque[tuple[str, Future[Any] | None]] = deque()  # commands, with the futures of calls
         self._stopped_s: float | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._state = threading.Lock()
@@ -92,29 +80,26 @@ class Link:
         return self._process.pid if self._process is not None else None
 
     def post(self, name: str, *arguments: Any) -> None:
-        """Send a command that no event ends. Raises what pickle raises."""
+        """Send a command that no message ends."""
         self._commands.put(pickle.dumps((name, arguments), pickle.HIGHEST_PROTOCOL))
 
-    def begin(self, name: str, *arguments: Any) -> None:
-        """Send a command that an event ends. Raises what pickle raises."""
+    def begin(self, name: str, *arguments: Any, future: Future[Any] | None = None) -> None:
+        """Send a command that a message ends. `future`: of a call, gets what it returns."""
         with self._state:
-            self._pending.append(name)
-            try:
-                self.post(name, *arguments)
-            except Exception:
-                self._pending.pop()
-                raise
+            self._pending.append((name, future))
+            self.post(name, *arguments)
         if self._ended.is_set():
             self._fail_pending(self._why or "The engine has ended")
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Call `function`, which can be pickled, with the session and the arguments in the engine's thread."""
-        number, future = next(self._numbers), Future[Any]()
-        self._futures[number] = future
+        future = Future[Any]()
         try:
-            self.begin("call", number, function, *arguments)
-        except Exception as error:  # it cannot be pickled
-            self._futures.pop(number).set_exception(error)
+            pickled = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            self.begin("call", pickled, future=future)
         return future
 
     def stop(self) -> None:
@@ -199,17 +184,15 @@ class Link:
                 stdin.flush()
 
     def _take(self, message: Any) -> None:
-        if isinstance(message, Result):
-            self._stopped_s = None
-            self._pending.popleft()
-            settle(self._futures.pop(message.number), message.outcome)
-            return
         if isinstance(message, RoundDone):
             self._owner.emit(self._sharing_knobs(message))
             return
-        if self._pending and isinstance(message, _ENDS.get(self._pending[0], ())):
+        if self._pending and isinstance(message, _ENDS[self._pending[0][0]]):
             self._stopped_s = None
-            self._pending.popleft()
+            _, future = self._pending.popleft()
+            if future is not None and isinstance(message, Result):
+                settle(future, message.outcome)
+                return
         before = self.loaded
         if isinstance(message, Loaded | LoadFailed | Unloaded):
             self.loaded = message.setup if isinstance(message, Loaded) else None
@@ -257,12 +240,12 @@ class Link:
     def _take_pending(self, sentence: str) -> list[str]:
         """The commands that have not ended, and end no more; calls raise this."""
         with self._state:
-            pending = [name for name in self._pending if name != "call"]
+            pending = list(self._pending)
             self._pending.clear()
-        ended = Result(0, error=SpectuiError(sentence))
-        for number in list(self._futures):
-            settle(self._futures.pop(number), ended.outcome)
-        return pending
+        for _, future in pending:
+            if future is not None and future.set_running_or_notify_cancel():
+                future.set_exception(SpectuiError(sentence))
+        return [name for name, future in pending if future is None]
 
     def _advised(self, reason: str) -> str:
         if "GGML_ASSERT" in reason:  # trying again ends it again

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from spectui.chat.figures.format import size
 from spectui.chat.sentences import kernels_used
-from spectui.engine.events import Finished, Loaded, LoadFailed, Message, ModelInfo
+from spectui.engine.events import Finished, Loaded, Message, ModelInfo
 from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -109,10 +109,7 @@ class EngineModels:
         done = False
         while not done:
             done = bool(wait([future], _DRAIN_S).done)
-            while self._worker.events:
-                event = self._worker.events.popleft()
-                if isinstance(event, LoadFailed):
-                    raise SpectuiError(event.message)
+            self._worker.events.clear()
         try:
             return future.result()
         except Interrupted:

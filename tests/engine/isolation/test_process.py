@@ -104,11 +104,33 @@ def cannot_be_pickled(_: Session) -> object:
     return threading.Lock()
 
 
-def test_what_cannot_be_pickled_is_an_error_and_the_process_goes_on(engine: EngineProcess):
-    with pytest.raises(AttributeError):
-        engine.call(lambda session: 1).result(PATIENCE)
-    with pytest.raises(RuntimeError, match="cannot pickle"):
-        engine.call(cannot_be_pickled).result(PATIENCE)
+class Unreadable(Exception):
+    """Pickle makes it of one argument."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(one + other)
+
+
+def cannot_be_unpickled(_: Session) -> None:
+    raise Unreadable("a", "b")
+
+
+def only_here(_: Session) -> None: ...
+
+
+def test_what_cannot_be_pickled_or_read_is_an_error_and_the_process_goes_on(
+    engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "tests.of_this_process", sys.modules[__name__])
+    monkeypatch.setattr(only_here, "__module__", "tests.of_this_process")
+    for function, error in (
+        (lambda session: 1, AttributeError),
+        (only_here, ModuleNotFoundError),
+        (cannot_be_pickled, RuntimeError),
+        (cannot_be_unpickled, TypeError),
+    ):
+        with pytest.raises(error):
+            engine.call(function).result(PATIENCE)
     assert engine.call(repr).result(PATIENCE).startswith("<spectui.engine.session.Session")
 
 
