@@ -117,7 +117,7 @@ class Pair:
                 self._emit(ThreadsInUse(self._threads.most, self._threads.most))
             self._threads = None
             return
-        self._threads = self._threads or ThreadCount(placement.threads(0), len(allowed_cpus()))
+        self._threads = self._threads or ThreadCount(lambda: placement.threads(0), len(allowed_cpus()))
         self._use_threads(self._threads)
 
     def _rounds_by_threads(self, resolved: Resolved) -> bool:
@@ -154,7 +154,7 @@ class Pair:
                 self._emit(Notice(sentence))
         if self.draft is not None and not again:
             same = same_file(setup.model or "", setup.draft or "")
-            if sentence := remarks.no_cheaper(found, drafting, same):
+            if sentence := remarks.no_cheaper(found, drafting, same, self.draft.n_bytes / self.target.n_bytes):
                 self._emit(Notice(sentence))
         if not again:
             self.remarks["target"] = "; ".join(filter(None, found_out))
@@ -176,7 +176,7 @@ class Pair:
     def _measure(self, setup: Setup, target_key: Key, draft_key: Key) -> tuple[TargetCosts, DraftCosts]:
         """What passes take: as it is stored under these keys, or as it is measured now. Raises LoadCancelled."""
         stopped, target, draft = self._interrupt.is_set, self.context, self.draft_context
-        others = ThreadCount(placement.threads(setup.threads), len(allowed_cpus()))
+        others = ThreadCount(lambda: placement.threads(setup.threads), len(allowed_cpus()))
 
         def disturbed(context: Context) -> bool:
             others.update()

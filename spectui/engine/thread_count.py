@@ -1,4 +1,4 @@
-"""Use fewer threads while other processes are busy.
+"""Use fewer threads while other processes are busy, or the quota of CPU time is lower.
 
 llama.cpp's threads wait for each other at every barrier, so one thread without a core of its own slows all of them: 1.5B Q8_0
 on two cores beside one busy process wrote 2.2 tokens a second with two threads, and 8.3 with one.
@@ -51,14 +51,16 @@ class ThreadCount:
 
     def __init__(
         self,
-        most: int,
+        may_use: Callable[[], int],
         cores: int,
         read: Callable[[], CpuSeconds] = read_cpu_seconds,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`cores`: logical CPUs that this process may use. `clock`: seconds."""
-        self.most = self.now = most
-        self._cores = max(most, cores)
+        """`may_use`: threads that this process may use now, because its quota may change. `cores`: logical CPUs that it may use.
+        `clock`: seconds."""
+        self._may_use = may_use
+        self.most = self.now = may_use()
+        self._cores = cores
         self._read, self._clock = read, clock
         self._since = clock()
         self._before = read()
@@ -70,16 +72,17 @@ class ThreadCount:
         return self.now < self.most
 
     def update(self) -> bool:
-        """Call it between passes. Returns whether `now` has changed."""
+        """Call it between passes. Returns whether `now` or `most` has changed."""
         seconds = self._clock() - self._since
         if seconds < _INTERVAL_S:
             return False
         seen = self._read()
         others = ((seen.all - self._before.all) - (seen.own - self._before.own)) / seconds
         self._since, self._before = self._since + seconds, seen
-        wanted = max(1, min(self.most, self._cores - ceil(max(0.0, others - _SPARE))))
+        before, self.most = (self.now, self.most), self._may_use()
+        cores = max(self.most, self._cores)
+        wanted = max(1, min(self.most, cores - ceil(max(0.0, others - _SPARE))))
         self._calm = self._calm + 1 if wanted > self.now else 0
         if wanted < self.now or self._calm >= _CALM:
             self.now, self._calm = wanted, 0
-            return True
-        return False
+        return (self.now, self.most) != before

@@ -43,7 +43,8 @@ class Machine:
 
     def count(self, most: int, cores: int = 2) -> ThreadCount:
         read = lambda: CpuSeconds(self.others + self.own, self.own)  # noqa: E731
-        return ThreadCount(most, cores, read, lambda: self.now)
+        self.most = most
+        return ThreadCount(lambda: self.most, cores, read, lambda: self.now)
 
 
 @pytest.fixture
@@ -77,6 +78,16 @@ def test_they_come_back_when_the_cores_have_been_free_for_a_while():
         count.update()
         numbers.append(count.now)
     assert numbers == [1, 1, 1, 1, 2, 2]
+
+
+def test_a_quota_that_changes_is_followed():
+    machine = Machine()
+    count, seen = machine.count(2), []
+    for most in (2, 1, 1, 2, 2):
+        machine.most = most
+        machine.run(0.0, most)
+        seen.append((count.update(), count.now, count.most))
+    assert seen == [(False, 2, 2), (True, 1, 1), (False, 1, 1), (True, 1, 2), (True, 2, 2)]
 
 
 def test_a_moment_tells_nothing():
@@ -146,7 +157,9 @@ def test_it_is_said_that_the_number_stays(monkeypatch: pytest.MonkeyPatch):
 def test_the_logical_cpus_that_this_process_may_use_are_counted(monkeypatch: pytest.MonkeyPatch):
     machine, counts = Machine(), []
     monkeypatch.setattr("spectui.engine.pair.allowed_cpus", lambda: set(range(24)))
-    monkeypatch.setattr("spectui.engine.pair.ThreadCount", lambda *of: (counts.append(of), machine.count(*of))[1])
+    monkeypatch.setattr(
+        "spectui.engine.pair.ThreadCount", lambda most, cores: (counts.append((most(), cores)), machine.count(2))[1]
+    )
     smollm2.opened(replace(smollm2.alone(), threads=0))
     assert counts == [(placement.threads(0), 24)]
 

@@ -14,7 +14,7 @@ from spectui.gguf_files.check import heads_in
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, identity
 from spectui.knobs import Setup
 from spectui.llama.cpu import plugin, reference_path
-from spectui.llama.cpu.cores import allowed_cpus, performance_cores
+from spectui.llama.cpu.cores import fast_cores
 from spectui.llama.cpu.quota import cpu_quota
 from spectui.llama.devices.listing import gpu_key, list_devices, offloading, selected
 from spectui.llama.devices.records import Device, has_own_devices
@@ -249,15 +249,12 @@ def measured_with(kernels: Kernels = LLAMA_CPP) -> str:
 
 
 def threads(wanted: int) -> int:
-    """The number of threads: `wanted`, or, if that is not positive, the fast cores that this process may use all the time."""
+    """The number of threads: `wanted`, or, if that is not positive, the fast cores that this process may use all the time, by
+    its quota of now."""
     if wanted > 0:
         return wanted
-    import psutil
-
-    allowed = allowed_cpus()
-    cores = performance_cores(allowed) or psutil.cpu_count(logical=False) or len(allowed)
     quota = cpu_quota()
-    return max(1, min(cores, len(allowed), len(allowed) if quota is None else int(quota)))
+    return fast_cores() if quota is None else max(1, min(fast_cores(), int(quota)))
 
 
 def _file(path: str) -> tuple[str, int, int]:

@@ -73,10 +73,17 @@ def strictly_plain(found: TargetCosts) -> str:
     return f"With --strict nothing is drafted here, because {why}."
 
 
-def no_cheaper(target: TargetCosts, draft: DraftCosts, same: bool) -> str:
-    """A sentence on a draft that cannot pay: the `same` model as the target, or one that costs as much; "" if it is cheaper."""
+def no_cheaper(target: TargetCosts, draft: DraftCosts, same: bool, size: float) -> str:
+    """A sentence on a draft that cannot pay: the `same` model as the target, or one that costs as much; "" if it is cheaper.
+
+    `size`: its weights as a share of the target's, which tells where nothing was measured.
+    """
     if same:
         return f"The draft is the target itself: {_SMALLER}."
+    if not target.verify and size >= _AS_DEAR:
+        return (
+            f"The draft's weights take {size:.2f} of the target's bytes, so that its drafts can hardly pay: {_SMALLER}."
+        )
     share = draft.next / target.verify[1] if draft.next and 1 in target.verify else 0.0
     if share < _AS_DEAR or target.noisy or draft.noisy:
         return ""

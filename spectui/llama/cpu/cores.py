@@ -23,6 +23,15 @@ def allowed_cpus() -> frozenset[int]:
     return frozenset(cpus)
 
 
+@cache
+def fast_cores() -> int:
+    """The physical cores that threads are to have: performance cores where the system tells cores apart."""
+    import psutil
+
+    allowed = allowed_cpus()
+    return min(performance_cores(allowed) or psutil.cpu_count(logical=False) or len(allowed), len(allowed))
+
+
 def performance_cores(allowed: Set[int], root: Path = Path("/sys/devices")) -> int | None:
     """Physical performance cores among the logical CPUs `allowed`; None if the system does not tell cores apart.
 

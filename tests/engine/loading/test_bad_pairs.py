@@ -116,9 +116,16 @@ def test_a_draft_that_is_the_target_itself_is_named_before_the_first_reply(worke
 
 
 def test_a_draft_that_costs_as_much_as_the_target_is_named():
-    target = TargetCosts({1: 0.01, 2: 0.011})
-    said = no_cheaper(target, DraftCosts(0.012, 0.0095), same=False)
-    assert said.startswith("A token of the draft costs 0.95 of a pass of the target, so that its drafts cannot pay: ")
-    assert no_cheaper(target, DraftCosts(0.012, 0.008), same=False) == ""
-    assert no_cheaper(target, DraftCosts(), same=False) == no_cheaper(TargetCosts(), DraftCosts(1, 1), same=False) == ""
-    assert no_cheaper(replace(target, noisy=True), DraftCosts(0.012, 0.0095), same=False) == "", "not known"
+    def said(target: TargetCosts, draft: DraftCosts, size: float = 1.0) -> str:
+        return no_cheaper(target, draft, same=False, size=size)
+
+    target, dear = TargetCosts({1: 0.01, 2: 0.011}), DraftCosts(0.012, 0.0095)
+    assert said(target, dear).startswith(
+        "A token of the draft costs 0.95 of a pass of the target, so that its drafts cannot pay: "
+    )
+    assert said(target, DraftCosts(0.012, 0.008)) == said(target, DraftCosts()) == ""
+    assert said(replace(target, noisy=True), dear) == "", "not known"
+    assert said(TargetCosts(), DraftCosts(), 0.95).startswith("The draft's weights take 0.95 of the target's bytes"), (
+        "with --no-profile nothing is measured"
+    )
+    assert said(TargetCosts(), DraftCosts(), 0.5) == ""

@@ -16,7 +16,7 @@ import pytest
 from spectui.cli.machine.doctor import threads_in_words
 from spectui.engine.costs.files import DraftCosts, TargetCosts
 from spectui.engine.loading import placement
-from spectui.llama.cpu.cores import of_highest_class, performance_cores
+from spectui.llama.cpu.cores import fast_cores, of_highest_class, performance_cores
 from spectui.llama.cpu.quota import cpu_quota, free_memory
 from spectui.paths import state_directory
 from tests.helpers import smollm2
@@ -171,8 +171,9 @@ def test_other_texts_are_no_quota(tmp_path: Path, text: str) -> None:
 def test_affinity_and_quota_bound_the_threads(
     cpus: int, quota: float | None, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placement, "allowed_cpus", lambda: set(range(cpus)))
-    monkeypatch.setattr(placement, "performance_cores", lambda allowed: 16)
+    monkeypatch.setattr("spectui.llama.cpu.cores.allowed_cpus", lambda: set(range(cpus)))
+    monkeypatch.setattr("spectui.llama.cpu.cores.performance_cores", lambda allowed: 16)
+    monkeypatch.setattr(placement, "fast_cores", fast_cores.__wrapped__)
     monkeypatch.setattr(placement, "cpu_quota", lambda: quota)
     assert placement.threads(0) == threads
     assert placement.threads(6) == 6, "a number that a person names stays"
