@@ -12,8 +12,7 @@ from spectui.engine.costs.files import DraftCosts, Key, TargetCosts, cost_model,
 from spectui.engine.costs.measuring import draft_costs, target_costs
 from spectui.engine.events import Event, Loading, ModelInfo, Notice, ThreadsInUse
 from spectui.engine.loading import draft_copy, kernel_choice, models, placement, remarks
-from spectui.engine.loading.automatic import AutomaticPlacement
-from spectui.engine.loading.placement import Placed, Resolved, resolve
+from spectui.engine.loading.placement import AutomaticPlacement, Placed, Resolved, resolve
 from spectui.engine.replies import Replies
 from spectui.engine.thread_count import ThreadCount
 from spectui.errors import DraftError, SpectuiError, UsageError

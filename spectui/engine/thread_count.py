@@ -56,8 +56,10 @@ class ThreadCount:
         read: Callable[[], CpuSeconds] = read_cpu_seconds,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`may_use`: threads that this process may use now, because its quota may change. `cores`: logical CPUs that it may use.
-        `clock`: seconds."""
+        """`may_use`: threads that this process may use now; its quota may change. `cores`: its logical CPUs.
+
+        `clock`: seconds.
+        """
         self._may_use = may_use
         self.most = self.now = may_use()
         self._cores = cores

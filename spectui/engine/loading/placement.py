@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spectui.engine.costs.files import MEASURED
+from spectui.engine.events import Event, Loading, Notice
 from spectui.engine.loading.lists import shares
-from spectui.errors import UsageError
+from spectui.engine.loading.plan import PlacementError, make_plan, on_servers
+from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import heads_in
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, identity
 from spectui.knobs import Setup
@@ -17,7 +20,7 @@ from spectui.llama.cpu import plugin, reference_path
 from spectui.llama.cpu.cores import fast_cores
 from spectui.llama.cpu.quota import cpu_quota
 from spectui.llama.devices.listing import gpu_key, list_devices, offloading, selected
-from spectui.llama.devices.records import Device, has_own_devices
+from spectui.llama.devices.records import Device, MemoryUse, has_own_devices
 from spectui.llama.devices.rpc import on_this_machine
 from spectui.llama.library import build_key
 
@@ -27,8 +30,13 @@ _PLAIN_TYPES = ("f16", "bf16", "f32")
 _OWN_TYPES = {"f16", "q8_0"}
 """Types of cells whose flash attention spectui's kernels compute."""
 
+_CHOICES = ("gpu_layers", "gpu_layers_draft", "device_draft", "tensor_split")
+"""Settings that automatic choices are made of."""
+
 _SPLIT = ("gpu_layers", "split_mode", "main_gpu", "tensor_split")
 _OVERRIDES = ("override_tensor", "n_cpu_moe", "cpu_moe")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -225,6 +233,53 @@ def place_draft(setup: Setup, path: str, target: Placed) -> Placed:
         used = _of_last_layers(target) if heads else most_room
     number = threads(setup.threads_draft or setup.threads)
     return Placed(setup, "draft", path, heads, tuple(used), number)._checked()
+
+
+class AutomaticPlacement:
+    """Chooses layers on GPUs, and the draft's GPU, before anything is freed or loaded.
+
+    It remembers what it chose, so that the same set-up is placed the same way while its models are loaded.
+    """
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+        self._asked: tuple[Any, ...] = ()
+        self._planned = Setup()  # the set-up that these choices were made for
+        self._chosen: dict[str, Any] = {}
+
+    def place(self, setup: Setup, loaded: Iterable[MemoryUse]) -> Setup:
+        """The set-up with its choices made. `loaded`: the memory of what is loaded now, which may be freed.
+
+        Without GPUs there is nothing to choose. A server of llama.cpp answers one process at a time: while models are loaded
+        on servers no other process can plan, and what was chosen for the first ones stays. Raises UsageError for a placement
+        that cannot be, and PlacementError for one that would end the process.
+        """
+        resolved = resolve(setup)
+        if resolved.on_cpu:
+            return setup
+        asked = (resolved.target_key, resolved.draft_key, resolved.target.context_key)
+        loaded = tuple(loaded)
+        if on_servers(loaded):
+            same = [key for key in self._chosen if getattr(setup, key) == getattr(self._planned, key)]
+            return (
+                replace(setup, **{key: self._chosen[key] for key in same})
+                if setup.device == self._planned.device
+                else setup
+            )
+        if not loaded or asked != self._asked:
+            self._emit(Loading("plan", 0.0))
+            try:
+                made = make_plan(setup, loaded)
+            except PlacementError:
+                raise
+            except SpectuiError as error:
+                _log.info("no plan: %s", error)  # loading tells it, if it fails for the same reason
+                return setup
+            if made.missing:
+                self._emit(Notice(made.sentence()))
+            self._asked, self._planned = asked, setup
+            self._chosen = {key: getattr(made.setup, key) for key in _CHOICES}
+        return replace(setup, **self._chosen)
 
 
 def _of_last_layers(target: Placed) -> list[Device]:

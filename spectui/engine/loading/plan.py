@@ -16,7 +16,7 @@ from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.paths import program
 
 _BOUND_S = 120
-"""Seconds after which a plan is given up. One takes 0.5 s, and some seconds where settings that fit are looked for."""
+"""Seconds after which a plan is given up. One takes 0.5 s."""
 
 _COMMAND = program("spectui.engine.loading.simulation")
 
@@ -37,7 +37,7 @@ class MemoryPlan(NamedTuple):
     """Memory per device of a target and its draft, in bytes, and what is free on the `devices`.
 
     `setup`: with the numbers of layers and the draft's device that automatic choices led to. `layers` and `layers_draft`: how
-    many of how many are on GPUs. `suggestions`: flags with which it would fit, if it does not.
+    many of how many are on GPUs.
     """
 
     setup: Setup
@@ -46,7 +46,6 @@ class MemoryPlan(NamedTuple):
     draft: tuple[MemoryUse, ...] = ()
     layers: tuple[int, int] = (0, 0)
     layers_draft: tuple[int, int] = (0, 0)
-    suggestions: tuple[str, ...] = ()
 
     @property
     def missing(self) -> dict[str, int]:
@@ -67,13 +66,16 @@ class MemoryPlan(NamedTuple):
         return lines
 
     def sentence(self) -> str:
-        """Whether it fits; if not, flags with which it would."""
+        """Whether it fits; if not, the flags that may help."""
         if not self.missing:
             return "It fits."
         lacks = " and ".join(f"{name} lacks {bytes // _MIB + 1:,} MiB" for name, bytes in self.missing.items())
-        if not self.suggestions:
-            return f"It does not fit, {lacks}: choose a smaller model or quantisation."
-        return f"It does not fit, {lacks}. It would with {', or with '.join(self.suggestions)}."
+        gpus = any(device.kind != "cpu" for device in self.devices if device.name in self.missing)
+        fewer = "fewer layers on GPUs (-ngl, -ngld), " if gpus else ""
+        return (
+            f"It does not fit, {lacks}: choose {fewer}a smaller -c, smaller cells (-ctk q8_0 -ctv q8_0), or a smaller "
+            "model or quantisation."
+        )
 
     def brief(self) -> str:
         """What each device needs and has free, in GB as the window has them, and whether it fits, in a line."""

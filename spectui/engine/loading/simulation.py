@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
 import sys
@@ -32,11 +31,6 @@ AUTO, ALL = -1, -2
 
 MARGIN = 2**30
 """Bytes that automatic choices leave free on each GPU: llama.cpp's --fit-target."""
-
-_LEAST_CONTEXT = 512
-"""Tokens of the smallest context that is suggested."""
-
-_SMALLER_CELLS = "-ctk q8_0 -ctv q8_0"
 
 
 class Simulation:
@@ -189,49 +183,6 @@ def _free_shares(setup: Setup, draft: Iterable[MemoryUse], devices: Iterable[Dev
     return ",".join(str(max(1, free[name] // 2**20)) for name in names) if len(names) > 1 else ""
 
 
-def suggestions(made: MemoryPlan, simulation: Simulation) -> tuple[str, ...]:
-    """Flags with which a set-up that does not fit would fit. Where none suffices alone, each is beside cells of q8_0."""
-    n_ctx = simulation.n_ctx
-    found = _sufficient(made.setup, made, n_ctx, simulation)
-    if not found and (made.setup.cache_type_k, made.setup.cache_type_v) == ("f16", "f16"):
-        smaller = replace(made.setup, cache_type_k="q8_0", cache_type_v="q8_0")
-        found = [f"{_SMALLER_CELLS} {flags}" for flags in _sufficient(smaller, made, n_ctx, simulation)]
-    return tuple(found)
-
-
-def _sufficient(placed: Setup, made: MemoryPlan, n_ctx: int, simulation: Simulation) -> list[str]:
-    """Flags that each suffice alone to make this set-up fit. `made` says which devices lack memory."""
-    found = []
-
-    def try_with(flags: str, **changes: object) -> bool:
-        changed = replace(placed, **changes)  # type: ignore[arg-type]
-        with contextlib.suppress(SpectuiError):
-            uses = [*simulation.target(changed), *simulation.draft(changed)]
-            if not shortage(uses, simulation.devices):
-                found.append(flags)
-                return True
-        return False
-
-    lacking = set(made.missing)
-    if any(use.device in lacking for use in made.draft):
-        others = [gpu.name for gpu in offloading(simulation.devices) if gpu.name not in lacking]
-        for name in [*others, "none"]:
-            if name != placed.device_draft and try_with(f"-devd {name}", device_draft=name):
-                break
-    gpus = {device.name for device in simulation.devices if device.kind != "cpu"}
-    if gpus & lacking and made.layers[0]:
-        # The most layers that the GPUs hold leave the least to the host, which may lack memory too.
-        fewer = _most(made.layers[0], lambda n: not gpus & shortage(
-            [*simulation.target(replace(placed, gpu_layers=n)), *made.draft], simulation.devices).keys())  # fmt: skip
-        try_with(f"-ngl {fewer}", gpu_layers=fewer)
-    if (placed.cache_type_k, placed.cache_type_v) == ("f16", "f16"):
-        try_with(_SMALLER_CELLS, cache_type_k="q8_0", cache_type_v="q8_0")
-    size = n_ctx // 2
-    while size >= _LEAST_CONTEXT and not try_with(f"-c {size}", ctx_size=size):
-        size //= 2
-    return found
-
-
 def answer(setup: Setup, freed: Iterable[MemoryUse]) -> MemoryPlan | SpectuiError:
     """The answer to `make_plan`'s question: the plan, or why there is none."""
     setup = models.with_heads_beside(setup)
@@ -239,10 +190,9 @@ def answer(setup: Setup, freed: Iterable[MemoryUse]) -> MemoryPlan | SpectuiErro
     try:
         rpc.add_servers(setup.rpc)
         simulation = Simulation(freed, kernel_choice.available(setup, tested))
-        made = plan(kernel_choice.without_crashes(setup, tested), simulation)
+        return plan(kernel_choice.without_crashes(setup, tested), simulation)
     except SpectuiError as error:
         return (UsageError if isinstance(error, UsageError) else SpectuiError)(str(error))
-    return made._replace(suggestions=suggestions(made, simulation)) if made.missing else made
 
 
 def _end_with_parent() -> None:

@@ -115,45 +115,22 @@ def _device_of(buffer: str) -> str:
     return HOST
 
 
-class _GnuMap(ctypes.Structure):
-    """std::map of libstdc++: comparison, header node (colour, parent, left, right), number of nodes."""
+_ROOT, _LEFT, _RIGHT = (8, 0, 8) if sys.platform == "darwin" else (16, 16, 24)
+"""Byte of a std::map at which its root node is, and bytes of a node at which the next ones are: of libc++, or of libstdc++."""
+
+_ENTRY = 32
+"""Byte of a node at which its entry is, in both."""
+
+
+class _Entry(ctypes.Structure):
+    """What a node of the map holds: a buffer type, and what a context takes of it (llama_memory_breakdown_data)."""
 
     _fields_ = (
-        ("compare", ctypes.c_void_p),
-        ("colour", ctypes.c_size_t),
-        ("root", ctypes.c_void_p),
-        ("left", ctypes.c_void_p),
-        ("right", ctypes.c_void_p),
-        ("count", ctypes.c_size_t),
+        ("buffer", ctypes.c_void_p),
+        ("weights", ctypes.c_size_t),
+        ("cells", ctypes.c_size_t),
+        ("compute", ctypes.c_size_t),
     )
-
-
-class _LlvmMap(ctypes.Structure):
-    """std::map of libc++: first node, root, number of nodes."""
-
-    _fields_ = (("first", ctypes.c_void_p), ("root", ctypes.c_void_p), ("count", ctypes.c_size_t))
-
-
-_SIZES: Any = [
-    ("buffer", ctypes.c_void_p),
-    ("weights", ctypes.c_size_t),
-    ("cells", ctypes.c_size_t),
-    ("compute", ctypes.c_size_t),
-]
-
-
-class _GnuNode(ctypes.Structure):
-    _fields_ = (
-        ("colour", ctypes.c_size_t), ("parent", ctypes.c_void_p), ("left", ctypes.c_void_p), ("right", ctypes.c_void_p),
-        *_SIZES,
-    )  # fmt: skip
-
-
-class _LlvmNode(ctypes.Structure):
-    _fields_ = (
-        ("left", ctypes.c_void_p), ("right", ctypes.c_void_p), ("parent", ctypes.c_void_p), ("black", ctypes.c_size_t),
-        *_SIZES,
-    )  # fmt: skip
 
 
 def simulated(context: Any) -> tuple[MemoryUse, ...]:
@@ -165,19 +142,19 @@ def simulated(context: Any) -> tuple[MemoryUse, ...]:
         breakdown = symbol(_BREAKDOWN, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     except AttributeError:
         raise SpectuiError("This build of llama.cpp cannot be asked how much memory a model will take.") from None
-    found, node_type = (_LlvmMap(), _LlvmNode) if sys.platform == "darwin" else (_GnuMap(), _GnuNode)
-    breakdown(ctypes.addressof(found), ctypes.cast(context, ctypes.c_void_p))
+    breakdown_map = ctypes.create_string_buffer(48)
+    breakdown(breakdown_map, ctypes.cast(context, ctypes.c_void_p))
     is_host = symbol("ggml_backend_buft_is_host", ctypes.c_bool, ctypes.c_void_p)
     device_of = symbol("ggml_backend_buft_get_device", ctypes.c_void_p, ctypes.c_void_p)
 
     def nodes(address: int | None) -> Iterator[MemoryUse]:
         if not address:
             return
-        node = node_type.from_address(address)
-        yield from nodes(node.left)
-        device = None if is_host(node.buffer) else device_of(node.buffer)
+        yield from nodes(ctypes.c_void_p.from_address(address + _LEFT).value)
+        entry = _Entry.from_address(address + _ENTRY)
+        device = None if is_host(entry.buffer) else device_of(entry.buffer)
         name = device_name(device) if device else HOST
-        yield MemoryUse(HOST if name == DEVICE else name, node.weights, node.cells, node.compute)
-        yield from nodes(node.right)
+        yield MemoryUse(HOST if name == DEVICE else name, entry.weights, entry.cells, entry.compute)
+        yield from nodes(ctypes.c_void_p.from_address(address + _RIGHT).value)
 
-    return added(nodes(found.root))
+    return added(nodes(ctypes.c_void_p.from_buffer(breakdown_map, _ROOT).value))

@@ -1,4 +1,4 @@
-"""What a set-up will take: llama.cpp's simulation beside its real loading, automatic choices, and what is suggested."""
+"""What a set-up will take: llama.cpp's simulation beside its real loading, and automatic choices."""
 
 from __future__ import annotations
 
@@ -80,18 +80,6 @@ def test_the_plan_is_what_llama_cpp_logs_on_a_gpu():
         assert sum(planned[1:4]) == pytest.approx(sum(logged[1:4]), rel=0.01)
 
 
-def test_a_context_that_does_not_fit_is_told_with_what_would():
-    made = make_plan(replace(whole_alone(), ctx_size=2_000_000))
-    assert list(made.missing) == ["CPU"]
-    assert made.sentence().startswith("It does not fit, CPU lacks ")
-    assert any(flags.startswith("-c ") for flags in made.suggestions)
-    size = next(int(flags.split()[1]) for flags in made.suggestions if flags.startswith("-c "))
-    fits = make_plan(replace(whole_alone(), ctx_size=size))
-    assert not shortage(fits.target, made.devices), (
-        "in the memory that was free then: other tests have taken some since"
-    )
-
-
 def test_a_draft_copy_that_exists_is_planned_with(monkeypatch: pytest.MonkeyPatch):
     def load(placed: placement.Placed, *_: object, **__: object) -> None:
         raise SpectuiError(placed.path)
@@ -148,41 +136,28 @@ def test_auto_divides_a_target_among_two_servers_and_puts_the_draft_on_the_other
         (alone_there,) = (each for each in beside.target if each.device == "RPC0")
         per_token = alone_there.cells // asked.ctx_size
         of_both = make_plan(replace(asked, ctx_size=3 * first.total // per_token))
-        filled = replace(
-            asked, device="RPC0", gpu_layers=-2, device_draft="RPC0", ctx_size=first.free // per_token // 512 * 256
-        )
-        (half_full,) = (each for each in make_plan(filled).target if each.device == "RPC0")
-        # The target's sum is linear in the context. With this one, target and draft lack half of what the draft takes.
-        slope = (half_full.total - alone_there.total) / (filled.ctx_size - asked.ctx_size)
-        wanted = first.free - beside.draft[0].total / 2
-        most = filled.ctx_size + int((wanted - half_full.total) / slope)
-        lacking = make_plan(replace(filled, ctx_size=most // 256 * 256))
     assert [use.device for use in beside.draft if use.weights and use.device != "CPU"] == ["RPC1"]
     assert beside.layers == (31, 31)
     on = {use.device: use.total for use in added([*of_both.target, *of_both.draft])}
     assert 0 < of_both.layers[0] < 31, "the cells of all layers would need three servers"
     # One layer takes a tenth of a server.
     assert all(0.7 * (each.free - GIB) < on[each.name] <= each.free - GIB for each in (first, second)), on
-    assert list(lacking.missing) == ["RPC0"]
-    assert lacking.suggestions[0] == "-devd RPC1"
 
 
 class Toy(simulation.Simulation):
-    """A target of 33 layers of 1/4 GiB and a draft of 17 of 1/8 GiB, on cards and with contexts as given."""
+    """A target of 33 layers of 1/4 GiB and a draft of 17 of 1/8 GiB, on cards as given."""
 
-    def __init__(self, devices: tuple[Device, ...], cells: int = 0) -> None:
+    def __init__(self, devices: tuple[Device, ...]) -> None:
         super().__init__(())
-        self.devices, self.cells = devices, cells
+        self.devices = devices
         self.layers, self.layers_draft = 33, 17
-        self.n_ctx = 4096
 
     def target(self, setup: Setup) -> tuple[MemoryUse, ...]:
         names = [gpu.name for gpu in placement.place_target(setup).devices]
         shares = split(setup.tensor_split) or [1.0] * len(names)
         layers = self.layers if setup.gpu_layers < 0 else setup.gpu_layers
-        cells = self.cells * (setup.ctx_size or 4096) // 4096 // (2 if setup.cache_type_k == "q8_0" else 1)
         on_cards = (
-            MemoryUse(name, int(layers * GIB / 4 * share / sum(shares)), int(cells * share / sum(shares)))
+            MemoryUse(name, int(layers * GIB / 4 * share / sum(shares)))
             for name, share in zip(names, shares, strict=True)
         )
         return (*on_cards, MemoryUse("CPU", int((self.layers - layers) * GIB / 4)))
@@ -235,36 +210,6 @@ def test_the_draft_goes_where_most_is_free_beside_the_target(cards):
 def test_a_draft_that_is_told_where_to_go_goes_there(cards):
     made = simulation.plan(Setup(model="m", draft="d", device_draft="CUDA1"), Toy(cards(FIRST, SECOND, CPU)))
     assert [use.device for use in made.draft] == ["CUDA1"]
-
-
-def test_what_would_fit_is_suggested(cards):
-    toy = Toy(cards(FIRST, SECOND, CPU), cells=2 * GIB)
-    asked = Setup(model="m", draft="d", device="CUDA0", device_draft="CUDA0", gpu_layers=24)
-    made = simulation.plan(asked, toy)
-    assert made.missing == {"CUDA0": 2 * GIB + GIB // 8}
-    found = simulation.suggestions(made, toy)
-    assert found == ("-devd CUDA1", "-ngl 15")
-    for flags in ({"device_draft": "CUDA1"}, {"gpu_layers": 15}):
-        assert not simulation.plan(replace(asked, **flags), toy).missing
-    small = Toy(cards(FIRST, CPU), cells=2 * GIB)
-    lacking = Setup(model="m", gpu_layers=28)
-    assert simulation.suggestions(simulation.plan(lacking, small), small) == (
-        "-ngl 24", "-ctk q8_0 -ctv q8_0", "-c 2048",
-    )  # fmt: skip
-
-
-def test_where_nothing_suffices_alone_it_is_looked_for_beside_smaller_cells(cards):
-    """The card holds too few layers beside 4 GiB of cells for a host of 4 GiB, and all layers beside no context at all."""
-    toy = Toy(cards(FIRST, CPU._replace(free=4 * GIB)), cells=4 * GIB)
-    asked = Setup(model="m", gpu_layers=33)
-    assert simulation.suggestions(simulation.plan(asked, toy), toy) == ("-ctk q8_0 -ctv q8_0 -ngl 24",)
-    assert not simulation.plan(replace(asked, cache_type_k="q8_0", cache_type_v="q8_0", gpu_layers=24), toy).missing
-
-
-def test_the_most_layers_that_fit_are_suggested_where_the_host_lacks_memory_for_fewer(cards):
-    """A card of 8 GiB and a host of 3: half of the layers, 4.25 GiB, are too many for the host."""
-    toy = Toy(cards(FIRST, CPU._replace(free=3 * GIB)))
-    assert simulation.suggestions(simulation.plan(Setup(model="m", gpu_layers=33), toy), toy) == ("-ngl 32",)
 
 
 def test_unified_memory_is_counted_once():
@@ -353,6 +298,15 @@ def test_log_lines_are_added_up_by_device(monkeypatch: pytest.MonkeyPatch):
     assert {use.device: [part // MIB for part in use[1:4]] for use in found} == {
         "CPU": [15, 0, 0], "CUDA0": [1, 7, 8], "CUDA10": [2, 0, 0], "RPC0": [6, 0, 0], "RPC1": [7, 0, 0],
     }  # fmt: skip
+
+
+def test_what_is_missing_is_told_with_the_flags_that_may_help():
+    made = MemoryPlan(Setup(), (FIRST, CPU), (MemoryUse("CUDA0", 9 * GIB), MemoryUse("CPU", 40 * GIB)))
+    assert made.sentence() == (
+        "It does not fit, CUDA0 lacks 1,025 MiB and CPU lacks 8,193 MiB: choose fewer layers on GPUs (-ngl, -ngld), a "
+        "smaller -c, smaller cells (-ctk q8_0 -ctv q8_0), or a smaller model or quantisation."
+    )
+    assert "-ngl" not in made._replace(target=(MemoryUse("CPU", 40 * GIB),)).sentence()
 
 
 def test_the_table_has_a_line_for_each_model_on_each_device():

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from spectui.engine.events import Event, Loaded, Notice
-from spectui.engine.loading import automatic, placement
+from spectui.engine.loading import placement
 from spectui.engine.loading.plan import MemoryPlan, PlacementError, plan_in_words
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
@@ -72,7 +72,7 @@ def test_a_placement_that_would_end_the_process_frees_nothing(
     def make_plan(*_: object) -> MemoryPlan:
         raise PlacementError("llama.cpp cannot place the models so.")
 
-    monkeypatch.setattr(automatic, "make_plan", make_plan)
+    monkeypatch.setattr(placement, "make_plan", make_plan)
     monkeypatch.setattr(placement.Resolved, "on_cpu", property(lambda placed: placed.setup.split_mode != "tensor"))
     assert session.pair is not None
     target = session.pair.target
@@ -100,9 +100,9 @@ def test_automatic_choices_are_kept_while_the_models_are_loaded(monkeypatch: pyt
         plans.append(setup)
         return MemoryPlan(replace(setup, gpu_layers=7 + len(plans), device_draft="CUDA0"), (gpu,), ())
 
-    monkeypatch.setattr(automatic, "make_plan", make_plan)
+    monkeypatch.setattr(placement, "make_plan", make_plan)
     monkeypatch.setattr(placement, "list_devices", lambda: (gpu,))
-    placed = automatic.AutomaticPlacement(lambda _: None)
+    placed = placement.AutomaticPlacement(lambda _: None)
     in_use = (MemoryUse("CUDA0", 1),)
     assert placed.place(whole_alone(), ()).gpu_layers == 8
     assert placed.place(replace(whole_alone(), strict="on"), in_use).gpu_layers == 8
@@ -121,9 +121,9 @@ def test_with_models_on_a_server_the_first_choices_stay(monkeypatch: pytest.Monk
         plans.append(setup)
         return MemoryPlan(replace(setup, gpu_layers=7, device_draft="RPC0"), (gpu,), ())
 
-    monkeypatch.setattr(automatic, "make_plan", make_plan)
+    monkeypatch.setattr(placement, "make_plan", make_plan)
     monkeypatch.setattr(placement, "list_devices", lambda: (gpu,))
-    placed = automatic.AutomaticPlacement(lambda _: None)
+    placed = placement.AutomaticPlacement(lambda _: None)
     asked, in_use = replace(whole_alone(), rpc="127.0.0.1:50052"), (MemoryUse("RPC0", 1),)
     assert placed.place(asked, in_use) == asked, "nothing was chosen yet"
     assert placed.place(asked, ()).gpu_layers == 7
@@ -164,9 +164,9 @@ def test_what_cannot_be_planned_is_tried_and_no_line_says_so_beside_the_error_of
     def make_plan(*_: object) -> MemoryPlan:
         raise SpectuiError("The target model cannot be divided so: choose -sm layer.")
 
-    monkeypatch.setattr(automatic, "make_plan", make_plan)
+    monkeypatch.setattr(placement, "make_plan", make_plan)
     monkeypatch.setattr(placement.Resolved, "on_cpu", False)
     with caplog.at_level("INFO"):
-        placed = automatic.AutomaticPlacement(lambda _: None).place(whole_alone(), ())
+        placed = placement.AutomaticPlacement(lambda _: None).place(whole_alone(), ())
     assert placed == whole_alone()
-    assert [record.levelname for record in caplog.records if record.name == automatic.__name__] == ["INFO"]
+    assert [record.levelname for record in caplog.records if record.name == placement.__name__] == ["INFO"]
