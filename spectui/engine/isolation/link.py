@@ -7,15 +7,15 @@ import signal
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from queue import SimpleQueue
 from time import monotonic
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, Protocol
 
-from spectui.engine.events import Failed, Finished, Loaded, LoadFailed, Notice, RoundDone, Unloaded
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Notice, RoundDone, Unloaded
 from spectui.engine.isolation.child import LastWords, Result
 from spectui.engine.loading.plan import way_out
 from spectui.engine.worker import leave_terminal_to_main_thread, settle
@@ -24,9 +24,6 @@ from spectui.knobs import Knobs, Setup
 from spectui.llama.build import environment
 from spectui.llama.devices import rpc
 from spectui.paths import program
-
-if TYPE_CHECKING:
-    from spectui.engine.isolation.process import EngineProcess
 
 STOP_S = 5.0
 """Seconds after which stopping once more ends a process that does not stop."""
@@ -47,12 +44,24 @@ _ENDS = {"load": (Loaded, LoadFailed), "generate": (Finished, Failed), "call": (
 """Command -> the messages that end it."""
 
 
+class Owner(Protocol):
+    """The engine that a process belongs to. Its methods are called in threads of the link."""
+
+    def emit(self, event: Event) -> None:
+        """The process tells this event."""
+
+    def ended(self, link: Link, reason: str, pending: Sequence[str]) -> None:
+        """The process has ended by itself, for this reason, before these commands were obeyed."""
+
+    def refused(self, link: Link, failed: LoadFailed, before: Setup) -> bool:
+        """A load failed because of its servers; `before` was loaded. Returns whether something else is loaded instead."""
+
+
 class Link:
     """A process, from its start to its end. Each command ends with a message, also where the process ends."""
 
-    def __init__(self, owner: EngineProcess, setup: Setup, knobs: Knobs, after: Link | None = None) -> None:
-        """`owner`: its methods are called in threads of the link. `setup`: has the servers of all set-ups, and what ggml reads
-        when it is loaded.
+    def __init__(self, owner: Owner, setup: Setup, knobs: Knobs, after: Link | None = None) -> None:
+        """`setup`: has the servers of all set-ups, and what ggml reads when it is loaded.
 
         `after`: a process that must end before this one uses the devices.
         """

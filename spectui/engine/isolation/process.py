@@ -130,7 +130,7 @@ class EngineProcess(Emitter):
             link.close(timeout)
 
     def ended(self, link: Link, reason: str, pending: Sequence[str]) -> None:
-        """The process has ended by itself, for this reason, before these commands were obeyed."""
+        """As in `link.Owner`."""
         with self._switching:
             if link is not self.link:
                 return
@@ -155,7 +155,7 @@ class EngineProcess(Emitter):
             self._load(without_servers(setup) if setup.rpc else setup)
 
     def refused(self, link: Link, failed: LoadFailed, before: Setup) -> bool:
-        """A load failed because of its servers; `before` was loaded. Returns whether something else is loaded instead."""
+        """As in `link.Owner`."""
         with self._switching:
             return link is self.link and self._load_here(failed, before)
 
