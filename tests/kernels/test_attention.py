@@ -142,19 +142,29 @@ def test_a_row_has_the_same_bits_in_passes_of_all_sizes(attending: str, cells: i
         assert np.array_equal(whole.rows(first, last).computed(KERNELS), right[:, first:last]), (first, last)
 
 
-def test_cells_that_no_row_sees_may_hold_any_number(attending: str):
-    """llama.cpp does not clear the cells of tokens that were removed."""
-    tried = case(np.random.default_rng(1), 3, 96)
-    dirty = (
-        np.frombuffer(tried.k, np.float16).reshape(96, -1).copy(),
-        np.frombuffer(tried.v, np.float16).reshape(96, -1).copy(),
-    )
-    right = tried.computed(KERNELS)
-    unseen = np.isneginf(tried.mask).all(axis=(0, 1))
-    assert unseen.any()
-    dirty[0][unseen], dirty[1][unseen] = 6e4, -6e4
-    tried.k, tried.v = dirty[0].tobytes(), dirty[1].tobytes()
-    assert np.array_equal(tried.computed(KERNELS), right)
+@pytest.mark.parametrize("number", [np.nan, np.inf, -6e4], ids=str)
+def test_cells_that_a_row_does_not_see_may_hold_anything(attending: str, number: float):
+    """llama.cpp does not clear the cells of tokens that were removed, and rows of one pass do not see each other's."""
+    right = case(np.random.default_rng(1), 3, 96, widths=(80, 80)).computed(KERNELS)
+    for name in ("k", "v"):
+        tried = case(np.random.default_rng(1), 3, 96, widths=(80, 80))
+        cells = np.frombuffer(getattr(tried, name), np.float16).reshape(96, -1).copy()
+        cells[np.isneginf(tried.mask[0, 1])] = number  # the third row sees one of them
+        setattr(tried, name, cells.tobytes())
+        assert np.array_equal(tried.computed(KERNELS)[:, :2], right[:, :2]), name
+
+
+@pytest.mark.parametrize("cells", [96, 1088])
+@pytest.mark.parametrize(("k", "q"), [(np.nan, 1), (np.inf, 1), (1, np.nan), (1, -np.inf), (1e4, 1e38)], ids=str)
+def test_scores_that_are_no_numbers_are_told(attending: str, cells: int, k: float, q: float):
+    """As by ggml: a model whose numbers overflow must not go on as if it knew."""
+    tried = case(np.random.default_rng(1), 3, cells)
+    numbers = np.frombuffer(tried.k, np.float16).reshape(cells, -1).copy()
+    numbers[5] *= k
+    tried.k = numbers.tobytes()
+    tried.q[0, 0, 1] *= q
+    ours, theirs = (np.isnan(tried.computed(device)) for device in (KERNELS, CPU))
+    assert ours.any() and np.array_equal(ours, theirs)
 
 
 def test_a_row_that_sees_no_cell_is_zero(attending: str):

@@ -21,9 +21,10 @@ constexpr int64_t CHUNK = 1024, TILED_FROM = 64;   // llama.cpp's tiles begin at
 
 constexpr float COEFFICIENTS[] = { 1.f/120, 1.f/24, 1.f/6, .5f, 1.f, 1.f };
 
-// e^x for x <= 0, error 2 units in the last place: 2^n times a polynomial of the rest.
+// e^x for x <= 0, error 2 units in the last place: 2^n times a polynomial of the rest. That of NaN is NaN: max returns its second
+// operand where one is none.
 inline __m256 exponential(__m256 x) {
-    x = _mm256_max_ps(x, _mm256_set1_ps(-87.f));
+    x = _mm256_max_ps(_mm256_set1_ps(-87.f), x);
     const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693145752f), x);            // ln 2 in two parts
     r = _mm256_fnmadd_ps(n, _mm256_set1_ps(1.42860677e-6f), r);
@@ -124,6 +125,7 @@ void Attention::compute(int64_t item, float * partials) const {
             }
             widened = true;
             float * const acc = sums_of[r], & M = acc[h.dv], & L = acc[h.dv + 1];
+            uint32_t seen = 0;                                                   // a bit a cell
             most = _mm256_set1_ps(-INFINITY);
             UNROLL for (int j = 0; j < 4; j++) {
                 __m256 a[8];
@@ -133,14 +135,16 @@ void Attention::compute(int64_t item, float * partials) const {
                     const __m256 x = _mm256_load_ps(Q + r*h.dk + i);
                     UNROLL for (int c = 0; c < 8; c++) a[c] = _mm256_fmadd_ps(x, _mm256_load_ps(cells + 8*c), a[c]);
                 }
-                s[j] = _mm256_add_ps(sums(a), mask[j]);
-                most = _mm256_max_ps(most, s[j]);
+                const __m256 is_seen = _mm256_cmp_ps(mask[j], _mm256_set1_ps(-INFINITY), _CMP_NEQ_OQ);
+                s[j] = _mm256_blendv_ps(mask[j], _mm256_add_ps(sums(a), mask[j]), is_seen);   // whatever the other cells hold
+                most = _mm256_max_ps(s[j], most);                                // of scores that are numbers
+                seen |= (uint32_t) _mm256_movemask_ps(is_seen) << 8*j;
             }
             const float now = largest(most), m = now > M ? now : M, before = M == m ? 1.0f : expf(M - m);
             __m256 added = _mm256_setzero_ps();
             UNROLL for (int j = 0; j < 4; j++) {
-                const __m256 seen = _mm256_cmp_ps(mask[j], _mm256_set1_ps(-INFINITY), _CMP_NEQ_OQ);
-                s[j] = _mm256_and_ps(seen, exponential(_mm256_sub_ps(s[j], _mm256_set1_ps(m))));
+                const __m256 is_seen = _mm256_cmp_ps(mask[j], _mm256_set1_ps(-INFINITY), _CMP_NEQ_OQ);
+                s[j] = _mm256_and_ps(is_seen, exponential(_mm256_sub_ps(s[j], _mm256_set1_ps(m))));
                 added = _mm256_add_ps(added, s[j]);
                 _mm256_store_ps(p + 8*j, s[j]);
             }
@@ -153,6 +157,7 @@ void Attention::compute(int64_t item, float * partials) const {
                 UNROLL for (int c = 0; c < 8; c++) o[c] = _mm256_mul_ps(_mm256_loadu_ps(acc + i + 8*c), scaled);
                 const float * cell_values = V + i;
                 for (int j = 0; j < BLOCK; j++, cell_values += h.dv) {
+                    if (!(seen >> j & 1)) continue;                              // 0 times infinity is no number
                     const __m256 w = _mm256_set1_ps(p[j]);
                     UNROLL for (int c = 0; c < 8; c++) o[c] = _mm256_fmadd_ps(w, _mm256_load_ps(cell_values + 8*c), o[c]);
                 }
@@ -160,7 +165,8 @@ void Attention::compute(int64_t item, float * partials) const {
             }
             for (; i < h.dv; i += 8) {
                 __m256 o = _mm256_mul_ps(_mm256_loadu_ps(acc + i), scaled);
-                for (int j = 0; j < BLOCK; j++) o = _mm256_fmadd_ps(_mm256_set1_ps(p[j]), _mm256_load_ps(V + j*h.dv + i), o);
+                for (int j = 0; j < BLOCK; j++)
+                    if (seen >> j & 1) o = _mm256_fmadd_ps(_mm256_set1_ps(p[j]), _mm256_load_ps(V + j*h.dv + i), o);
                 _mm256_storeu_ps(acc + i, o);
             }
         }
@@ -176,7 +182,7 @@ void Attention::combine(int64_t row, const float * partials) const {
     for (int64_t c = 0; c < chunks(); c++) if (of[c*partial() + h.dv] > m) m = of[c*partial() + h.dv];
     memset(out, 0, h.dv*4);
     for (int64_t c = 0; c < chunks(); c++, of += partial()) {
-        if (of[h.dv] == -INFINITY) continue;
+        if (of[h.dv + 1] == 0) continue;                                         // no cell of the chunk is seen
         weight = of[h.dv] == m ? 1.0f : expf(of[h.dv] - m);
         l += of[h.dv + 1]*weight;
         for (int i = 0; i < h.dv; i++) out[i] += of[i]*weight;
