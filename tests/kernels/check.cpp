@@ -37,6 +37,15 @@ static uint16_t some_half() { return (uint16_t) (number(2) << 15 | (5 + number(1
 
 // A random block, its scales finite. The offsets of the halves are those of the format.
 static void random_block(const Format & f, uint8_t * p) {
+    if (f.floats()) {
+        for (int i = 0; i < f.block; i++) {
+            const float v = value();
+            const uint16_t h = f.type == TYPE_F16 ? some_half() : 0;
+            if (f.type == TYPE_F16) memcpy(p + 2*i, &h, 2);
+            else memcpy(p + f.bytes/8*i, (const uint8_t *) &v + 4 - f.bytes/8, f.bytes/8);
+        }
+        return;
+    }
     for (int i = 0; i < f.bytes; i++) p[i] = (uint8_t) rng();
     std::vector<int> halves;
     switch (f.type) {
@@ -51,6 +60,14 @@ static void random_block(const Format & f, uint8_t * p) {
 
 // The weights of a block as floats. Formats are read by formats.h, which test_formats compares with gguf's own readers.
 static void weights_of(const Format & f, const uint8_t * p, double * w) {
+    if (f.floats()) {
+        for (int i = 0; i < f.block; i++) {
+            uint16_t h; memcpy(&h, p + 2*i, 2);
+            float v = 0; memcpy((uint8_t *) &v + 4 - f.bytes/8, p + f.bytes/8*i, f.bytes/8);
+            w[i] = f.type == TYPE_F16 ? from_half(h) : v;
+        }
+        return;
+    }
     Values v; memset(&v, 0, sizeof v);
     read_block(f.type, p, v);
     const double d = from_half(v.d), m = from_half(v.dmin);
@@ -100,9 +117,11 @@ static std::vector<float> product(const KernelSet & set, const Matrix & m, const
     return std::vector<float>(out, out + n*m.rows);
 }
 
-// The quantised activations of a column, as floats, found from the definition of ggml's Q8_0 and Q8_K.
+// The activations of a column as a kernel takes them, as floats, found from the definition of ggml's Q8_0 and Q8_K.
 static std::vector<double> quantised(const float * x, int64_t k, int block) {
-    std::vector<double> y(k);
+    std::vector<double> y(x, x + k);
+    if (block == 8) return y;
+    y.assign(k, 0);
     for (int64_t b = 0; b < k; b += block) {
         float most = 0, signed_most = 0;
         for (int i = 0; i < block; i++) if (std::fabs(x[b + i]) > most) { most = std::fabs(x[b + i]); signed_most = x[b + i]; }

@@ -16,8 +16,11 @@ from tests.kernels.ggml import CPU, KERNELS, Graph, Kind, call, plain, quantised
 
 KINDS = [Kind[name] for name in re.findall(r"\{ TYPE_(\w+),", (SOURCES / "formats.h").read_text())]
 
-COARSE = (Kind.Q4_1, Kind.Q5_1)
-"""Their minima are multiplied with sums of activations, which ggml rounds to halves and the kernels do not."""
+BLOCKS = {kind: max(8, GGML_QUANT_SIZES[kind][0]) for kind in KINDS}
+"""Rows are of whole blocks; floats are taken by eight."""
+
+COARSE = (Kind.Q4_1, Kind.Q5_1, Kind.F16, Kind.BF16)
+"""ggml rounds the activations to the weights' 16 bits, or their sums to halves; the kernels do not."""
 
 Random = np.random.Generator
 
@@ -33,7 +36,7 @@ def weights(random: Random, kind: Kind, *shape: int) -> bytes:
 
 def shape(random: Random, kind: Kind) -> tuple[int, int, int]:
     """k, rows and columns: rows that do not fill tiles, and passes of a few rows mostly."""
-    block = GGML_QUANT_SIZES[kind][0]
+    block = BLOCKS[kind]
     k = block * int(random.integers(1, 5 if block == 256 else 30))
     return k, int(random.integers(1, 90)), int(random.choice([1, 2, 3, 5, 8, 9, int(random.integers(1, 71))]))
 
@@ -91,7 +94,7 @@ def test_columns_may_lie_anywhere(kernels: str, kind: Kind):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_row_has_the_same_bits_in_passes_of_all_sizes(kernels: str, kind: Kind):
     random = np.random.default_rng(5)
-    block = GGML_QUANT_SIZES[kind][0]
+    block = BLOCKS[kind]
     k, rows = 3 * block, 45
     w, x = weights(random, kind, rows, k), floats(random, 70, k)
 
@@ -240,7 +243,17 @@ def test_what_is_left_to_ggml(kernels: str):
     assert not taken(
         lambda graph: graph.op("mul_mat", graph.tensor(Kind.Q8_0, w[: len(w) // 2], 64, 32), graph.columns(x))
     )
-    assert not taken(lambda graph: graph.op("mul_mat", graph.weights(Kind.F32, x.tobytes(), 64, 3), graph.columns(x)))
+    for kind, k, rows, count in (
+        (Kind.F32, 64, 2, 1),
+        (Kind.BF16, 64, 2, 1),
+        (Kind.F32, 64, 1, 0),
+        (Kind.F32, 12, 2, 0),
+    ):
+        data, columns = weights(random, kind, rows, k), floats(random, 3, k)
+        assert (
+            taken(lambda graph: graph.op("mul_mat", graph.weights(kind, data, k, rows), graph.columns(columns)))
+            == count
+        )  # noqa: B023
     assert not taken(
         lambda graph: graph.op("mul_mat", matrix(graph), graph.tensor(Kind.F16, x.astype(np.float16), 64, 3))
     )

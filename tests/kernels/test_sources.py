@@ -165,7 +165,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "read"
 
 
-@pytest.mark.parametrize("kind", re.findall(r"\{ TYPE_(\w+),", (SOURCES / "formats.h").read_text()))
+@pytest.mark.parametrize("kind", re.findall(r"\{ TYPE_([QI]\w+),", (SOURCES / "formats.h").read_text()))
 def test_blocks_are_read_as_the_gguf_package_reads_them(reader: Path, kind: str):
     random = np.random.default_rng(0)
     of_block, size = gguf.constants.GGML_QUANT_SIZES[Kind[kind]]

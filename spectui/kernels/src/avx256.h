@@ -37,6 +37,12 @@ struct Avx256 {
     static INLINE F set(float v) { return _mm256_set1_ps(v); }
     static INLINE F floats(I a) { return _mm256_cvtepi32_ps(a); }
     static INLINE F halves(const void * p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) p)); }
+    // A register of floats of this type of weights.
+    template <int TYPE> static INLINE F floats_of(const void * p) {
+        if constexpr (TYPE == TYPE_F32) return _mm256_loadu_ps((const float *) p);
+        else if constexpr (TYPE == TYPE_F16) return halves(p);
+        else return _mm256_castsi256_ps(shift_32<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *) p))));
+    }
     static INLINE F mul(F a, F b) { return _mm256_mul_ps(a, b); }
     static INLINE F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
     static INLINE F fnma(F a, F b, F c) { return _mm256_fnmadd_ps(a, b, c); }

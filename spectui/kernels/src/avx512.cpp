@@ -38,6 +38,11 @@ struct Avx512 {
     static INLINE F set(float v) { return _mm512_set1_ps(v); }
     static INLINE F floats(I a) { return _mm512_cvtepi32_ps(a); }
     static INLINE F halves(const void * p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) p)); }
+    template <int TYPE> static INLINE F floats_of(const void * p) {
+        if constexpr (TYPE == TYPE_F32) return _mm512_loadu_ps(p);
+        else if constexpr (TYPE == TYPE_F16) return halves(p);
+        else return _mm512_castsi512_ps(shift_32<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *) p))));
+    }
     static INLINE F mul(F a, F b) { return _mm512_mul_ps(a, b); }
     static INLINE F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
     static INLINE F fnma(F a, F b, F c) { return _mm512_fnmadd_ps(a, b, c); }

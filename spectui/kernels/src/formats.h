@@ -2,9 +2,10 @@
 //
 // A block becomes plain numbers first (`Values`); layout.h writes these into tiles, so that a format is told here alone.
 // SIGNS is no type of files: signs.h makes it of the others.
-// Two families:
+// Three families:
 //   small blocks, 32 weights with a scale d:       w = d (q - offset)  or  w = d q + m
 //   super-blocks, 256 weights in runs of 16 or 32: w = d s (q - offset)  or  w = d s q - dmin m, with small integers s and m a run
+//   floats, eight of which count as a block:       as they are, times activations as they are: a mixture's router, a hybrid's gates
 // Every file that includes this is compiled for another instruction set: all here has internal linkage, so that the
 // linker cannot merge code of one set into another.
 #pragma once
@@ -30,6 +31,7 @@ struct Format {
     bool mins;            // has m
     bool codebook;        // a code is an index into CODEBOOK
     constexpr int bits() const { return low + high; }
+    constexpr bool floats() const { return bits() == 0; }
     // A code of one bit is 0 or 2, so that less the offset it is -1 or 1.
     constexpr int left() const { return bits() == 1; }
 };
@@ -54,6 +56,9 @@ constexpr Format FORMATS[] = {
     { TYPE_Q5_K,  256, 176,  32,  4,  1,    0, true,  false },
     { TYPE_Q6_K,  256, 210,  16,  4,  2,   32, false, false },
     { TYPE_IQ4_XS, 256, 136, 32,  4,  0,  128, false, true },
+    { TYPE_F32,     8,  32,   0,  0,  0,    0, false, false },
+    { TYPE_F16,     8,  16,   0,  0,  0,    0, false, false },
+    { TYPE_BF16,    8,  16,   0,  0,  0,    0, false, false },
 };
 constexpr int N_FORMATS = sizeof(FORMATS)/sizeof(FORMATS[0]);
 

@@ -153,12 +153,30 @@ template <class V, int W, int NC> void super_tile(const uint8_t * tile, int64_t 
     }
 }
 
+// sum over weights of w x: the even ones in one sum, the odd ones in another, so that one waits half as long for the last addition
+template <class V, int W, int NC> void float_tile(const uint8_t * tile, int64_t k, const uint8_t * x, typename V::F (&acc)[NC]) {
+    using F = typename V::F;
+    constexpr size_t column = FORMATS[W].bytes/8*V::LANES;
+    F odd[NC];
+    UNROLL for (int c = 0; c < NC; c++) odd[c] = V::floats_zero();
+    for (int64_t b = 0; b < k/8; b++, tile += 8*column, x += record_bytes(8)*NC) {
+        fetch<V>(tile, 8*column);
+        repeat<8>([&](auto i) INLINE_LAMBDA {
+            const F w = V::template floats_of<FORMATS[W].type>(tile + i*column);
+            F (&sum)[NC] = i % 2 ? odd : acc;
+            UNROLL for (int c = 0; c < NC; c++) sum[c] = V::fma(w, V::set(float_at(x + 32*c + 4*i)), sum[c]);
+        });
+    }
+    UNROLL for (int c = 0; c < NC; c++) acc[c] = V::fma(odd[c], V::set(1), acc[c]);
+}
+
 // Rows [row, row + rows) of the columns' outputs. `rows`: as many as the tile has, fewer at a matrix's end.
 template <class V, int W, int NC>
 void tile_times_group(const uint8_t * tile, int64_t k, const uint8_t * x, float * const * out, int64_t row, int rows) {
     typename V::F acc[NC];
     UNROLL for (int c = 0; c < NC; c++) acc[c] = V::floats_zero();
-    if constexpr (FORMATS[W].block == 32) small_tile<V, W, NC>(tile, k, x, acc);
+    if constexpr (FORMATS[W].floats()) float_tile<V, W, NC>(tile, k, x, acc);
+    else if constexpr (FORMATS[W].block == 32) small_tile<V, W, NC>(tile, k, x, acc);
     else super_tile<V, W, NC>(tile, k, x, acc);
     UNROLL for (int c = 0; c < NC; c++) {
         if (rows == V::LANES) { V::store(out[c] + row, acc[c]); continue; }

@@ -8,11 +8,13 @@
 //   small blocks:  [d: blocks x R halves] [m: the same, if any] to 64 bytes, then for each block [(low + high) words x R]
 //   super-blocks:  for each [scales: pairs of runs x R x 2 bytes] [mins: the same, if any] [d: R halves] [dmin: the same]
 //                  to 32 bytes, then for each 32 weights [(low + high) words x R]
+//   floats:        for each column of weights [R floats, of the file's type]
 //
 // Activations are quantised as ggml does (Q8_0 for small blocks, Q8_K for super-blocks) and lie in groups of up to as many
 // columns as the kernels keep in registers. A record is what a kernel reads of one block for the NC columns of its group:
 //   small block:  [NC x 32 int8] [NC int32: minus their sum] [NC float: scale]
 //   super-block:  [NC x 256 int8] [NC x 16 int16: sums of 16] [NC x 8 int16: sums of 32] [NC float: scale]
+//   floats:       [NC x 8 float], not quantised
 #pragma once
 #include "formats.h"
 #include <immintrin.h>
@@ -33,6 +35,7 @@ constexpr size_t super_bytes(const Format & f, int R) { return super_head(f, R) 
 constexpr size_t small_head(const Format & f, int R, int64_t k) { return up_to((size_t) k/32*R*2*(f.mins ? 2 : 1), 64); }
 
 constexpr size_t tile_bytes(const Format & f, int R, int64_t k) {
+    if (f.floats()) return (size_t) k/f.block*f.bytes*R;
     return f.block == 32 ? small_head(f, R, k) + (size_t) k/32*words_bytes(f, R) : (size_t) k/256*super_bytes(f, R);
 }
 
@@ -54,8 +57,14 @@ template <int R, int W> inline void pack_words(const uint8_t * q, uint32_t * wor
 // Rows r0 .. r0 + n of a matrix -> one tile. Rows past n are zero.
 template <int R, int W> void pack_tile(int64_t k, const uint8_t * rows, size_t row_bytes, int n, uint8_t * tile) {
     constexpr Format f = FORMATS[W];
-    Values v;
     memset(tile, 0, tile_bytes(f, R, k));
+    if constexpr (f.floats()) {
+        constexpr int size = f.bytes/f.block;
+        for (int64_t i = 0; i < k; i++)
+            for (int r = 0; r < n; r++) memcpy(tile + (i*R + r)*size, rows + r*row_bytes + i*size, size);
+        return;
+    }
+    Values v;
     for (int64_t b = 0; b < k/f.block; b++) {
         for (int r = 0; r < n; r++) {
             read_block(f.type, rows + r*row_bytes + b*f.bytes, v);
@@ -83,7 +92,7 @@ template <int R, int W> void pack_tile(int64_t k, const uint8_t * rows, size_t r
 
 // ---------------------------------------------------------------- activations
 
-constexpr size_t record_bytes(int block) { return block == 32 ? 32 + 4 + 4 : 256 + 32 + 16 + 4; }   // for each column
+constexpr size_t record_bytes(int block) { return block == 8 ? 8*4 : block == 32 ? 32 + 4 + 4 : 256 + 32 + 16 + 4; }   // for each column
 constexpr size_t columns_bytes(int block, int64_t k, int n) { return (size_t) k/block*record_bytes(block)*n; }
 
 // n columns in as few groups of at most `most` as possible, all of about the same size.
@@ -156,8 +165,9 @@ inline void quantise_256(const float * x, uint8_t * record, int nc, int c) {
 inline void quantise_block(int block, int64_t k, const Groups & groups, int column, int64_t b, const float * x, uint8_t * buffer) {
     const int g = groups.of(column), first = groups.first(g), nc = groups.size(g);
     uint8_t * record = buffer + columns_bytes(block, k, first) + b*record_bytes(block)*nc;
-    if (block == 32) quantise_32(x, record, nc, column - first);
-    else             quantise_256(x, record, nc, column - first);
+    if (block == 8)       memcpy(record + 32*(column - first), x, 32);
+    else if (block == 32) quantise_32(x, record, nc, column - first);
+    else                  quantise_256(x, record, nc, column - first);
 }
 
 } // namespace

@@ -149,8 +149,8 @@ EXPORT void spectui_kernels_attend(int on) { attending = on != 0; }
 EXPORT void spectui_kernels_signs(int on) { use_signs(on != 0); }
 
 EXPORT size_t spectui_kernels_bytes(int type, int64_t k, int64_t rows, int64_t matrices) {
-    const int f = format_of(type);
-    return kernels && f >= 0 && k > 0 && k % FORMATS[f].block == 0 ? kernels->tensor_bytes(f, k, rows)*matrices : 0;
+    const int f = format_of_weights(type, k, rows);
+    return kernels && f >= 0 ? kernels->tensor_bytes(f, k, rows)*matrices : 0;
 }
 
 EXPORT int ggml_backend_score(void) { return kernels != nullptr; }

@@ -10,11 +10,14 @@ extern ggml_device weights_device;      // plugin.cpp
 
 namespace {
 
-// The index in FORMATS of a tensor whose rows are whole blocks, or -1.
-inline int format_of_weights(const ggml_tensor * t) {
-    const int f = format_of(t->type);
-    return f >= 0 && t->ne[0] > 0 && t->ne[0] % FORMATS[f].block == 0 ? f : -1;
+// The index in FORMATS of the type of these weights, or -1 if they stay ggml's: rows that are no whole blocks, and single rows of
+// floats. Those may be scales, which llama.cpp does not multiply as it says when it loads them, and ggml's products with both have
+// the same bits for any number of columns.
+inline int format_of_weights(int type, int64_t k, int64_t rows) {
+    const int f = format_of(type);
+    return f >= 0 && k > 0 && k % FORMATS[f].block == 0 && (rows > 1 || !FORMATS[f].floats()) ? f : -1;
 }
+inline int format_of_weights(const ggml_tensor * t) { return format_of_weights(t->type, t->ne[0], t->ne[1]); }
 inline int64_t matrices(const ggml_tensor * t) { return t->ne[2]*t->ne[3]; }
 inline size_t matrix_bytes(const ggml_tensor * t, int f) { return kernels->tensor_bytes(f, t->ne[0], t->ne[1]); }
 

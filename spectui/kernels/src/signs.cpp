@@ -43,7 +43,7 @@ void use_signs(bool on) { wanted = on; }
 
 bool has_signs(const ggml_tensor * t) {
     const bool output = strcmp(t->name, "output.weight") == 0 || strcmp(t->name, "token_embd.weight") == 0;   // some have one for both
-    return wanted && output && matrices(t) == 1 && t->ne[1] >= LEAST;
+    return wanted && output && matrices(t) == 1 && t->ne[1] >= LEAST && !FORMATS[format_of(t->type)].floats();
 }
 
 void pack_signs(int format, int64_t k, int64_t rows, const uint8_t * data, uint8_t * packed, int64_t first, int64_t last) {

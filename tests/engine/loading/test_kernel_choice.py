@@ -10,6 +10,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import gguf
+import numpy as np
 import pytest
 
 from spectui.engine.events import Loaded, Notice
@@ -20,7 +22,6 @@ from spectui.engine.loading.plan import make_plan
 from spectui.engine.loading.remarks import FAST_KERNELS_CRASH
 from spectui.engine.session import Session
 from spectui.gguf_files.check import metadata_of
-from spectui.gguf_files.tiny import write_tiny_model
 from spectui.kernels.build import LIBRARY
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable
 from spectui.knobs import Setup
@@ -29,7 +30,7 @@ from spectui.llama.cpu import plugin
 from spectui.llama.devices.records import Device
 from spectui.llama.selftest import SelfTest
 from tests.helpers.smollm2 import alone, setup, whole_alone
-from tests.llama.ggufs import write_gemma
+from tests.llama.ggufs import finished, write_gemma
 from tests.llama.test_recurrent import HEAD, KV_HEADS, write_lfm2, write_mamba
 
 WORKS = SelfTest(True)
@@ -97,8 +98,9 @@ def test_signs_are_for_drafts_alone():
 
 @built
 def test_weights_that_they_have_no_kernels_for(tmp_path: Path) -> None:
-    write_tiny_model(tmp_path / "f32.gguf")
-    found = for_model(wanted(), "target", str(tmp_path / "f32.gguf"), OWN)
+    writer = gguf.GGUFWriter(tmp_path / "mxfp4.gguf", "llama")
+    writer.add_tensor("output.weight", np.zeros((4, 17), np.uint8), raw_dtype=gguf.GGMLQuantizationType.MXFP4)
+    found = for_model(wanted(), "target", str(finished(writer, tmp_path / "mxfp4.gguf")), OWN)
     assert found == Kernels(why="they have none for the types of the model's weights")
 
 

@@ -46,6 +46,9 @@ inline Floats zeros() { return { _mm256_setzero_ps(), _mm256_setzero_ps() }; }
 inline Floats set(float v) { return { _mm256_set1_ps(v), _mm256_set1_ps(v) }; }
 inline Floats floats(Integers x) { return { _mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b) }; }
 inline Floats from_halves(__m256i v) { return { _mm256_cvtph_ps(_mm256_castsi256_si128(v)), _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1)) }; }
+inline Integers widen_unsigned_16(__m256i v) { return { _mm256_cvtepu16_epi32(_mm256_castsi256_si128(v)), _mm256_cvtepu16_epi32(_mm256_extracti128_si256(v, 1)) }; }
+inline Floats bits_of(Integers x) { return { _mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b) }; }
+inline Floats load_floats(const void * p) { return bits_of(load(p)); }
 inline Floats mul(Floats x, Floats y) { return { _mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b) }; }
 inline Floats fma(Floats x, Floats y, Floats z) { return { _mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b) }; }
 inline Floats fnma(Floats x, Floats y, Floats z) { return { _mm256_fnmadd_ps(x.a, y.a, z.a), _mm256_fnmadd_ps(x.b, y.b, z.b) }; }
@@ -89,3 +92,6 @@ inline void store(float * p, Floats x) { _mm256_storeu_ps(p, x.a); _mm256_storeu
 #define _mm512_fmadd_ps        emulated::fma
 #define _mm512_fnmadd_ps       emulated::fnma
 #define _mm512_storeu_ps       emulated::store
+#define _mm512_cvtepu16_epi32  emulated::widen_unsigned_16
+#define _mm512_castsi512_ps    emulated::bits_of
+#define _mm512_loadu_ps        emulated::load_floats
