@@ -16,7 +16,7 @@ from typing import NamedTuple
 from spectui.errors import SpectuiError
 from spectui.kernels.build import LIBRARY
 
-ABI = 2
+ABI = 3
 """Of the library's own functions: spectui_kernels_abi()."""
 
 API_VERSION = 2
@@ -61,7 +61,7 @@ class Unusable(SpectuiError):
 
 
 class Plugin:
-    """The library, which ggml has registered. Models that are loaded after `use(True)` have its kernels for good."""
+    """The library, which ggml has registered. See `request` for the models that have its kernels."""
 
     def __init__(self, address: Address, library: Path = LIBRARY, only: str = "") -> None:
         """`only`: the instruction set to use; "" is the best that the CPU has. Raises Unusable.
@@ -76,12 +76,7 @@ class Plugin:
             sets = library_.spectui_kernels_sets().decode().split()
             library_.spectui_kernels_bytes.restype = ctypes.c_size_t
             library_.spectui_kernels_bytes.argtypes = [ctypes.c_int, *[ctypes.c_int64] * 3]
-            for switch in (
-                library_.spectui_kernels_use,
-                library_.spectui_kernels_attend,
-                library_.spectui_kernels_signs,
-            ):
-                switch.restype = None
+            library_.spectui_kernels_request.restype = None
         except AttributeError:
             raise Unusable("their library is damaged, or old: install spectui again") from None
         if not sets:
@@ -98,14 +93,13 @@ class Plugin:
         if not load(os.fsencode(library)):
             raise Unusable("ggml does not load their library")
 
-    def use(self, on: bool, signs: bool = False) -> None:
-        """Whether models that are loaded from now on have these kernels, and `signs` as in `Kernels`."""
-        self._library.spectui_kernels_use(int(on))
-        self._library.spectui_kernels_signs(int(signs))
+    def request(self, *, threads: int = 0, signs: bool = False, attention: bool = False) -> None:
+        """Say what the models and contexts have that this thread makes from now on, and keep for good.
 
-    def attend(self, on: bool) -> None:
-        """Whether they compute the attention of passes of fewer than 64 rows too, where flash attention is on."""
-        self._library.spectui_kernels_attend(int(on))
+        `threads`: that repack a model's weights for these kernels; 0: it stays without. `signs`: as in `Kernels`.
+        `attention`: they compute that of a context's passes of fewer than 64 rows too, where flash attention is on.
+        """
+        self._library.spectui_kernels_request(threads, int(signs), int(attention))
 
     def bytes(self, kind: int, k: int, rows: int, matrices: int) -> int:
         """Bytes of `matrices` of `rows` rows of `k` weights of the ggml_type `kind`, repacked; 0 if they stay llama.cpp's."""

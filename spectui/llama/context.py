@@ -109,7 +109,7 @@ class Context:
             params.samplers, params.n_samplers = samplers, 1
         params.n_threads = params.n_threads_batch = threads
         params.swa_full = swa_full
-        params.flash_attn_type = _FLASH[plugin.flash_attention(flash_attn, model.role, model.kernels)]
+        params.flash_attn_type = _FLASH[plugin.flash_attention(flash_attn, model.kernels)]
         params.type_k, params.type_v = context_memory.GGML_TYPES[type_k], context_memory.GGML_TYPES[type_v]
         if heads_of is not None:
             params.ctx_type, params.ctx_other = model.context_type, heads_of.handle

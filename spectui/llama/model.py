@@ -63,6 +63,7 @@ class Model:
         kernels: Kernels = LLAMA_CPP,
         same_vocabulary: Metadata | None = None,
         progress: Callable[[float], bool] = lambda _: True,
+        threads: int = 1,
         simulated: bool = False,
         heads: bool = False,
     ) -> None:
@@ -70,7 +71,8 @@ class Model:
 
         `overrides`: (regular expression for tensors' names, name of the buffers that they go into).
         `on_devices`: the GPUs to use, [] for none, None for llama.cpp's choice. `extra_buffers`: with llama.cpp's fast kernels,
-        which end the process on some builds (see `selftest`). `kernels`: what multiplies the weights. `same_vocabulary`: the
+        which end the process on some builds (see `selftest`). `kernels`: what multiplies the weights, which
+        `threads` repack for it. `same_vocabulary`: the
         metadata of a draft whose tokens are the target's; their texts are not loaded then, which for 150,000 saves half a
         second and 30 MB. `simulated`: allocate nothing, to ask what a context would need; it cannot compute. `heads`: with the
         layers that foresee tokens, where llama.cpp can draft with them. Raises ModelFileError, LoadCancelled, Unusable.
@@ -122,7 +124,7 @@ class Model:
             return not cancelled
 
         params.progress_callback = report
-        plugin.use_for_next_model(kernels)
+        plugin.use_for_next_model(kernels, threads)
         clear_errors()
         log: list[str] = []
         if not simulated:

@@ -33,7 +33,6 @@ def main() -> None:
     args = parser.parse_args()
     usable = selftest.run().extra_buffers
     own = plugin.load()
-    own.attend(True)
     contexts = []
     for signs in (False, True):
         kernels = Kernels(own.set, signs=signs)

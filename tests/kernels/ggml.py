@@ -104,11 +104,17 @@ class Graph:
         return (_P, call(f"ggml_{name}", _P, self._contexts[1], *arguments))
 
     def supports(self, operation: Any) -> bool:
-        """Whether the device takes the operation. Its tensors have their memory then."""
-        self._allocate()
-        return bool(call("ggml_backend_dev_supports_op", ctypes.c_bool, self.device, operation))
+        """Whether a context's backend takes the operation. Its tensors have their memory then."""
+        self.prepare()
+        backend = (_P, call("ggml_backend_dev_init", _P, self.device, None))
+        taken = bool(call("ggml_backend_supports_op", ctypes.c_bool, backend, operation))
+        call("ggml_backend_free", None, backend)
+        return taken
 
-    def _allocate(self) -> None:
+    def prepare(self) -> None:
+        """Give the tensors their memory and their data, if they have none."""
+        if self._buffers:
+            return
         host = (_P, call("ggml_backend_dev_by_name", _P, (ctypes.c_char_p, CPU)))
         for context, device in zip(self._contexts, (self.device, host), strict=True):
             of_device = (_P, call("ggml_backend_dev_buffer_type", _P, device))
@@ -120,19 +126,24 @@ class Graph:
 
     def compute(self, *results: Any, needed: bool = True) -> list[NDArray[np.float32]]:
         """Compute them in one graph; the values of each, flat. `needed`: ggml says so of each result."""
+        assert self.status(*results, needed=needed) == 0
+        return [self._values(each) for each in results]
+
+    def status(self, *results: Any, needed: bool = True) -> int:
+        """The same; ggml's status."""
         graph = (_P, call("ggml_new_graph", _P, self._contexts[1]))
         for each in results:
             call("ggml_build_forward_expand", None, graph, each)
             ctypes.c_int32.from_address(each[1] + _FLAGS).value &= -1 if needed else ~_COMPUTE
-        self._allocate()
+        self.prepare()
         backend = (_P, call("ggml_backend_dev_init", _P, self.device, None))
         registry = (_P, call("ggml_backend_dev_backend_reg", _P, self.device))
         name = (ctypes.c_char_p, b"ggml_backend_set_n_threads")
         use_threads = call("ggml_backend_reg_get_proc_address", _P, registry, name)
         ctypes.CFUNCTYPE(None, _P, _I)(use_threads)(backend[1], THREADS)
-        assert call("ggml_backend_graph_compute", _I, backend, graph) == 0
+        status = call("ggml_backend_graph_compute", _I, backend, graph)
         call("ggml_backend_free", None, backend)
-        return [self._values(each) for each in results]
+        return int(status)
 
     def _values(self, tensor: Any) -> NDArray[np.float32]:
         found = np.empty(call("ggml_nelements", _L, tensor), np.float32)

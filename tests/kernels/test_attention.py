@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,7 +118,7 @@ CASES = {
 
 @pytest.fixture
 def attending(kernels: str, library) -> str:
-    library.spectui_kernels_attend(1)
+    library.spectui_kernels_request(0, 0, 1)
     return kernels
 
 
@@ -183,8 +184,10 @@ def test_what_is_left_to_ggml(kernels: str, library):
             return graph.supports(tried.operation(graph))
 
     assert not taken(case(random, 4, 64))
-    library.spectui_kernels_attend(1)
+    library.spectui_kernels_request(0, 0, 1)
     assert taken(case(random, 4, 64))
+    with ThreadPoolExecutor() as other:
+        assert not other.submit(taken, case(random, 4, 64)).result()  # of contexts that another thread makes
     assert not taken(case(random, 64, 128))  # ggml's tiles begin here
     assert not taken(case(random, 4, 64, kinds=(Kind.Q4_0, Kind.Q4_0)))
     assert not taken(case(random, 4, 64, widths=(288, 64)))

@@ -47,10 +47,10 @@ def test_a_file_that_is_no_library(tmp_path: Path):
 @pytest.mark.parametrize(
     ("claims", "said"),
     [
-        ({"abi": 7}, "their library is of another version (7 instead of 2): install spectui again"),
+        ({"abi": 7}, "their library is of another version (7 instead of 3): install spectui again"),
         ({"sets": ""}, "this CPU has no AVX2"),
         (
-            {"source": "int spectui_kernels_abi(void) { return 2; }"},
+            {"source": "int spectui_kernels_abi(void) { return 3; }"},
             "their library is damaged, or old: install spectui again",
         ),
         ({"source": "int other(void) { return 1; }"}, "their library is damaged, or old: install spectui again"),

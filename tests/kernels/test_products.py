@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -176,7 +179,7 @@ def test_an_output_matrix_with_signs_is_read_where_their_products_are_largest(
     def outputs(
         columns: NDArray[np.float32], name: bytes = b"output.weight", *, signs: bool = True
     ) -> NDArray[np.float32]:
-        library.spectui_kernels_signs(signs)
+        library.spectui_kernels_request(1, signs, 0)
         with Graph(KERNELS) as graph:
             matrix = graph.weights(kind, w, k, rows, parts=(100_000,))
             call("ggml_set_name", ctypes.c_void_p, matrix, (ctypes.c_char_p, name))
@@ -225,6 +228,45 @@ def test_a_node_that_need_not_be_computed_is_left(kernels: str):
     assert not np.array_equal(*found)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits on memory are Linux's")
+def test_a_lack_of_memory_is_a_status(kernels: str):
+    """A pass that cannot have its memory fails as one of llama.cpp's does; the process goes on."""
+    program = """
+import resource, sys
+import numpy as np
+from spectui.llama.cpu import plugin
+from tests.kernels.ggml import KERNELS, Graph, Kind, quantised
+plugin.load(sys.argv[1])
+with Graph(KERNELS) as graph:
+    w = graph.weights(Kind.F32, np.ones((2, 256), np.float32).tobytes(), 256, 2)
+    few, many = graph.columns(np.ones((1, 256))), graph.columns(np.ones((1 << 16, 256)))
+    products = [graph.op("mul_mat", w, few), graph.op("mul_mat", w, many)]
+    graph.prepare()
+    assert graph.status(products[0]) == 0
+    used = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData")) << 10
+    resource.setrlimit(resource.RLIMIT_DATA, (used + (32 << 20), resource.RLIM_INFINITY))
+    print(graph.status(products[1]), graph.status(products[0]))
+"""
+    done = subprocess.run([sys.executable, "-c", program, kernels], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "-2 0\n"), done.stderr
+
+
+def test_weights_are_repacked_by_as_many_threads_as_asked_for(kernels: str, library: ctypes.CDLL):
+    w = weights(np.random.default_rng(0), Kind.Q4_K, 256, 256) * 64
+
+    def others(threads: int) -> float:
+        """Seconds of other threads, of each second of this one."""
+        library.spectui_kernels_request(threads, 0, 0)
+        with Graph(KERNELS) as graph:
+            graph.weights(Kind.Q4_K, w, 256, 256 * 64)
+            process, thread = time.process_time(), time.thread_time()
+            graph.prepare()
+            thread = time.thread_time() - thread
+        return (time.process_time() - process - thread) / thread
+
+    assert others(1) < 0.1 < others(2)
+
+
 def test_what_is_left_to_ggml(kernels: str):
     random = np.random.default_rng(17)
     w, x = weights(random, Kind.Q8_0, 2, 32, 64), floats(random, 3, 64)
@@ -243,17 +285,13 @@ def test_what_is_left_to_ggml(kernels: str):
     assert not taken(
         lambda graph: graph.op("mul_mat", graph.tensor(Kind.Q8_0, w[: len(w) // 2], 64, 32), graph.columns(x))
     )
-    for kind, k, rows, count in (
-        (Kind.F32, 64, 2, 1),
-        (Kind.BF16, 64, 2, 1),
-        (Kind.F32, 64, 1, 0),
-        (Kind.F32, 12, 2, 0),
-    ):
+
+    def of_floats(kind: Kind, k: int, rows: int) -> Callable[[Graph], object]:
         data, columns = weights(random, kind, rows, k), floats(random, 3, k)
-        assert (
-            taken(lambda graph: graph.op("mul_mat", graph.weights(kind, data, k, rows), graph.columns(columns)))
-            == count
-        )  # noqa: B023
+        return lambda graph: graph.op("mul_mat", graph.weights(kind, data, k, rows), graph.columns(columns))
+
+    assert taken(of_floats(Kind.F32, 64, 2)) and taken(of_floats(Kind.BF16, 64, 2))
+    assert not taken(of_floats(Kind.F32, 64, 1)) and not taken(of_floats(Kind.F32, 12, 2))
     assert not taken(
         lambda graph: graph.op("mul_mat", matrix(graph), graph.tensor(Kind.F16, x.astype(np.float16), 64, 3))
     )

@@ -82,6 +82,7 @@ def _load(placed: Placed, target: Placed, progress: Progress, simulated: bool, m
         overrides=overrides(placed.setup, draft),
         extra_buffers=placed.setup.no_repack == "off",
         kernels=placed.kernels,
+        threads=placed.threads,
         same_vocabulary=metadata,
         progress=progress,
         simulated=simulated,

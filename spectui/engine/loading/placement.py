@@ -16,7 +16,7 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import heads_in
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, identity
 from spectui.knobs import Setup
-from spectui.llama.cpu import plugin, reference_path
+from spectui.llama.cpu import reference_path
 from spectui.llama.cpu.cores import fast_cores
 from spectui.llama.cpu.quota import cpu_quota
 from spectui.llama.devices.listing import gpu_key, list_devices, offloading, selected
@@ -88,7 +88,7 @@ class Placed:
         heads of 64 are the worst.
         """
         open_choice = self.role == "draft" and self.wanted_flash == "auto" and self.types[1] in _PLAIN_TYPES
-        own = plugin.attends(self.kernels) and set(self.types) <= _OWN_TYPES
+        own = bool(self.kernels.set) and set(self.types) <= _OWN_TYPES
         return "off" if open_choice and self.on_cpu and not own else self.wanted_flash
 
     @property

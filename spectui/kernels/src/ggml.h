@@ -18,7 +18,7 @@ enum ggml_op_id : int {
     OP_FLASH_ATTN_EXT = 74,
 };
 
-enum { STATUS_SUCCESS = 0, DEVICE_CPU = 0, DEVICE_ACCEL = 3, TENSOR_FLAG_COMPUTE = 16 };
+enum { STATUS_SUCCESS = 0, STATUS_ALLOC_FAILED = -2, DEVICE_CPU = 0, DEVICE_ACCEL = 3, TENSOR_FLAG_COMPUTE = 16 };
 
 struct ggml_buffer;
 struct ggml_buffer_type;

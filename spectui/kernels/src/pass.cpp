@@ -41,7 +41,11 @@ struct Pass {
     void add_product(const ggml_tensor * op) {
         const ggml_tensor * w = op->src[0], * x_of = op->src[1];
         const bool signs = w->extra && x_of->ne[1]*x_of->ne[2]*x_of->ne[3] == 1;
-        if (signs) add_matrix(op, SIGNS_FORMAT, w->extra, false);
+        if (signs) {
+            add_matrix(op, SIGNS_FORMAT, w->extra, false);
+            largest.reserve(2*kernels->tiles(w->ne[1]));   // threads of OpenMP cannot pass a lack of memory on
+            chosen.reserve(kernels->tiles(w->ne[1]));
+        }
         add_matrix(op, format_of_weights(w), w->data, signs);
     }
 

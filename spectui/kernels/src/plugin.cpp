@@ -7,7 +7,7 @@
 #include "attention.h"
 #include "pass.h"
 #include "signs.h"
-#include <atomic>
+#include <new>
 #include <string>
 #include <string.h>
 
@@ -15,6 +15,7 @@
 
 ggml_functions ggml;
 const KernelSet * kernels;           // the chosen set
+thread_local Request request;
 
 namespace {
 
@@ -28,33 +29,34 @@ const KernelSet * const SETS[] = {   // the best first
     &avx2_set,
 };
 
-std::atomic<bool> taking{ false };   // whether weights that are loaded now come here
-std::atomic<bool> attending{ false };   // whether attention of short passes does
-
 // ---------------------------------------------------------------- what is taken
 
 bool is_ours(const ggml_tensor * t) { return t->buffer && t->buffer->type == &weights_type && !t->view_src; }
 
-// llama.cpp asks with an empty buffer before it loads a weight. Weights that are here must be taken ever after.
-bool taken(const ggml_tensor * w) { return is_ours(w) && format_of_weights(w) >= 0 && (w->buffer->size > 0 || taking.load()); }
+// llama.cpp asks the device that it knows before it loads a weight, and a context's own device ever after.
+bool multiplies(ggml_device * d, const ggml_tensor * w) {
+    return is_ours(w) && format_of_weights(w) >= 0 && (d != &weights_device || request.threads > 0);
+}
 
 bool in_host_memory(const ggml_tensor * t) {
     const ggml_buffer * b = t->view_src ? t->view_src->buffer : t->buffer;
     return !b || ggml.ggml_backend_buft_is_host(b->type);
 }
 
-bool supports_product(const ggml_tensor * op) {
+bool supports_product(ggml_device * d, const ggml_tensor * op) {
     const ggml_tensor * w = op->src[0], * x = op->src[1];
-    if (!taken(w) || x->type != TYPE_F32 || x->nb[0] != 4 || op->type != TYPE_F32 || op->nb[0] != 4 || !in_host_memory(x)) return false;
+    if (!multiplies(d, w)) return false;
+    if (x->type != TYPE_F32 || x->nb[0] != 4 || !in_host_memory(x)) return false;
+    if (op->type != TYPE_F32 || op->nb[0] != 4) return false;
     if (op->op == OP_MUL_MAT) return matrices(w) == 1;
     return w->ne[3] == 1 && op->src[2]->type == TYPE_I32 && in_host_memory(op->src[2]);
 }
 
-bool supports_op(ggml_device *, const ggml_tensor * op) {
+bool supports_op(ggml_device * d, const ggml_tensor * op) {
     switch (op->op) {
     case OP_NONE: case OP_RESHAPE: case OP_VIEW: case OP_PERMUTE: case OP_TRANSPOSE: return true;
-    case OP_MUL_MAT: case OP_MUL_MAT_ID: return supports_product(op);
-    case OP_FLASH_ATTN_EXT: return attending.load() && Attention::supports(op) && in_host_memory(op->src[1]) && in_host_memory(op->src[2]);
+    case OP_MUL_MAT: case OP_MUL_MAT_ID: return supports_product(d, op);
+    case OP_FLASH_ATTN_EXT: return d->context && Attention::supports(op) && in_host_memory(op->src[1]) && in_host_memory(op->src[2]);
     default: return false;
     }
 }
@@ -62,9 +64,12 @@ bool supports_op(ggml_device *, const ggml_tensor * op) {
 // ---------------------------------------------------------------- device and registry
 
 const char * name_of_backend(ggml_backend *) { return "SPECTUI"; }
-void free_backend(ggml_backend * b) { delete_pass((Pass *) b->context); delete b; }
+void free_backend(ggml_backend * b) { delete_pass((Pass *) b->context); delete b->device; delete b; }
 void set_backend_threads(ggml_backend * b, int n) { set_threads((Pass *) b->context, n); }
-int graph_compute(ggml_backend * b, ggml_graph * graph) { compute((Pass *) b->context, graph); return STATUS_SUCCESS; }
+int graph_compute(ggml_backend * b, ggml_graph * graph) {
+    try { compute((Pass *) b->context, graph); } catch (const std::bad_alloc &) { return STATUS_ALLOC_FAILED; }
+    return STATUS_SUCCESS;
+}
 
 const char * name_of_device(ggml_device *) { return "SPECTUI"; }
 const char * describe(ggml_device *) { return kernels->name; }
@@ -80,25 +85,35 @@ void properties(ggml_device * d, ggml_device_properties * p) {
 bool supports_buft(ggml_device *, ggml_buffer_type * type) { return type == &weights_type || ggml.ggml_backend_buft_is_host(type); }
 ggml_backend * init_backend(ggml_device *, const char *);
 
+const char * name_of_registry(ggml_registry *) { return "SPECTUI"; }
+size_t count(ggml_registry *) { return 1; }
+ggml_device * device_at(ggml_registry *, size_t) { return &weights_device; }
+void * function_at(ggml_registry *, const char * name) {
+    return strcmp(name, "ggml_backend_set_n_threads") == 0 ? (void *) set_backend_threads : nullptr;
+}
 ggml_buffer_type * type_of_weights(ggml_device *) { return &weights_type; }
 // The scheduler allocates a backend's results in its device's buffer type, and llama.cpp takes the weights' buffer type from the
-// same function. Results must lie in host memory, or each would be copied. So backends belong to a second device, which is
-// not registered.
+// same function. Results must lie in host memory, or each would be copied. So each backend, which is a context's, has a device of
+// its own, which is not registered. Its `context` says whether it computes attention: null is no.
 ggml_buffer_type * type_of_results(ggml_device *) {
     return ggml.ggml_backend_dev_buffer_type(ggml.ggml_backend_dev_by_type(DEVICE_CPU));
 }
 
+ggml_registry registry = { GGML_API_VERSION, name_of_registry, count, device_at, function_at, nullptr };
+
 ggml_device device(ggml_buffer_type * (*buffer_type)(ggml_device *)) {
     ggml_device d = {};
+    d.registry = &registry;
     d.get_name = name_of_device; d.get_description = describe; d.get_memory = memory_of; d.get_type = type_of; d.get_props = properties;
     d.init_backend = init_backend; d.get_buffer_type = buffer_type; d.supports_op = supports_op; d.supports_buft = supports_buft;
     return d;
 }
-ggml_device of_results = device(type_of_results);
 
 ggml_backend * init_backend(ggml_device *, const char *) {
     static uint8_t guid[16] = { 0x9d, 0x44, 0x1f, 0x6e, 0x02, 0xb7, 0x4c, 0x8a, 0xb1, 0x35, 0x77, 0xd0, 0x5c, 0xe9, 0x60, 0x2f };
-    ggml_backend * b = new ggml_backend { &guid, {}, &of_results, new_pass() };
+    ggml_device * d = new ggml_device(device(type_of_results));
+    d->context = request.attention ? d : nullptr;
+    ggml_backend * b = new ggml_backend { &guid, {}, d, new_pass() };
     b->functions.get_name = name_of_backend;
     b->functions.free = free_backend;
     b->functions.graph_compute = graph_compute;
@@ -109,19 +124,7 @@ ggml_backend * init_backend(ggml_device *, const char *) {
 
 ggml_device weights_device = device(type_of_weights);
 
-namespace {
-
-const char * name_of_registry(ggml_registry *) { return "SPECTUI"; }
-size_t count(ggml_registry *) { return 1; }
-ggml_device * device_at(ggml_registry *, size_t) { return &weights_device; }
-void * function_at(ggml_registry *, const char * name) {
-    return strcmp(name, "ggml_backend_set_n_threads") == 0 ? (void *) set_backend_threads : nullptr;
-}
-ggml_registry registry = { GGML_API_VERSION, name_of_registry, count, device_at, function_at, nullptr };
-
-} // namespace
-
-EXPORT int spectui_kernels_abi(void) { return 2; }
+EXPORT int spectui_kernels_abi(void) { return 3; }
 
 EXPORT const char * spectui_kernels_sets(void) {
     static std::string names;
@@ -136,17 +139,12 @@ EXPORT int spectui_kernels_bind(const ggml_functions * functions, const char * s
         if (!each->supported() || (*set && strcmp(set, each->name) != 0)) continue;
         ggml = *functions;
         kernels = each;
-        weights_device.registry = of_results.registry = &registry;
         return 0;
     }
     return 1;
 }
 
-EXPORT void spectui_kernels_use(int on) { taking = on != 0; }
-
-EXPORT void spectui_kernels_attend(int on) { attending = on != 0; }
-
-EXPORT void spectui_kernels_signs(int on) { use_signs(on != 0); }
+EXPORT void spectui_kernels_request(int threads, int signs, int attention) { request = { threads, signs != 0, attention != 0 }; }
 
 EXPORT size_t spectui_kernels_bytes(int type, int64_t k, int64_t rows, int64_t matrices) {
     const int f = format_of_weights(type, k, rows);

@@ -1,4 +1,5 @@
-// What the parts of the plug-in share: ggml's functions, the chosen instruction set, and how large a weight's tensor is.
+// What the parts of the plug-in share: ggml's functions, the chosen instruction set, what is asked for, and how large a weight's
+// tensor is.
 #pragma once
 #include "formats.h"
 #include "set.h"
@@ -7,6 +8,14 @@ extern ggml_functions ggml;
 extern const KernelSet * kernels;
 extern ggml_buffer_type weights_type;   // weights.cpp
 extern ggml_device weights_device;      // plugin.cpp
+
+// What is asked for of the models and contexts that this thread makes. llama.cpp makes each in the thread that calls it.
+struct Request {
+    int  threads = 0;        // that repack a model's weights; 0: the weights stay ggml's
+    bool signs = false;      // of a model's output matrix: signs.h
+    bool attention = false;  // of a context's short passes
+};
+extern thread_local Request request;    // plugin.cpp
 
 namespace {
 

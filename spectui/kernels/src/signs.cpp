@@ -1,13 +1,10 @@
 #include "signs.h"
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <immintrin.h>
 #include <math.h>
 
 namespace {
-
-std::atomic<bool> wanted{ false };
 
 constexpr int64_t TAKEN = 16;           // one in so many tiles is read as it is: with one in 64 a gemma-3-270m misses the largest product
                                         // of 2 % of the tokens, with this one of .5 %; a Qwen2.5 0.5B of none either way
@@ -39,11 +36,9 @@ void write_signs(const float * w, uint8_t * block) {
 
 } // namespace
 
-void use_signs(bool on) { wanted = on; }
-
 bool has_signs(const ggml_tensor * t) {
     const bool output = strcmp(t->name, "output.weight") == 0 || strcmp(t->name, "token_embd.weight") == 0;   // some have one for both
-    return wanted && output && matrices(t) == 1 && t->ne[1] >= LEAST && !FORMATS[format_of(t->type)].floats();
+    return request.signs && output && matrices(t) == 1 && t->ne[1] >= LEAST && !FORMATS[format_of(t->type)].floats();
 }
 
 void pack_signs(int format, int64_t k, int64_t rows, const uint8_t * data, uint8_t * packed, int64_t first, int64_t last) {

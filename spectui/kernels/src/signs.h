@@ -8,8 +8,7 @@
 
 constexpr int SIGNS_FORMAT = format_of(SIGNS);
 
-// Whether tensors that are allocated now have signs behind their weights, if they are output matrices of many rows.
-void use_signs(bool on);
+// Whether a tensor that is allocated now has signs behind its weights: an output matrix of many rows.
 bool has_signs(const ggml_tensor * t);
 
 // Tiles [first, last) of the signs, from a matrix in the file's layout.

@@ -1,6 +1,7 @@
 // The weights' buffer: tensors whose type is in formats.h are repacked as they are loaded.
 #include "plugin.h"
 #include "signs.h"
+#include <exception>
 #include <map>
 #include <stdlib.h>
 #include <thread>
@@ -32,10 +33,13 @@ void pack_tensor(ggml_tensor * t, int f, const uint8_t * data) {
         }
     };
     // Plain threads: a second team of OpenMP threads would slow the decoding thread's down.
-    const int64_t cores = std::thread::hardware_concurrency(), useful = all/64, n = useful < cores ? useful : cores;
+    const int64_t useful = all/64, n = useful < request.threads ? useful : request.threads;
+    int64_t left = all;
     std::vector<std::thread> others;
-    for (int64_t i = 1; i < n; i++) others.emplace_back(work, all*i/n, all*(i + 1)/n);
-    work(0, n > 1 ? all/n : all);
+    try {
+        for (int64_t i = n - 1; i > 0; left = all*i/n, i--) others.emplace_back(work, all*i/n, left);
+    } catch (const std::exception &) {}   // more threads, or their memory, cannot be had: this one does what is left
+    work(0, left);
     for (std::thread & each : others) each.join();
 }
 

@@ -7,7 +7,6 @@ from spectui.llama.library import address
 
 _loaded: list[Plugin] = []
 _refused: list[Unusable] = []
-_attending: list[bool] = []
 
 
 def load(only: str = "") -> Plugin:
@@ -26,28 +25,19 @@ def load(only: str = "") -> Plugin:
     return _loaded[0]
 
 
-def use_for_next_model(kernels: Kernels) -> None:
-    """Let the model that is loaded next have these kernels. Raises Unusable."""
+def use_for_next_model(kernels: Kernels, threads: int) -> None:
+    """Let the model that this thread loads next have these kernels; so many threads repack its weights. Raises Unusable."""
     if kernels.set:
-        load().use(True, kernels.signs)
+        load().request(threads=threads, signs=kernels.signs)
     elif _loaded:
-        _loaded[0].use(False)
+        _loaded[0].request()
 
 
-def flash_attention(wanted: str, role: str, kernels: Kernels) -> str:
-    """What to ask llama.cpp for when it makes a context that is to have this flash attention, with a model of these kernels.
+def flash_attention(wanted: str, kernels: Kernels) -> str:
+    """What to ask llama.cpp for when this thread makes a context with a model of these kernels: they compute its attention.
 
-    The kernels compute the attention of all contexts or of none: as the target's model has them. llama.cpp's "auto" would see
-    that another device than its own computes it, and turn flash attention off.
+    llama.cpp's "auto" would see that another device than its own computes it, and turn flash attention off.
     """
-    if not _loaded:
-        return wanted
-    if role == "target":
-        _attending[:] = [bool(kernels.set)]
-        _loaded[0].attend(_attending[0])
-    return "on" if wanted == "auto" and attends(kernels) else wanted
-
-
-def attends(kernels: Kernels) -> bool:
-    """Whether they compute the attention of a draft with these kernels, as the target's context was made last."""
-    return _attending == [True] and bool(kernels.set)
+    if _loaded:
+        _loaded[0].request(attention=bool(kernels.set))
+    return "on" if wanted == "auto" and kernels.set else wanted

@@ -1,4 +1,4 @@
-"""spectui's kernels in this process: attention as the target has it."""
+"""spectui's kernels in this process: attention as a context's own model has it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,10 @@ def own() -> Kernels:
     return Kernels(plugin.load().set)
 
 
-def test_attention_is_the_kernels_where_the_target_has_them(own: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_context_s_attention_is_as_its_model_has_it(own: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[bool] = []
-    monkeypatch.setattr(plugin.load(), "attend", told.append)
+    monkeypatch.setattr(plugin.load(), "request", lambda attention: told.append(attention))
     ask = plugin.flash_attention
-    assert [ask(wanted, "target", own) for wanted in ("auto", "on", "off")] == ["on", "on", "off"]
-    assert told == [True, True, True]
-    assert (ask("auto", "draft", own), ask("auto", "draft", LLAMA_CPP)) == ("on", "auto")
-    assert ask("auto", "target", LLAMA_CPP) == "auto" and told[3:] == [False]
-    assert ask("auto", "draft", own) == "auto"
-    assert len(told) == 4
+    assert [ask(wanted, own) for wanted in ("auto", "on", "off")] == ["on", "on", "off"]
+    assert (ask("auto", LLAMA_CPP), ask("off", LLAMA_CPP)) == ("auto", "off")
+    assert told == [True, True, True, False, False]
