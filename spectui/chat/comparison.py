@@ -13,7 +13,7 @@ from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.paths import absolute
 from spectui.speculation.records import Round, StopReason, Token
-from spectui.speculation.statistics import Statistics
+from spectui.speculation.statistics import SpeedUp, Statistics, speed_up
 from spectui.store.rounds.packed import PackedRounds
 
 
@@ -62,10 +62,9 @@ class Comparison:
         self._rounding: float | None = None  # by how many logits the two decodings differ before it
 
     @property
-    def speed_up(self) -> float | None:
-        """Measured: how many times faster the reply was than the plain decoding so far."""
-        fast, plain = self.with_drafts.tokens_per_s, self.plain.tokens_per_s
-        return fast / plain if fast and plain else None
+    def measured(self) -> SpeedUp | None:
+        """How many times faster the reply was than the plain decoding so far."""
+        return speed_up(self.with_drafts, self.plain)
 
     @property
     def identical(self) -> bool | None:

@@ -350,7 +350,7 @@ class ChatSession:
     def figures(self) -> Figures:
         """The figures of this moment."""
         compared = self.comparison if self._compared == len(self.messages) and self.state == "ready" else None
-        return self._figures.now(self.state, self.models, compared.speed_up if compared is not None else None)
+        return self._figures.now(self.state, self.models, compared.measured if compared is not None else None)
 
     def ask(self, reply: ChatMessage, begun: Message | None = None) -> None:
         """Have the engine write this reply, to the messages before it, or go on with it where it is `begun`. The template

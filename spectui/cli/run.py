@@ -120,7 +120,7 @@ def command(
     if stopped:
         ctx.exit(INTERRUPTED)
     if verdict is not None:
-        speed = f" Measured speed-up: {verdict.speed_up:.2f}x." if verdict.speed_up else ""
+        speed = f" Beside plain decoding its speed: {verdict.measured}." if verdict.measured else ""
         click.echo("\n" + "\n".join(verdict.sentences) + speed, err=True)
 
 

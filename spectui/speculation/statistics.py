@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from typing import NamedTuple
 
 from spectui.speculation.records import Parts, Round, parts
 
@@ -109,6 +110,41 @@ class Statistics:
     def per_position(self) -> list[float | None]:
         """Acceptance per position in the draft, among the rounds that reached it."""
         return [ratio(kept, reached) for kept, reached in zip(self.kept, self.reached, strict=True)]
+
+
+_NOISE, _NOISE_S = 0.1, 0.1
+"""A single pair of replies tells nothing of a difference of less than a tenth, or of a tenth of a second in the shorter one."""
+
+
+class SpeedUp(NamedTuple):
+    """How many times as fast as another decoding of the same prompt a reply was, and the bounds of that."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def told(self) -> bool:
+        """It is known which of the two is faster."""
+        return self.low > 1 or self.high < 1
+
+    def __str__(self) -> str:
+        """ "2.00x as fast (1.6 to 2.6)", or "cannot be told (within 35 %)" of each other."""
+        if self.told:
+            ratio, low, high = (
+                f"{value:.{0 if value >= 10 else places}f}" for value, places in zip(self, (2, 1, 1), strict=True)
+            )
+            return f"{ratio}x as fast ({low} to {high})"
+        return f"cannot be told (within {100 * (self.high / self.ratio - 1):.0f} %)"
+
+
+def speed_up(reply: Statistics, other: Statistics) -> SpeedUp | None:
+    """What a single pair of decodings tells; None while one of them has no speed."""
+    one, two = reply.tokens_per_s, other.tokens_per_s
+    if not one or not two:
+        return None
+    reach = 1 + _NOISE + _NOISE_S / min(reply.decode_s, other.decode_s)
+    return SpeedUp(one / two, one / two / reach, one / two * reach)
 
 
 def total(parts: Iterable[Statistics]) -> Statistics:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 
@@ -15,10 +14,12 @@ from spectui.attach.session import ServerSession
 from spectui.engine.worker import Worker
 from spectui.knobs import Knobs, Setup
 from spectui.ui.app import SpectuiApp
+from spectui.ui.dashboard.pages.now import NowPage
 from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.screen import reading
 from spectui.ui.widgets.knob import Slider
 from tests.attach.scripted_server import Answer, ScriptedServer, as_json, delta, events, serving, timings
+from tests.ui.dashboard.rounds import seen_of
 from tests.ui.pilot_helpers import ask, notified, wait_until, window_of
 from tests.ui.screen_text import one_line, screen_text
 
@@ -70,9 +71,16 @@ def test_colours_figures_and_the_flag_for_draft_max_are_shown():
         assert "accepted 30" in text and "correction 15" in text and "plain 16" in text
         await pilot.press("alt+3")
         await wait_until(pilot, lambda: "drafted by  draft-simple 30" in screen_text(app))
-        assert re.search(r"verify +– ms +–", screen_text(app))
+        details = seen_of(app.screen.panel.query_one("#details"))
+        assert "a server does not tell what the time of a round went into" in details and "– ms" not in details
         await pilot.press("alt+2")
         await wait_until(pilot, lambda: "the server  --spec-draft-n-max 2" in screen_text(app))
+        await pilot.press("alt+1")
+        await wait_until(pilot, lambda: "drafted in 4 of the last 8 rounds" in seen_of(app.screen.query_one(NowPage)))
+        await pilot.press("alt+4")
+        await wait_until(pilot, lambda: "target" in seen_of(app.screen.panel.machine))
+        assert "processor" not in screen_text(app) and "no GPU" not in screen_text(app)
+        assert not app.screen.panel.devices.display
 
     with serving(long_reply(), slots=SLOTS) as server:
         in_window(scenario, server)

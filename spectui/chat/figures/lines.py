@@ -51,8 +51,7 @@ def payoff_lines(figures: Figures) -> Iterator[str]:
 def comparison_lines(comparison: Comparison) -> Iterator[str]:
     """The measured speed-up, and whether the text is the same."""
     fast, plain = comparison.with_drafts, comparison.plain
-    times = UNKNOWN if comparison.speed_up is None else f"{comparison.speed_up:.2f}"
-    yield (f"Measured: {times} times as fast, {decimal(fast.tokens_per_s)} tokens a second with drafts and"
+    yield (f"Measured: {comparison.measured or UNKNOWN}, {decimal(fast.tokens_per_s)} tokens a second with drafts and"
            f" {decimal(plain.tokens_per_s)} without.")  # fmt: skip
     found = comparison.difference
     if comparison.identical:

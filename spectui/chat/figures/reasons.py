@@ -10,11 +10,15 @@ from spectui.speculation.policies.draft import RoundTimes
 from spectui.speculation.records import Reason, Round
 
 SERVER = {
-    "server drafts nothing": "the server drafts nothing: restart it with -md DRAFT, or with --spec-type ngram-mod",
+    "server drafts nothing": "the server drafts nothing: start it with --spec-type draft-simple, or ngram-mod",
     "server found nothing": "the server found nothing to draft here",
     "server does not tell": "this server does not tell what it drafts, so the text has no colours",
 }
 """What a server's rounds without a draft are told with."""
+
+NOT_TOLD = "a server does not tell what the time of a round went into"
+NO_PLAIN_ROUND = "not known before four rounds without a draft"
+"""In place of figures that a server does not give."""
 
 
 def worded(reason: Reason, knobs: Knobs) -> str:
@@ -93,6 +97,22 @@ def why_no_drafts(figures: Figures) -> str:
         besides = f"; {full.partition(':')[0]}" if full else _besides(figures, knobs)
         return "all drafts are rejected" + (besides or ": this text cannot be guessed")
     return f"no drafts: {_cause(figures, rounds)}"
+
+
+def last_reason(figures: Figures) -> str:
+    """What was drafted last, or why nothing; "" where there is nothing to say."""
+    lately = figures.rounds[-_LATELY:]
+    if drafted := sum(
+        bool(round.drafted) for round in lately if round.parts[0][1] is None
+    ):  # a server gives no reasons
+        return f"the server drafted in {drafted} of the last {len(lately)} rounds"
+    # A reply's last token always has no room for a draft.
+    told = (round for round in reversed(figures.rounds) if round.reason is not None and round.reason.kind != "no room")
+    last = next(told, None)
+    if last is None or last.reason is None:
+        return ""
+    sources = " + ".join(dict.fromkeys(token.source for token in last.drafted)) if figures.live else "last round"
+    return f"{sources}: " * bool(sources) + worded(last.reason, last.knobs)
 
 
 def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:

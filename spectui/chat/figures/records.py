@@ -9,7 +9,7 @@ from typing import Literal
 from spectui.chat.figures.counts import SpeedHistory
 from spectui.engine.events import Counted, Prompt
 from spectui.speculation.records import Round
-from spectui.speculation.statistics import Statistics, ratio
+from spectui.speculation.statistics import SpeedUp, Statistics, ratio
 
 State = Literal["no model", "loading", "ready", "reading", "writing", "comparing", "leaving", "measuring", "failed"]
 """`ready`: nothing, and the models are there. `reading`: the prompt of a reply, which is then being written. `leaving`: a reply
@@ -79,7 +79,7 @@ class Figures:
     draft_problem: str = ""
     draft_max_flag: str = ""
     counted: Counted | None = None
-    measured: float | None = None
+    measured: SpeedUp | None = None
 
     @property
     def prompt_speed(self) -> float | None:

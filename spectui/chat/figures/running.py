@@ -11,7 +11,7 @@ from spectui.chat.messages import ChatMessage
 from spectui.chat.models import LoadedModels
 from spectui.engine.events import Event, Finished, Loaded, LoadFailed, Notice, Prompt, RoundDone
 from spectui.speculation.records import Round
-from spectui.speculation.statistics import Statistics
+from spectui.speculation.statistics import SpeedUp, Statistics
 
 LATEST = 256
 """Latest rounds of a reply that stay unpacked for figures and plots."""
@@ -94,7 +94,7 @@ class RunningFigures:
             case Finished(time_to_first_token_s=first_token_s):
                 self._last.first_token_s = first_token_s
 
-    def now(self, state: State, models: LoadedModels, measured: float | None = None) -> Figures:
+    def now(self, state: State, models: LoadedModels, measured: SpeedUp | None = None) -> Figures:
         """The figures of this moment. `measured`: how many times faster the reply was than its plain decoding."""
         live, last, statistics = state == "writing", self._last, self._last.figures.statistics
         return Figures(

@@ -71,6 +71,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.profile_names: Callable[[], list[str]] = list
         """Gives the profiles that can be chosen."""
         self._double = False
+        self._served = bool(setup.server)
         self._fixed: frozenset[str] = frozenset()
         self._idle: frozenset[str] = frozenset()
         self.rounds = RoundsPage(id="rounds")
@@ -125,7 +126,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         self._double = self.screen.has_class("-double")
         self._show_parts()
         yield self._bar
-        yield from (part for part in self._parts if not _is_off(part))
+        yield from (part for part in self._parts if part is self.devices or not _is_off(part))
         self.call_after_refresh(self._compose_rest)
 
     def _compose_rest(self) -> None:
@@ -223,7 +224,8 @@ class SidePanel(VerticalScroll, can_focus=False):
         page = PAGES[self.page]
         right = page if self._double else ()
         for part in self._parts:
-            _mark(part, part.id not in page and not (self._double and part.id in PAGES[FIGURES]), "-off")
+            off = part.id not in page and not (self._double and part.id in PAGES[FIGURES])
+            _mark(part, off or (part is self.devices and self._served), "-off")
             _mark(part, part.id in right, "-right")
             _mark(part, part.id in right[:1], "-top")
         self._bar.show_pages(self.names, {FIGURES, self.page} if self._double else {self.page})
@@ -253,7 +255,9 @@ class SidePanel(VerticalScroll, can_focus=False):
     def update_devices(self, devices: tuple[Device, ...], setup: Setup) -> None:
         """Show these devices and which model runs where."""
         self.devices.update_devices(devices, setup)
-        self.machine.update_devices(devices)
+        self.machine.update_devices(devices, bool(setup.server))
+        self._served = bool(setup.server)
+        self._show_parts()
 
     def update_models(self, models: Iterable[ModelInfo]) -> None:
         """Show the target, and the draft if there is one."""

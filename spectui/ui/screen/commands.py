@@ -79,7 +79,9 @@ def commands_of(window: Window, controls: Controls) -> dict[str, Command]:
         "last-chat": lambda: session.offer is not None,
         "safe-mode": lambda: models.crash is not None and bool(session.setup.model) and not session.setup.server,
         # A server drafts as it was started, and is measured by its own machine.
-        **dict.fromkeys(("measure-reply", "best-settings", "drafter", "policy"), lambda: "drafter" not in models.fixed),
+        **dict.fromkeys(
+            ("measure-reply", "best-settings", "drafter", "policy", "devices"), lambda: "drafter" not in models.fixed
+        ),
     }
     return {
         identity: COMMANDS[identity]._replace(run=run, enabled=possible.get(identity, COMMANDS[identity].enabled))

@@ -253,7 +253,7 @@ def test_the_reply_is_decoded_again_without_drafts_and_compared():
     chat = Chat("/measure", "hello", "/measure", "/set", "more")
     plain, after = chat.engine.turned[1:3]
     assert (plain.drafter, plain.predict, after) == ("off", 5, Knobs())
-    assert "Measured: 1.00 times as fast, 12.5 tokens a second with drafts and 12.5 without.\n" in chat.out
+    assert "Measured: cannot be told (within 35 %), 12.5 tokens a second with drafts and 12.5 without.\n" in chat.out
     assert "The text is identical, over 5 tokens.\n" in chat.out
     assert chat.aside == "There is no finished reply to compare.\n"
     assert chat.asked == ["hello", "You said HELLO.", "more"], "it is no part of the conversation"

@@ -54,12 +54,12 @@ def comparison_lines(comparison: Comparison, width: int) -> list[Line]:
         ("passes", count(fast.rounds), count(plain.rounds)),
         ("decoding", duration(fast.decode_s), duration(plain.decode_s)),
     ]
-    so_far = "  so far" if comparison.running else ""
-    times = UNKNOWN if comparison.speed_up is None else f"{comparison.speed_up:.2f}x"
     return [
         labelled("", (f"{'with drafts':<{COLUMN}}without", "label"), column=NAME),
         *(labelled(name, (f"{a:<{COLUMN}}{b}", "value"), column=NAME) for name, a, b in rows),
-        labelled("measured", (times, "big"), (" as fast" + so_far, "label"), column=NAME),
+        *wrapped(
+            "so far" if comparison.running else "measured", str(comparison.measured or UNKNOWN), width, "big", NAME
+        ),
         *_same_text(comparison, width),
     ]
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from spectui.chat.figures.estimates import payoff
 from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, share
+from spectui.chat.figures.reasons import NO_PLAIN_ROUND, NOT_TOLD
 from spectui.chat.figures.records import Figures
 from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.dashboard.plot import columns, nice_top, resampled
-from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled
+from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled, wrapped
 
 AXIS = 5
 ROOM = 22
@@ -86,17 +87,24 @@ def cost(figures: Figures, width: int) -> list[Line]:
     whole = f"{milliseconds(reply.decode_s / reply.rounds)} ms"
     lines: list[Line] = [labelled("a round", (f"{whole:>{max(1, width - LABEL - 6)}}", "value"))]
     for name, seconds in reply.parts:
-        part = None if seconds is None else seconds / reply.decode_s
-        each = milliseconds(None if seconds is None else seconds / reply.rounds)
+        if seconds is None:
+            return [*lines, *wrapped("", NOT_TOLD, width, "label"), *_yield(figures, width)]
+        part, mean = seconds / reply.decode_s, milliseconds(seconds / reply.rounds)
         lines.append(labelled(
-            f"  {name}", *bar_of(part, width - LABEL - 14), (f"{each:>5} ms", "value"), (f"{share(part):>6}", "label"),
+            f"  {name}", *bar_of(part, width - LABEL - 14), (f"{mean:>5} ms", "value"), (f"{share(part):>6}", "label"),
         ))  # fmt: skip
-    paid = payoff(figures.rounds)
-    passes, tokens = (UNKNOWN, UNKNOWN) if paid is None else (decimal(paid.passes), decimal(paid.tokens))
-    return [
-        *lines,
-        labelled("costs", (passes, "value"), (" passes, yields ", "label"), (tokens, "value"), (" tokens", "label")),
-    ]
+    return [*lines, *_yield(figures, width)]
+
+
+def _yield(figures: Figures, width: int) -> list[Line]:
+    """What a round costs in plain passes, and the tokens that it yields."""
+    if (paid := payoff(figures.rounds)) is not None:
+        said = f"{decimal(paid.passes)} passes, yields {decimal(paid.tokens)} tokens"
+    elif figures.reply.drafted and not figures.reply.verify_s:
+        said = f"{NO_PLAIN_ROUND}; yields {decimal(figures.reply.tokens_per_pass)} tokens"
+    else:
+        said = UNKNOWN
+    return wrapped("costs", said, width)
 
 
 def prompt(figures: Figures, width: int) -> list[Line]:

@@ -49,6 +49,7 @@ devices: **{devices}**, arrows and Enter pick those for the models.
         self._devices: tuple[Device, ...] = ()
         self._models: tuple[ModelInfo, ...] = ()
         self._threads = ThreadsInUse(0, 0)
+        self._served = False
 
     def update_telemetry(self, telemetry: Telemetry) -> None:
         """Add the monitor's reading. The same reading counts once."""
@@ -56,9 +57,10 @@ devices: **{devices}**, arrows and Enter pick those for the models.
             self._past.append(telemetry)
             self.redraw()
 
-    def update_devices(self, devices: tuple[Device, ...]) -> None:
-        """Show ggml's devices: their memory is shown where NVML knows none."""
-        self._devices = devices
+    def update_devices(self, devices: tuple[Device, ...], served: bool = False) -> None:
+        """Show ggml's devices: their memory is shown where NVML knows none. `served`: the models are a server's, and this
+        machine's figures would be taken for its."""
+        self._devices, self._served = devices, served
         self.redraw()
 
     def update_models(self, models: Iterable[ModelInfo]) -> None:
@@ -76,6 +78,8 @@ devices: **{devices}**, arrows and Enter pick those for the models.
         table below has all. The remarks about the models are left out where the models would be cut.
         """
         models, room = self._model_lines(self.size.width), self.size.height
+        if self._served:
+            return models[1:]
         beside = room - len(models)
         for rows, owners, most in (
             (2, True, beside), (1, True, beside), (1, True, room), (1, False, room), (0, False, room),

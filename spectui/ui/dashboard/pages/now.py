@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from spectui.chat.figures.estimates import payoff
 from spectui.chat.figures.format import decimal, percent, times
-from spectui.chat.figures.reasons import why_no_drafts, worded
+from spectui.chat.figures.reasons import last_reason, why_no_drafts
 from spectui.chat.figures.records import STATES, Figures
 from spectui.speculation.records import Round
 from spectui.text import printable
@@ -52,7 +52,8 @@ def speed(figures: Figures, compare: str = "") -> Line:
         return [*line, (f"   {STATES.get(figures.state, '')}", "label")]
     paid = payoff(figures.rounds)
     if figures.measured is not None:
-        return [*line, (f"   {times(figures.measured)}", "value"), (" plain (measured)", "label")]
+        gain = times(figures.measured.ratio) if figures.measured.told else "like"
+        return [*line, (f"   {gain}", "value"), (" plain (measured)", "label")]
     if paid is None:
         return line
     more = f"; {compare} measures" if compare else ""
@@ -86,16 +87,9 @@ def strip(rounds: Sequence[Round]) -> Line:
 
 def why(figures: Figures, width: int) -> list[Line]:
     """What is drafted, or was at the end, or why nothing is: one sentence on two lines."""
-    if said := why_no_drafts(figures):
-        return [[(line, "value")] for line in two_lines(said, width)]
-    told = [round for round in figures.rounds if round.reason is not None]
-    # A reply's last token always has no room for a draft.
-    last = next((each for each in reversed(told) if each.reason and each.reason.kind != "no room"), None)
-    if last is None or last.reason is None:
-        return []
-    sources = " + ".join(dict.fromkeys(token.source for token in last.drafted)) if figures.live else "last round"
-    said = f"{sources}: " * bool(sources) + worded(last.reason, last.knobs)
-    return [[(line, "value" if figures.live else "label")] for line in two_lines(said, width)]
+    problem = why_no_drafts(figures)
+    style = "value" if problem or figures.live else "label"
+    return [[(line, style)] for line in two_lines(problem or last_reason(figures), width)]
 
 
 def two_lines(text: str, width: int) -> tuple[str, str]:

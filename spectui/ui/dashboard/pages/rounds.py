@@ -13,7 +13,7 @@ from textual.message import Message
 
 from spectui.chat.figures.estimates import speed_ups
 from spectui.chat.figures.format import UNKNOWN, decimal, milliseconds, share, times
-from spectui.chat.figures.reasons import worded
+from spectui.chat.figures.reasons import NO_PLAIN_ROUND, NOT_TOLD, worded
 from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs, title
 from spectui.speculation.records import Round
@@ -167,23 +167,28 @@ def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
         labelled(f"round {round.index}", (fates if round.drafted else "nothing drafted", "value")),
         labelled("drafted by", (sources, "value")),
         labelled("took", (f"{milliseconds(round.seconds)} ms", "value"), (f"  a pass of {round.pass_size}", "label")),
-        [("  ", "label"), *figures_of(*((name, milliseconds(seconds)) for name, seconds in round.parts))],
-        labelled("yields", (f"{len(round.tokens)} token{'s' * (len(round.tokens) != 1)}: {speed} t/s", "value")),
-        labelled("costs", (_passes(round), "value")),
-        *wrapped("policy", worded(round.reason, round.knobs) if round.reason else UNKNOWN, width),
     ]
+    if round.verify_s:
+        lines.append([("  ", "label"), *figures_of(*((name, milliseconds(seconds)) for name, seconds in round.parts))])
+    lines.append(
+        labelled("yields", (f"{len(round.tokens)} token{'s' * (len(round.tokens) != 1)}: {speed} t/s", "value"))
+    )
+    if round.plain_s:
+        lines.append(labelled("costs", (_passes(round, round.plain_s), "value")))
+    if round.reason or round.verify_s:
+        lines += wrapped("policy", worded(round.reason, round.knobs) if round.reason else UNKNOWN, width)
+    else:
+        lines += wrapped("", NOT_TOLD, width, "label")
     if index and (turned := changes(rounds[index - 1].knobs, round.knobs)):
         lines += wrapped("▲ turned", ", ".join(turned), width)
     return [*lines, [], *_tokens(round, width)]
 
 
-def _passes(round: Round) -> str:
+def _passes(round: Round, plain_s: float) -> str:
     """The round's cost in plain passes, and how fast that made it, beside what the policy expected."""
-    if not round.plain_s:
-        return UNKNOWN
     # A plain round takes time for choosing and for Python too.
     rest_s = round.choose_s + round.rest_s if round.verify_s else 0.0
-    passes = round.seconds / (round.plain_s + rest_s)
+    passes = round.seconds / (plain_s + rest_s)
     gain = round.reason.gain if round.reason is not None and round.reason.kind == "draft" else None
     expected = f" (expected {times(gain)})" if gain is not None else ""
     return f"{passes:.1f} passes: {times(len(round.tokens) / passes)}{expected}"
@@ -261,15 +266,17 @@ def histogram(figures: Figures, width: int, height: int) -> list[Line]:
 def _suggestion(figures: Figures) -> list[Line]:
     expected = speed_ups(figures.rounds, figures.reply)
     if not expected:
-        return [labelled("draft-max", (UNKNOWN, "label"), ("  too little was drafted to suggest one", "label"))]
+        unknown = figures.reply.drafted and not any(round.plain_s for round in figures.rounds)
+        return [
+            labelled("draft-max", (NO_PLAIN_ROUND if unknown else "too little was drafted to suggest one", "label"))
+        ]
     best, now = expected.index(max(expected)), figures.rounds[-1].knobs.draft_max
     few = "  few rounds so far" if figures.reply.rounds < FEW else ""
     more = " or more" if best == len(expected) - 1 and best < now else ""
-    pays = times(expected[best])
-    lines = [labelled("draft-max", (f"{best}{more}", "value"), (" suggested: about ", "label"), (pays, "value"))]
+    gains = [f": about {times(pays)}" if figures.measured is None else "" for pays in expected]
+    lines = [labelled("draft-max", (f"{best}{more}", "value"), (" suggested", "label"), (gains[best], "value"))]
     if figures.draft_max_flag:
         return [*lines, labelled("the server", (f"{figures.draft_max_flag} {best}", "value"), (few, "label"))]
-    then: Line = [("now ", "label"), (str(now), "value")]
-    if now < len(expected):
-        then += [(": about ", "label"), (times(expected[now]), "value")]
-    return [*lines, labelled("", *then, (few, "label"))]
+    gain = (f": {times(figures.measured.ratio)} (measured)" if figures.measured is not None and figures.measured.told
+            else gains[now] if now < len(gains) else "")  # fmt: skip
+    return [*lines, labelled("", ("now ", "label"), (f"{now}{gain}", "value"), (few, "label"))]
