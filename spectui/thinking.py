@@ -45,7 +45,7 @@ _FORMS = (
     ),
     _Form(("Here is my thought process:",), ("Here is my response:",), common=True),  # Granite
     _Form(("Here are my reasoning steps:",), ("[BEGIN FINAL RESPONSE]",), common=True),  # Apriel
-)  # fmt: skip
+)
 
 KNOWN_PAIRS = [(form.opens[0], form.closes[0]) for form in _FORMS]
 """(opening mark, closing mark)."""

@@ -26,13 +26,7 @@ GROUPS = {
 }
 """The commands as the help lists them. Each has a module of its name here, or in the folder that `FOLDERS` names."""
 
-FOLDERS = {
-    "bench": "measure.",
-    "costs": "measure.",
-    "devices": "machine.",
-    "doctor": "machine.",
-    "tune": "measure.",
-}
+FOLDERS = {"bench": "measure.", "costs": "measure.", "devices": "machine.", "doctor": "machine.", "tune": "measure."}
 
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 

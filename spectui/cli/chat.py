@@ -15,15 +15,7 @@ import click
 from spectui import paths
 from spectui.cli.models.hub import fetch_pair, fetched, hub_options
 from spectui.cli.models.server import served_models, server_engine, server_setup
-from spectui.cli.options import (
-    ENGINE,
-    Command,
-    color_option,
-    configuration,
-    rare_option,
-    setting_options,
-    unused_flags,
-)
+from spectui.cli.options import ENGINE, Command, color_option, configuration, rare_option, setting_options, unused_flags
 from spectui.cli.terminal import is_terminal, must_draw
 from spectui.config import unknown_variables
 from spectui.errors import SpectuiError, UsageError

@@ -159,12 +159,7 @@ def rendered(conversation: StoredConversation, form: str) -> bytes:
 
 
 def save(
-    conversation: StoredConversation,
-    directory: Path,
-    name: str,
-    *,
-    form: str = "",
-    replace: bool = False,
+    conversation: StoredConversation, directory: Path, name: str, *, form: str = "", replace: bool = False
 ) -> Path:
     """Write it under a plain name in a directory, in the `form` of a suffix, by default that of the name; returns the file.
 

@@ -35,7 +35,7 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
         _DROPPED,
     ),
     2: (_DROPPED,),
-}  # fmt: skip
+}
 """`user_version` -> the statements that bring tables of it to the present `VERSION`; 0: a new file."""
 
 VERSION = 3

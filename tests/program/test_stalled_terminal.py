@@ -86,8 +86,7 @@ def test_the_whole_window_is_drawn_when_it_goes_on() -> None:
         until(lambda: stop() == "eos")
         last_said = "0 - 1 - 2 - 3 - 4 - 5 - 6 - 7 - 8 - 9 -"
         terminal.wait(
-            "what is now",
-            lambda: last_said in terminal.text.partition("another, short")[2] and "ctx " in terminal.text,
+            "what is now", lambda: last_said in terminal.text.partition("another, short")[2] and "ctx " in terminal.text
         )
         while terminal.read(0.3):  # the rest of that window; a cursor blinks each half second only
             pass
