@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pwd
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui import paths
@@ -190,42 +189,6 @@ def test_a_file_that_cannot_be_used_gets_a_sentence(tmp_path: Path, text: str, s
         load(path=write(tmp_path, text), environ={})
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
-
-
-lines = st.sampled_from([
-    "[sampling]", "[models]", "[ui]", "[ui.keys]", "[profiles.code]", "[profiles.'\x1b]0;x']", "[profiles]", "[[sampling]]",
-    "[profiles.code.sampling]", "top-k = 3", "temperature = 1e999", "temperature = -0.0", "model = 'a\u202eb'", "code = {}",
-    "model = \"\\u0000\"", "models-dir = '~,~nobody/x,\x7f'", "stop = 'escape'", "seed = 0b1", "seed = 1979-05-27",
-    "draft-max = 0", "draft_max = 4", "draft-min = 9", "profiles = [1]", "keys = 3", "\\", "= =", "a.b.c = 1", "top-k.x = 1",
-])  # fmt: skip
-contents = st.lists(lines, max_size=8).map(lambda chosen: "\n".join(chosen).encode()) | st.binary(max_size=80)
-
-
-@given(content=contents)
-@settings(deadline=None, max_examples=300)
-def test_any_file_is_a_configuration_or_one_sentence_and_so_are_its_profiles(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
-    file = tmp_path_factory.getbasetemp() / "any.toml"
-    file.write_bytes(content)
-    profiles = ProfileFile(file)
-    for attempt in (
-        lambda: load(path=file, profile="code", environ={}),
-        profiles.names,
-        lambda: profiles.load("code"),
-        lambda: profiles.save("code", Knobs(top_k=7)),
-    ):
-        with suppress(UsageError):
-            attempt()
-    sentence = ""
-    try:
-        load(path=file, environ={})
-    except UsageError as error:
-        sentence = str(error)
-    else:
-        profiles.save("code", Knobs(top_k=7))
-        assert profiles.load("code")["top_k"] == 7
-    assert "\n" not in sentence
 
 
 def test_an_unknown_profile_gets_the_nearest(tmp_path: Path) -> None:

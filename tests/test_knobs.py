@@ -38,47 +38,23 @@ def test_both_ends_of_a_range_are_allowed_and_nothing_beyond(row: Setting) -> No
             convert(row.key, outside, "flag")
 
 
-@pytest.mark.parametrize(
-    ("key", "flags"),
-    [
-        ("model", "-m --model"),
-        ("draft", "-md --model-draft --draft"),
-        ("draft_max", "--draft-max --spec-draft-n-max"),
-        ("draft_min", "--draft-min --spec-draft-n-min"),
-        ("p_min", "--draft-p-min --p-min --spec-draft-p-min"),
-        ("gpu_layers", "-ngl"),
-        ("gpu_layers_draft", "-ngld"),
-        ("device", "--device -dev"),
-        ("device_draft", "--device-draft -devd"),
-        ("ctx_size", "-c --ctx-size"),
-        ("ctx_size_draft", "-cd --ctx-size-draft"),
-        ("tensor_split", "-ts --tensor-split"),
-        ("split_mode", "-sm --split-mode"),
-        ("main_gpu", "-mg --main-gpu"),
-        ("flash_attn", "-fa --flash-attn"),
-        ("cache_type_k", "-ctk"),
-        ("cache_type_v", "-ctv"),
-        ("cache_type_k_draft", "-ctkd"),
-        ("cache_type_v_draft", "-ctvd"),
-        ("threads", "-t --threads"),
-        ("threads_draft", "-td"),
-        ("batch", "-b"),
-        ("ubatch", "-ub"),
-        ("temperature", "--temp"),
-        ("top_k", "--top-k"),
-        ("top_p", "--top-p"),
-        ("min_p", "--min-p"),
-        ("repeat_penalty", "--repeat-penalty"),
-        ("presence_penalty", "--presence-penalty"),
-        ("frequency_penalty", "--frequency-penalty"),
-        ("stop", "-r --reverse-prompt --stop"),
-        ("seed", "-s --seed"),
-        ("predict", "-n --predict"),
-        ("system", "-sys"),
-    ],
-)
-def test_flags_are_llama_cpps(key: str, flags: str) -> None:
-    assert set(flags.split()) <= set(SETTINGS[key].spec.flags)
+LLAMA_CPPS = """
+model -m --model | draft -md --model-draft --draft | draft_max --draft-max --spec-draft-n-max
+draft_min --draft-min --spec-draft-n-min | p_min --draft-p-min --p-min --spec-draft-p-min | gpu_layers -ngl
+gpu_layers_draft -ngld | device --device -dev | device_draft --device-draft -devd | ctx_size -c --ctx-size
+ctx_size_draft -cd --ctx-size-draft | tensor_split -ts --tensor-split | split_mode -sm --split-mode
+main_gpu -mg --main-gpu | flash_attn -fa --flash-attn | cache_type_k -ctk | cache_type_v -ctv
+cache_type_k_draft -ctkd | cache_type_v_draft -ctvd | threads -t --threads | threads_draft -td | batch -b
+ubatch -ub | temperature --temp | top_k --top-k | top_p --top-p | min_p --min-p | repeat_penalty --repeat-penalty
+presence_penalty --presence-penalty | frequency_penalty --frequency-penalty | stop -r --reverse-prompt --stop
+seed -s --seed | predict -n --predict | system -sys
+"""
+
+
+@pytest.mark.parametrize("row", LLAMA_CPPS.strip().replace("\n", " | ").split(" | "))
+def test_flags_are_llama_cpps(row: str) -> None:
+    key, *flags = row.split()
+    assert set(flags) <= set(SETTINGS[key].spec.flags)
 
 
 def test_the_example_has_the_defaults_with_its_comment_marks_and_without(tmp_path: Path) -> None:

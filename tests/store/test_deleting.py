@@ -23,11 +23,6 @@ library.delete(Path(sys.argv[1]), sys.argv[2])
 DELETED = "Another spectui has deleted this conversation: what is said in it from now on is not saved on disk."
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "conversations.db"
-
-
 def counts(file: Path) -> dict[str, int]:
     with closing(connect(file)) as connection:
         return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}

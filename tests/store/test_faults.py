@@ -8,14 +8,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spectui.store import database, library, writer
 from spectui.store.database import StoreError, connect, transaction
@@ -30,17 +28,6 @@ MEMORY_ONLY = "This chat is in memory only, and is lost when spectui ends: "
 AGAIN = "This chat is being saved on disk again, all of it."
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "conversations.db"
-
-
-@pytest.fixture(autouse=True)
-def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "RETRY_S", 0.02)
-    monkeypatch.setattr(database, "BUSY_S", 0.01)
-
-
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
     """Another process has locked the database."""
@@ -51,7 +38,8 @@ def locked(file: Path) -> Iterator[None]:
     other.close()
 
 
-def test_a_locked_database_is_written_to_once_it_is_free(file: Path) -> None:
+def test_a_locked_database_is_written_to_once_it_is_free(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "BUSY_S", 0.01)
     journal = Journal(file)
     exchange(journal, "one", some_rounds(1))
     journal.flush()
@@ -298,29 +286,6 @@ def test_parents_that_form_a_circle(file: Path) -> None:
     connection.close()
     conversation = last(file)
     assert 1 <= len(conversation.messages) <= 4
-
-
-@given(data=st.data())
-@settings(max_examples=30)
-def test_random_damage(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """After random bytes anywhere in the file, reading gives a conversation or a StoreError, and writing works."""
-    file = tmp_path_factory.mktemp("damage") / "conversations.db"
-    written(file)
-    content = bytearray(file.read_bytes())
-    for _ in range(data.draw(st.integers(1, 20))):
-        at = data.draw(st.integers(0, len(content) - 1))
-        content[at : at + 8] = data.draw(st.binary(min_size=1, max_size=8))
-    file.write_bytes(bytes(content[: data.draw(st.integers(1, len(content)))]))
-    with suppress(StoreError):
-        for summary in library.summaries(file):
-            library.open_conversation(file, summary.id)
-    threads = set(threading.enumerate())
-    journal = Journal(file)
-    exchange(journal, "after the damage", some_rounds())
-    journal.close()
-    assert set(threading.enumerate()) <= threads, "the writer has ended"
-    for path in file.parent.glob("*.db"):
-        assert path.stat().st_size
 
 
 def test_a_last_commit_that_fails_is_told_by_close(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,21 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spectui.store import database, export, library, writer
+from spectui.store import export, library
 from spectui.store.database import StoreError, connect
 from spectui.store.journal import Journal
 from tests.store.journal_helpers import assert_set_aside, damaging, exchange, some_rounds, written
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "conversations.db"
-
-
-@pytest.fixture(autouse=True)
-def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "RETRY_S", 0.02)
-    monkeypatch.setattr(database, "BUSY_S", 0.01)
 
 
 @pytest.mark.parametrize("change", ["DROP TABLE chunk", "ALTER TABLE message RENAME COLUMN text TO words"])

@@ -10,12 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spectui.knobs import Setup
 from spectui.store.recovery.crash import MOST_BYTES, Run, safe_setup, take_crash
-from spectui.text import safe
 
 DYING = """
 import logging, os, sys
@@ -120,22 +117,6 @@ def test_a_directory_that_cannot_be_made_costs_only_the_marker(tmp_path: Path) -
     run.end()
     assert take_crash(tmp_path / "runs") is None
     assert take_crash(tmp_path / "nowhere") is None
-
-
-@given(doing=st.binary(max_size=60) | st.dictionaries(
-    st.sampled_from(["stage", "setup", "when"]), st.none() | st.text() | st.floats() | st.lists(st.text()) |
-    st.just(10**400) | st.dictionaries(st.sampled_from(["model", "ctx_size", "x"]), st.text() | st.integers()),
-).map(lambda table: json.dumps(table).encode()))  # fmt: skip
-def test_a_marker_with_other_content_is_safe_or_ignored(tmp_path_factory: pytest.TempPathFactory, doing: bytes) -> None:
-    directory = tmp_path_factory.mktemp("runs")
-    home = directory / "run-1"
-    home.mkdir()
-    (home / "doing.json").write_bytes(doing)
-    (home / "log.txt").write_bytes(b"GGML_ASSERT \x1b]0;owned\x07\n" + doing)
-    crash = take_crash(directory)
-    if crash is not None:
-        assert crash.sentence == safe(crash.sentence) and "\n" not in crash.sentence
-    assert not home.exists()
 
 
 def test_the_safe_setup_demands_less_and_keeps_the_models() -> None:

@@ -21,12 +21,6 @@ from spectui.store.journal import Journal
 from tests.store.journal_helpers import SETUP, begun_anew, exchange, last, lose, some_rounds, text_of, until, written
 
 
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(writer, "RETRY_S", 0.02)
-    return tmp_path / "conversations.db"
-
-
 def chat(file: Path, prompt: str) -> Journal:
     """A chat of one exchange, which has ended."""
     journal = Journal(file)
