@@ -10,9 +10,13 @@ from typing import Literal, NamedTuple
 from spectui.gguf_files.check import heads_in
 from spectui.gguf_files.header import GgufHeader, read_header
 from spectui.gguf_files.heads import READ_LAYERS, TARGETS
+from spectui.gguf_files.parts import part_of
 from spectui.gguf_files.vocabulary import difference, lacking
 from spectui.paths import expanded
 from spectui.pin import LAYER_ROWS
+
+_HEADS = re.compile("mtp|eagle-?3|dflash|assistant", re.IGNORECASE)
+"""Names of heads: of their file, or whole that of their folder."""
 
 
 class Match(NamedTuple):
@@ -86,7 +90,7 @@ def smaller_drafts(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHe
 def heads_beside(target: str) -> str | None:
     """The path of the target's heads in a file beside it; None without such a file, or if the target has its own.
 
-    Only files whose names say "mtp", "eagle3", "dflash" or "assistant" are read: a directory may have hundreds of models.
+    Only files whose names say what they are are read: a directory may have hundreds of models.
     """
     headers = _beside(target)
     try:
@@ -106,16 +110,29 @@ def _beside(target: str) -> list[GgufHeader]:
     file = expanded(target)
     headers: list[GgufHeader] = []
     with suppress(OSError):
-        for each in sorted(each for each in file.parent.glob("*.gguf") if lies_beside(file, each)):
+        folders = [folder for near in _near(file) for folder in (near, *near.iterdir()) if _has_heads(folder, near)]
+        for heads in sorted(heads for folder in folders for heads in folder.glob("*.gguf") if lies_beside(file, heads)):
             with suppress(OSError):  # the next one may be readable
-                headers.append(read_header(each))
+                headers.append(read_header(heads))
     return headers
 
 
 def lies_beside(target: Path, heads: Path) -> bool:
-    """Whether a file of heads is in the target's directory, under a name by which it is found unasked."""
-    named = re.search("mtp|eagle-?3|dflash|assistant", heads.name, re.IGNORECASE) is not None
-    return heads.parent == target.parent and named and heads.name != target.name
+    """Whether a file of heads lies where it is found unasked, under a name by which it is: in the target's directory, in a
+    folder of heads in that, or likewise above the target's folder where that holds a split or a part of a repository."""
+    is_near = any(_has_heads(heads.parent, near) for near in _near(target))
+    return is_near and _HEADS.search(heads.name) is not None and heads.name != target.name
+
+
+def _near(target: Path) -> list[Path]:
+    has_own_folder = (
+        part_of(target) is not None or target.parent.parent.parent.name == "snapshots"
+    )  # as the hub's cache has it
+    return [target.parent, *([target.parent.parent] if has_own_folder else [])]
+
+
+def _has_heads(folder: Path, near: Path) -> bool:
+    return folder == near or (folder.parent == near and _HEADS.fullmatch(folder.name) is not None)
 
 
 def drafting_heads(target: str, draft: str | None) -> str | None:
