@@ -9,7 +9,7 @@ import struct
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from spectui.gguf_files import metadata
 from spectui.gguf_files.heads import READ_LAYERS, TARGETS, are_heads, is_consistent, usable_heads
@@ -23,6 +23,12 @@ FIXED_BYTES = 24
 
 BEGINNING_BYTES = 512
 """Bytes of the beginning that tell what a file is that is no GGUF file."""
+
+_LARGE = 1 << 24
+"""Bytes of weights from which on only some are looked at. In a smaller model whole matrices may be zeros."""
+
+_LOOKED_AT = 4096
+"""Bytes that are looked at in one place of a large one."""
 
 _MOST_ENTRIES = 1_000_000  # far above the largest real file: 2,000 tensors, 100 keys
 
@@ -116,9 +122,25 @@ def read_file(file: Path, slowed: Callable[[metadata.Read], metadata.Read] = lam
         opened.seek(FIXED_BYTES)
         reader = slowed(metadata.reader(opened, min(size, metadata.LARGEST)))
         content = metadata.read_metadata(opened, reader, size, tensors, keys)
-    if content.tensors.end > size:
-        raise Damaged
+        if content.tensors.end > size:
+            raise Damaged
+        if tensors and _ends_in_zeros(opened, opened.tell(), content.tensors.end):
+            raise Damaged(CUT_SHORT)
     return content
+
+
+def _ends_in_zeros(file: BinaryIO, start: int, end: int) -> bool:
+    """Whether a download has only reserved the room of the last weights: they are zeros wherever they are looked at."""
+    length = end - start
+    if length < _LARGE:
+        file.seek(start)
+        half = length // 2
+        return any(file.read(half)) and not any(file.read(length - half))
+    for number in range(8):  # places in the last sixteenth, from the end on
+        file.seek(end - _LOOKED_AT - number * length // 128)
+        if any(file.read(_LOOKED_AT)):
+            return False
+    return True
 
 
 def _counts(beginning: bytes, size: int) -> tuple[int, int]:

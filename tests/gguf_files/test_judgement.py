@@ -235,6 +235,28 @@ def test_a_part_that_is_missing_or_cut_short(tmp_path: Path) -> None:
     assert problem(first) == "lacks part 2 of 3, or that is damaged: download it"
 
 
+@pytest.mark.parametrize(("numbers", "there"), [(64, 0.5), (1 << 23, 0.9)])
+def test_a_download_that_has_only_reserved_its_room_is_no_whole_model(
+    tmp_path: Path, numbers: int, there: float
+) -> None:
+    def written(name: str, *weights: np.ndarray) -> Path:
+        writer = gguf.GGUFWriter(tmp_path / name, "llama")
+        writer.add_string("tokenizer.ggml.model", "gpt2")
+        for number, tensor in enumerate(weights):
+            writer.add_tensor(f"blk.{number}.w", tensor)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return tmp_path / name
+
+    ones, bias = np.ones(numbers, np.float32), np.zeros(numbers // 64, np.float32)
+    whole = written("whole.gguf", ones, bias)
+    assert problem(whole) == ""
+    reserved = written("reserved.gguf", np.where(np.arange(numbers) < there * numbers, ones, 0), bias)
+    assert problem(reserved) == CUT
+
+
 def test_heads_are_offered_to_their_target_alone(tmp_path: Path) -> None:
     target = read_header(write_headed(tmp_path / "target.gguf", heads=0, layers=3))
     small = read_header(write_headed(tmp_path / "small.gguf", heads=0, feed_forward=16))
@@ -320,6 +342,25 @@ def test_heads_beside_their_target_are_found(tmp_path: Path) -> None:
     assert heads_beside(str(target)) == str(heads)
     assert heads_beside(str(own)) is None
     assert heads_beside(str(tmp_path / "nowhere" / "x.gguf")) is None
+
+
+@pytest.mark.parametrize(
+    ("target", "heads", "found"),
+    [
+        ("a.gguf", "MTP/mtp-a.gguf", True),
+        ("Q4/a-00001-of-00001.gguf", "mtp-a.gguf", True),
+        ("Q4/a-00001-of-00001.gguf", "mtp/mtp-a.gguf", True),
+        ("snapshots/1/UD/a.gguf", "snapshots/1/MTP/mtp-a.gguf", True),
+        ("mine/a.gguf", "mtp-a.gguf", False),  # it may be another model's
+        ("a.gguf", "other/mtp-a.gguf", False),
+    ],
+)
+def test_heads_are_found_in_a_folder_beside_and_above_a_splits(tmp_path: Path, target: str, heads: str, found: bool):
+    for file in (tmp_path / target, tmp_path / heads):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    write_headed(tmp_path / target, heads=0)
+    write_headed(tmp_path / heads, alone=True)
+    assert heads_beside(str(tmp_path / target)) == (str(tmp_path / heads) if found else None)
 
 
 @pytest.mark.parametrize(
