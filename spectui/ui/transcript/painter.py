@@ -67,7 +67,7 @@ class Painter:
         self._document = document
         self._cursor = cursor
         self._styles: dict[int, Style] = {}
-        self._strips: LRUCache[int, Strip] = LRUCache(1024)
+        self._strips: LRUCache[int, Strip] = LRUCache(256)
 
     def clear(self) -> None:
         """Forget the styles, which have changed, and all rows."""
