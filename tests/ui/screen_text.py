@@ -37,4 +37,4 @@ def said(app: App[Any]) -> str:
 
 def shown(app: App[Any]) -> str:
     """All of the transcript, notices too."""
-    return "\n".join(block.flow.text for block in app.screen_stack[0].query_one(Transcript).document.blocks)
+    return "\n".join(block.drawing.text for block in app.screen_stack[0].query_one(Transcript).document.blocks)

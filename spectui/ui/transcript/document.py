@@ -3,142 +3,71 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from spectui.chat.figures.format import about_tokens, count
 from spectui.chat.messages import ChatMessage
-from spectui.text import safe
 from spectui.ui.transcript.drawing import Drawing, View
-from spectui.ui.transcript.source import DROPPED, FOLD, HEADING, NOTICE, TEXT, USER, Source
-from spectui.ui.transcript.wrap import ASIDE, Flow, Piece
+from spectui.ui.transcript.source import DROPPED, HEADING, NOTICE, TEXT, USER, Source
+from spectui.ui.transcript.wrap import ASIDE, Piece
 
 INDENT = 3
-LONG_LINES, FOLDED_LINES = 30, 3
-"""Lines from which a prompt is folded, and those that are seen then."""
 _NAMES = {"user": "you"}
 _KINDS = {"user": USER, "system": NOTICE}
 
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """Rows that belong together: a heading, a text, a notice, or the empty row between messages."""
+    """Rows that belong together: a message's heading, its text, or a notice below it."""
 
-    flow: Flow
-    """What is drawn."""
-    text: str = ""
-    """The text as it was written."""
-    indent: int = INDENT
+    source: Source
+    message: int
+    """The number of its message in the conversation. A prompt without a reply has that of the next one."""
+    of_reply: bool
+    """That message is a reply."""
+    drawing: Drawing
     is_said: bool = True
     """It is a part of the conversation, and not a notice."""
-    mark: str = ""
-    """Drawn in the indentation of the first row."""
+    turned: frozenset[int] = field(default_factory=frozenset)
+    """The folds that a person has folded or unfolded, in another way than the others."""
     top: int = 0
+
+    @property
+    def indent(self) -> int:
+        """Cells to the left of the rows."""
+        return 1 if self.source.kind == HEADING else INDENT
 
     @property
     def end(self) -> int:
         """The first row after it."""
-        return self.top + self.flow.height
+        return self.top + self.drawing.height
 
-    def rewrap(self, width: int) -> None:
-        """Wrap the rows again, to another width."""
-        self.flow.rewrap(width)
+    @property
+    def is_drawn(self) -> bool:
+        """Whether its source was drawn. A long reply is "…" until then."""
+        return self.drawing.source is self.source
 
-    def text_between(self, start: int = 0, end: int | None = None) -> str:
-        """The text of what is drawn between two offsets of the flow, as it was written."""
-        return self.copied(self.flow.begins(start), self.flow.size if end is None else self.flow.ends(end))
-
-    def copied(self, start: int, end: int) -> str:
-        """A part of the text as it was written."""
-        return self.text[start:end]
-
-
-class LongText(Block):
-    """A long prompt: its first lines, and how many more there are; all of them when it is unfolded."""
-
-    __slots__ = ("is_folded", "kind")
-
-    def __init__(self, text: str, kind: int, width: int) -> None:
-        super().__init__(Flow(width), safe(text))
-        self.kind = kind
-        self.is_folded = False
-        self.turn()
-
-    def turn(self) -> None:
-        """Fold or unfold it. What is copied of its end has what is folded too."""
-        self.is_folded = not self.is_folded
-        flow, lines = Flow(self.flow.width), self.text.split("\n")
-        if self.is_folded:
-            seen = "\n".join([*lines[:FOLDED_LINES], ""])
-            sign = f"▸ {count(len(lines) - FOLDED_LINES)} more lines, {about_tokens(len(self.text))} in all"
-            flow.append([Piece(seen, self.kind), Piece(sign, FOLD, len(seen), ASIDE)])
-        else:
-            flow.append([Piece(f"▾ {count(len(lines))} lines\n", FOLD, 0, ASIDE), Piece(self.text, self.kind)])
-        flow.size = len(self.text)
-        self.flow = flow
-
-    def has_sign(self, row: int, cell: int) -> bool:
-        """Whether the line that folds and unfolds it is at a cell of the transcript."""
-        offset = self.flow.at_cell(row - self.top, cell - self.indent)
-        return offset is not None and self.flow.is_aside(offset)
-
-
-class Reply(Block):
-    """What a reply's rounds have written. It is "…" until it is drawn."""
-
-    __slots__ = ("drawing", "source", "turned")
-
-    def __init__(self, source: Source, width: int) -> None:
-        super().__init__(Flow(width))
-        self.flow.append([Piece("…", NOTICE, 0, ASIDE)])
-        self.source = source
-        self.drawing: Drawing | None = None
-        self.turned: frozenset[int] = frozenset()
-        """The sections of thinking that a person has folded or unfolded, in another way than the others."""
-
-    def draw(self, drawing: Drawing) -> None:
-        """Draw it in this way, with what was written meanwhile."""
-        self.drawing, self.flow = drawing, drawing.flow
-        if not drawing.view.as_text:
-            drawing.grow()
-
-    def rewrap(self, width: int) -> None:
-        """Wrap the rows again, to another width. As text the reply is drawn again for it."""
-        super().rewrap(width)
-        if self.drawing is not None and not self.drawing.view.as_text:
-            self.drawing.view = self.drawing.view._replace(width=width)
-
-    def copied(self, start: int, end: int) -> str:
-        """A part of the text as it was written, without what is folded."""
-        return self.drawing.copied(start, end) if self.drawing is not None else ""
+    def draw(self, view: View) -> None:
+        """Draw it in this way."""
+        self.drawing = Drawing(self.source, view._replace(turned=self.turned))
 
     def shows(self, token: int) -> bool:
         """Whether a token is drawn and not folded."""
-        return self.drawing is not None and not self.drawing.hides(token)
+        return self.is_drawn and not self.drawing.hides(token)
 
     def drawn_span(self, *tokens: int) -> tuple[int, int]:
-        """Where neighbouring tokens are drawn: offsets of the flow."""
+        """Where neighbouring tokens are drawn: offsets of the drawing."""
         start, end = self.source.span(tokens[0])[0], self.source.span(tokens[-1])[1]
-        begins = self.flow.offset_of(start)
-        return begins, self.flow.offset_of(end - 1) + 1 if end > start else begins
+        begins = self.drawing.offset_of(start)
+        return begins, self.drawing.offset_of(end - 1) + 1 if end > start else begins
 
     def token_at(self, row: int, cell: int) -> int | None:
-        """The number of the token that is drawn at a cell of the transcript; None if there is none."""
-        offset = self.flow.at_cell(row - self.top, cell - self.indent)
-        return None if offset is None or self.flow.is_aside(offset) else self.source.token_at(self.flow.at(offset))
+        """The number of the token at a cell of the transcript; None if there is none."""
+        return self.drawing.token_at(row - self.top, cell - self.indent) if self.source.is_reply else None
 
-    def section_at(self, row: int, cell: int) -> int | None:
-        """The number of the section of thinking whose heading is at a cell of the transcript."""
-        offset = self.flow.at_cell(row - self.top, cell - self.indent)
-        return None if offset is None or self.drawing is None else self.drawing.section_at(offset)
-
-
-class MessageStart(NamedTuple):
-    """Where a message's blocks start, and its number in the conversation. A prompt without a reply has that of the next one."""
-
-    first: int
-    number: int
-    is_reply: bool
+    def fold_at(self, row: int, cell: int) -> int | None:
+        """The number of the fold whose line is at a cell of the transcript; None if there is none."""
+        return self.drawing.fold_at(row - self.top, cell - self.indent)
 
 
 class Place(NamedTuple):
@@ -155,83 +84,87 @@ class Document:
     def __init__(self) -> None:
         self.width = 80
         self.blocks: list[Block] = []
-        self.growing: Reply | None = None
+        self.growing: Block | None = None
         """The reply that is being written."""
         self.height = 0
-        self._messages: list[MessageStart] = []
-        self._dropped_until: Block | None = None
+        self._dropped: Block | None = None  # the mark below what was dropped
 
     # Changes
 
-    def begin(self, heading: str, *, is_reply: bool, index: int) -> int:
-        """Start a message with an empty row and its heading."""
-        first = len(self.blocks)
-        self._messages.append(MessageStart(first, index, is_reply))
-        if self.blocks:
-            self.blocks.append(Block(Flow(self.width)))
-        self._add(heading, HEADING, indent=1)
-        return first
+    def add(self, number: int, message: ChatMessage, source: Source | None) -> str:
+        """Add a finished message, the conversation's `number`th, with what was read of a reply. Returns why it ended."""
+        heading = message.model or _NAMES.get(message.role, message.role)
+        if message.role == "assistant" and (message.rounds or not message.content):
+            self.add_reply(heading, number, source or Source(message.rounds, thinking=message.reply.thinking))
+            return message.stop_note(to_drop=number > 2)
+        kind = _KINDS.get(message.role, TEXT)  # the rounds of a reply may be damaged
+        text = Source(text=message.content.strip("\n"), kind=kind, folds=True)
+        self._add(heading, text, number, of_reply=message.role == "assistant")
+        return ""
 
-    def add(self, index: int, message: ChatMessage, source: Source | None) -> str:
-        """Add a finished message, the conversation's `index`th, with what was read of a reply. Returns why it ended."""
-        is_reply = message.role == "assistant"
-        self.begin(message.model or _NAMES.get(message.role, message.role), is_reply=is_reply, index=index)
-        if not is_reply or (message.content and not message.rounds):  # it has none, or they are damaged
-            text, kind = message.content.strip("\n"), _KINDS.get(message.role, TEXT)
-            if text.count("\n") < LONG_LINES:
-                self._add(text, kind)
-            else:
-                self.blocks.append(LongText(text, kind, self.width))
-            return ""
-        self.add_reply(source or Source(message.rounds, thinking=message.reply.thinking))
-        return message.stop_note(to_drop=index > 2)
+    def add_reply(self, heading: str, number: int, source: Source) -> Block:
+        """Add a reply, the conversation's `number`th message."""
+        return self._add(heading, source, number, of_reply=True)
 
-    def add_reply(self, source: Source) -> Reply:
-        """Add a reply."""
-        reply = Reply(source, self.width)
-        self.blocks.append(reply)
-        return reply
+    def _add(self, heading: str, source: Source, number: int, *, of_reply: bool) -> Block:
+        above = "\n" if self.blocks else ""
+        self._insert(len(self.blocks), Source(text=above + heading, kind=HEADING), number, of_reply)
+        return self._insert(len(self.blocks), source, number, of_reply)
 
-    def add_remark(self, text: str, kind: int, mark: str = "", *, above: bool = False) -> int:
+    def add_remark(self, text: str, kind: int, *, above: bool = False) -> int:
         """Add a notice or an error; `above` the reply that is being written, if there is one."""
-        self._add(text, kind, is_said=False, mark=mark)
-        if not above or self.growing is None:
-            return len(self.blocks) - 1
-        first, index, is_reply = self._messages[-1]
-        self.blocks.insert(first, self.blocks.pop())
-        self._messages[-1] = MessageStart(first + 1, index, is_reply)
-        return first
+        at = len(self.blocks)
+        if above and self.growing is not None:
+            at = next(at for at, block in enumerate(self.blocks) if block.message == self.growing.message)
+        before = self.blocks[at - 1] if at else None
+        number, of_reply = (before.message, before.of_reply) if before is not None else (-1, False)
+        self._insert(at, Source(text=text, kind=kind), number, of_reply, is_said=False)
+        return at
 
-    def _add(self, text: str, kind: int, *, indent: int = INDENT, is_said: bool = True, mark: str = "") -> None:
-        block = Block(Flow(self.width), indent=indent, is_said=is_said, mark=mark)
-        block.flow.append([Piece(text, kind)])
-        block.text = block.flow.text
-        self.blocks.append(block)
+    def _insert(self, at: int, source: Source, number: int, of_reply: bool, *, is_said: bool = True) -> Block:
+        drawing = Drawing(Source() if source.is_reply else source, View(self.width))
+        if source.is_reply:
+            drawing.append([Piece("…", NOTICE, 0, ASIDE)])
+        block = Block(source, number, of_reply, drawing, is_said)
+        self.blocks.insert(at, block)
+        return block
 
-    def mark_dropped(self, index: int, mark: str) -> bool:
-        """Write this mark before the message with this index, below what was dropped; 0: remove it. Returns whether that
-        changes anything."""
-        starts = (each.first for each in reversed(self._messages) if each.number == index and not each.is_reply)
-        first = next(starts, None) if index else None
-        row = self.blocks[first] if first is not None else None
-        if row is (before := self._dropped_until):
+    def mark_dropped(self, number: int, mark: str) -> bool:
+        """Write this mark above the prompt with this number, below what was dropped; 0: remove it. Returns whether that changes
+        anything."""
+        first = self._start_of_prompt(number)
+        if self._dropped is (self.blocks[first - 1] if first else None):
             return False
-        if before is not None:
-            before.flow = Flow(self.width)
-        if row is not None:
-            row.flow.append([Piece(f"\n{mark}\n", DROPPED, 0, ASIDE)])
-        self._dropped_until = row
+        if self._dropped is not None:
+            self.blocks.remove(self._dropped)
+            first, self._dropped = self._start_of_prompt(number), None
+        if first:
+            mark = f"\n{mark}"
+            self._dropped = self._insert(first, Source(text=mark, kind=DROPPED), number, of_reply=False, is_said=False)
         return True
+
+    def _start_of_prompt(self, number: int) -> int:
+        """The block that is the last such prompt's heading; 0 if there is none above which something stands."""
+        starts = (
+            at
+            for at in range(len(self.blocks) - 1, 0, -1)
+            if self.blocks[at].message == number
+            and self.blocks[at].source.kind == HEADING
+            and not self.blocks[at].of_reply
+        )
+        return next(starts, 0)
 
     def is_dropped(self, row: int) -> bool:
         """Whether a row is above the mark of what was dropped."""
-        return self._dropped_until is not None and row < self._dropped_until.top
+        return self._dropped is not None and row < self._dropped.top
 
     def continue_reply(self) -> int | None:
         """Let the last reply grow again, without the notices under it. None if it has no rounds."""
-        first = self._messages[-1].first if self._messages and self._messages[-1].is_reply else len(self.blocks)
-        for at, block in enumerate(self.blocks[first:], first):
-            if isinstance(block, Reply) and block.source.rounds:
+        for at in range(len(self.blocks) - 1, -1, -1):
+            block = self.blocks[at]
+            if block.message != self.blocks[-1].message:
+                break
+            if block.source.rounds:
                 del self.blocks[at + 1 :]
                 self.growing = block
                 return at
@@ -240,13 +173,18 @@ class Document:
     def cut(self, length: int) -> int:
         """Remove all messages after the first `length`, and the notices under them, but for those of a reply that has no text:
         they tell why, or came while it was waited for."""
-        first = len(self.blocks)
-        while self._messages and self._messages[-1].number >= length:
-            first, _, is_reply = self._messages.pop()
-            removed = self.blocks[first:]
-            empty = is_reply and not any(isinstance(block, Reply) and block.source.rounds for block in removed)
-            self.blocks[first:] = [block for block in removed if empty and not block.is_said]
-            self.growing = None
+        first = next((at for at, block in enumerate(self.blocks) if block.message >= length), len(self.blocks))
+        removed = self.blocks[first:]
+        if not removed:
+            return first
+        del self.blocks[first:]
+        self.growing = None
+        if self._dropped in removed:
+            self._dropped = None
+        if removed[0].of_reply and not any(block.source.rounds for block in removed):
+            for block in removed:
+                if not block.is_said:
+                    self.add_remark(block.source.text, block.source.kind)
         return first
 
     def lay_out(self, index: int) -> int:
@@ -258,21 +196,21 @@ class Document:
         return first
 
     @property
-    def replies(self) -> list[Reply]:
+    def replies(self) -> list[Block]:
         """The replies that rounds have written."""
-        return [block for block in self.blocks if isinstance(block, Reply)]
+        return [block for block in self.blocks if block.source.is_reply]
 
-    def stale(self, view: View, inspected: Reply | None, seen: range) -> list[tuple[Reply, View]]:
-        """The replies that should be drawn in another way, with that: those nearest to the rows that are seen first. What is
+    def stale(self, view: View, inspected: Block | None, seen: range) -> list[tuple[Block, View]]:
+        """The blocks that should be drawn in another way, with that: those nearest to the rows that are seen first. What is
         being written or `inspected` is tokens in any view."""
         stale = []
-        for reply in self.replies:
-            wanted = view._replace(as_text=view.as_text and reply not in (self.growing, inspected), turned=reply.turned)
-            if reply.source.written[0] or reply.drawing is not None:
-                wanted = wanted.of(reply.source)
-            if reply.drawing is None or reply.drawing.view != wanted:
-                stale.append((reply, wanted))
-        return sorted(stale, key=lambda each: max(seen.start - each[0].end, each[0].top - seen.stop, 0))
+        for block in self.blocks:
+            if block.source.is_reply or block.source.folds:
+                as_text = view.as_text and block not in (self.growing, inspected)
+                wanted = view._replace(as_text=as_text, turned=block.turned)
+                if not block.is_drawn or block.drawing.view != wanted.of(block.source):
+                    stale.append((block, wanted))
+        return sorted(stale, key=lambda place: max(seen.start - place[0].end, place[0].top - seen.stop, 0))
 
     # Places
 
@@ -284,33 +222,33 @@ class Document:
 
     def place_of(self, row: int) -> Place | None:
         """What is in a row, wherever that is drawn later."""
-        block = self.block_at(row)
-        return (
-            None if block is None else Place(row, block, block.flow.begins(block.flow.span_of_row(row - block.top)[0]))
-        )
+        if (block := self.block_at(row)) is None:
+            return None
+        return Place(row, block, block.drawing.begins(block.drawing.span_of_row(row - block.top)[0]))
 
     def row_of(self, place: Place) -> int | None:
         """The row in which a place is now; None if it is no more."""
-        flow = place.block.flow
-        return place.block.top + flow.row_of(flow.offset_of(place.start)) if place.block in self.blocks else None
+        drawing = place.block.drawing
+        in_block = drawing.row_of(drawing.offset_of(place.start))
+        return place.block.top + in_block if place.block in self.blocks else None
 
     def message_at(self, row: int) -> int | None:
-        """The index of the message whose heading is in a row; None if there is none."""
+        """The number of the message whose heading is in a row; None if there is none."""
         block = self.block_at(row)
-        heading = (each for each in self._messages if self.blocks[each.first + (each.first > 0)] is block)
-        return next((each.number for each in heading), None)
+        if block is None or block.source.kind != HEADING or (row == block.top and block.source.text.startswith("\n")):
+            return None
+        return block.message
 
     def last_above(self, row: int) -> int:
-        """The index of the last message that begins above a row; -1 if there is none."""
-        above = (each.number for each in reversed(self._messages) if self.blocks[each.first].top < row)
-        return next(above, -1)
+        """The number of the last message that begins above a row; -1 if there is none."""
+        return max((block.message for block in self.blocks if block.top < row), default=-1)
 
     # Text
 
     @property
     def text(self) -> str:
         """All messages with their headings, as they were written, without what is folded and without notices."""
-        return "\n".join(block.text_between() for block in self.blocks if block.is_said)
+        return "\n".join(block.drawing.copied() for block in self.blocks if block.is_said)
 
     def text_between(self, start: tuple[int, int] | None, end: tuple[int, int] | None) -> str:
         """The text between two cells (x, y), the second excluded, as it was written; None: from the start, to the end.
@@ -325,8 +263,8 @@ class Document:
                 continue
             begins, ends = 0, None
             if start and block.top <= first:
-                begins = block.flow.offset_at(first - block.top, start[0] - block.indent)
+                begins = block.drawing.offset_at(first - block.top, start[0] - block.indent)
             if end and end[1] == last < block.end:
-                ends = block.flow.offset_at(last - block.top, end[0] - block.indent)
-            parts.append(block.text_between(begins, ends))
+                ends = block.drawing.offset_at(last - block.top, end[0] - block.indent)
+            parts.append(block.drawing.copied(begins, ends))
         return "\n".join(parts)

@@ -1,6 +1,6 @@
-"""Draws a reply, as its tokens or as text: a function of what was written and of a view. No widgets.
+"""Draws a source, as its tokens or as text: a function of what was written and of a view. No widgets.
 
-Any thread may draw what is written, while another lets the reply grow.
+Any thread may draw what is written, while another lets the source grow.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from spectui.chat.figures.format import count, decimal
-from spectui.chat.text.thinking import Section
-from spectui.ui.transcript.source import FOLD, REJECTED, TEXT, THOUGHT, Source
+from spectui.ui.transcript.source import FOLD, REJECTED, TEXT, THOUGHT, Fold, Source
 from spectui.ui.transcript.wrap import ASIDE, Flow, Piece
 
 
 class View(NamedTuple):
-    """How a reply is drawn. `turned`: numbers of the sections of thinking that are folded where `unfolds`, else unfolded.
-    `closed`: how many sections have ended; only those have a heading."""
+    """How a source is drawn. `turned`: numbers of the folds that a person has folded where `unfolds`, else unfolded. `closed`:
+    how many of them have an end; only those fold."""
 
     width: int
     as_text: bool = False
@@ -27,54 +25,71 @@ class View(NamedTuple):
     closed: int = 0
 
     def of(self, source: Source) -> View:
-        """The view without what makes no difference to this reply."""
+        """The view without what makes no difference to this source."""
         return self._replace(
+            as_text=self.as_text and source.is_reply,
             rejected=self.rejected and bool(source.rejected),
-            unfolds=self.unfolds and bool(source.sections),
+            unfolds=self.unfolds and any(fold.is_thought for fold in source.folds),
             closed=source.closed,
         )
 
     def folds(self, number: int) -> bool:
-        """Whether a section is folded."""
+        """Whether a fold is folded."""
         return number < self.closed and self.unfolds == (number in self.turned)
 
 
-class Drawing:
-    """A reply in a view, as far as it was written when it was drawn; as tokens it grows with the reply."""
+class Drawing(Flow):
+    """The rows of a source in a view, as far as it was written when it was drawn. As tokens they grow with the reply."""
+
+    __slots__ = ("_rejected", "hidden", "source", "view")
 
     def __init__(self, source: Source, view: View) -> None:
+        """Draw it. A reply that was not read yet is read."""
+        super().__init__(view.width)
+        if not source.read:
+            source.grow()
         self.source = source
         self.view = view.of(source)
-        self.flow = Flow(view.width)
         self.hidden: list[tuple[int, int]] = []
-        """Where what is folded starts and ends in the source."""
+        """Where thoughts that are folded start and end in the source."""
         self._rejected = 0  # how many rejected tokens were drawn
-        self._under_heading = False
         self.grow()
 
     def grow(self) -> int:
         """Draw what was written since. Returns the first row that may look different now."""
-        text, start = self.source.text, self.flow.size
-        row = self.flow.height - 1
-        for begin, end, number in self._parts(start, len(text)):
-            folded = number is not None and self.view.folds(number)
-            if number is not None and number < self.view.closed and begin == self.source.sections[number].start:
-                self._head(self.source.sections[number], begin, folded)
-            if folded:
-                self.hidden.append((begin, end))
-                self._strike(end - 1)
-            else:
-                self._draw(text, begin, end, thought=number is not None)
-        self.flow.append(self._strike(len(text)))
-        self.flow.size = len(text)
+        text, row = self.source.text, self.height - 1
+        for start, end, number, fold in self._parts(self.size, len(text)):
+            if fold is None:
+                self._draw(text, start, end, shade=0)
+                continue
+            folded = self.view.folds(number)
+            if number < self.view.closed and start == fold.start:
+                self._head(fold, folded)
+            if not folded:
+                self._draw(text, start, end, shade=THOUGHT if fold.is_thought else 0)
+                continue
+            if fold.is_thought:
+                self.hidden.append((start, end))
+            self._strike(end - 1)
+        self.append(self._strike(len(text)))
+        self.size = len(text)
         return row
 
-    def copied(self, start: int, end: int) -> str:
-        """A part of the source, without what is folded."""
+    def rewrap(self, width: int) -> None:
+        """Wrap the rows again, to another width. A text must be drawn again for it."""
+        super().rewrap(width)
+        if not self.view.as_text:
+            self.view = self.view._replace(width=width)
+
+    # What stands where
+
+    def copied(self, start: int = 0, end: int | None = None) -> str:
+        """What is drawn between two offsets as it was written, without thoughts that are folded."""
+        begin, stop = self.begins(start), self.size if end is None else self.ends(end)
         parts = []
-        for begin, stop in [*self.hidden, (end, end)]:
-            parts.append(self.source.text[start : max(start, min(begin, end))])
-            start = max(start, min(stop, end))
+        for first, last in [*self.hidden, (stop, stop)]:
+            parts.append(self.source.text[begin : max(begin, min(first, stop))])
+            begin = max(begin, min(last, stop))
         return "".join(parts)
 
     def hides(self, token: int) -> bool:
@@ -82,46 +97,54 @@ class Drawing:
         start, end = self.source.span(token)
         return any(first <= start and max(end, start + 1) <= last for first, last in self.hidden)
 
-    def section_at(self, offset: int) -> int | None:
-        """The number of the section whose heading is at an offset of the flow."""
-        if self.flow.kind_at(offset) != FOLD:
-            return None
-        start = self.flow.begins(offset)
-        return next((number for number, each in enumerate(self.source.sections) if each.start == start), None)
+    def token_at(self, row: int, cell: int) -> int | None:
+        """The number of the token that is drawn at a cell; None if there is none."""
+        offset = self.at_cell(row, cell)
+        return None if offset is None or self.is_aside(offset) else self.source.token_at(self.at(offset))
 
-    def _parts(self, start: int, end: int) -> Iterator[tuple[int, int, int | None]]:
-        """The parts of the source between two places, each with the number of its section of thinking; None: the answer."""
-        for number, section in enumerate(self.source.sections):
-            stop = end if section.end is None or number >= self.view.closed else min(section.end, end)
-            if section.start < end and stop > start:
-                if start < section.start:
-                    yield start, section.start, None
-                yield max(start, section.start), stop, number
+    def fold_at(self, row: int, cell: int) -> int | None:
+        """The number of the fold whose line is at a cell; None if there is none."""
+        offset = self.at_cell(row, cell)
+        if offset is None or self.kind_at(offset) != FOLD:
+            return None
+        start = self.begins(offset)
+        return next((number for number, fold in enumerate(self.source.folds) if fold.start == start), None)
+
+    # How it is drawn
+
+    def _parts(self, start: int, end: int) -> Iterator[tuple[int, int, int, Fold | None]]:
+        """The parts of the source between two places, each with its fold and that one's number; None: what never folds."""
+        for number, fold in enumerate(self.source.folds):
+            stop = end if fold.end is None or number >= self.view.closed else min(fold.end, end)
+            if fold.start < end and stop > start:
+                if start < fold.start:
+                    yield start, fold.start, number, None
+                yield max(start, fold.start), stop, number, fold
                 start = stop
         if start < end:
-            yield start, end, None
+            yield start, end, 0, None
 
-    def _head(self, section: Section, start: int, folded: bool) -> None:
-        """Draw `▸ thinking: 312 tokens, 4.1 s`."""
-        unit = "token" if section.tokens == 1 else "tokens"
-        heading = f"{'▸' if folded else '▾'} thinking: {count(section.tokens)} {unit}, {decimal(section.seconds)} s"
-        self.flow.append([Piece(heading if folded else f"{heading}\n", FOLD, start, ASIDE)])
-        self._under_heading = folded
+    def _head(self, fold: Fold, folded: bool) -> None:
+        """Draw the line above a fold: `▸ thinking: 312 tokens, 4.1 s`."""
+        before = "" if not self.text or self.text.endswith("\n") else "\n"
+        head = f"{before}{'▸' if folded else '▾'} {fold.says}"
+        self.append([Piece(head if folded else f"{head}\n", FOLD, fold.start, ASIDE)])
 
-    def _draw(self, text: str, start: int, end: int, *, thought: bool) -> None:
-        if self._under_heading:
-            self._under_heading = False
-            if text[start] != "\n":
-                self.flow.append([Piece("\n", FOLD, start, ASIDE)])
-        if not self.view.as_text:
-            self.flow.append(self._tokens(text, start, end, THOUGHT if thought else 0))
-        elif thought:
-            self.flow.append([Piece(text[start:end], TEXT | THOUGHT, start, start)])
+    def _draw(self, text: str, start: int, end: int, *, shade: int) -> None:
+        last = len(self.text) - 1
+        if last >= 0 and self.text[last] != "\n" and self.kind_at(last) == FOLD and text[start] != "\n":
+            self.append([Piece("\n", FOLD, start, ASIDE)])
+        if not self.source.is_reply:
+            self.append([Piece(text[start:end], self.source.kind, start, start)])
+        elif not self.view.as_text:
+            self.append(self._tokens(text, start, end, shade))
+        elif shade:
+            self.append([Piece(text[start:end], TEXT | shade, start, start)])
         else:
             # Its libraries take a twentieth of the window's start.
             from spectui.ui.transcript.markdown.layout import lines_of
 
-            self.flow.extend(lines_of(text[start:end], start, self.flow.width))
+            self.extend(lines_of(text[start:end], start, self.width))
 
     def _tokens(self, text: str, start: int, end: int, shade: int) -> Iterator[Piece]:
         """The pieces of the tokens, each rejected draft before the correction."""
@@ -138,13 +161,6 @@ class Drawing:
         if not self.view.rejected:
             return []
         return [
-            Piece(self.source.rejected[each], REJECTED, self.source.rejected_at[each], ASIDE)
-            for each in range(first, self._rejected)
+            Piece(self.source.rejected[number], REJECTED, self.source.rejected_at[number], ASIDE)
+            for number in range(first, self._rejected)
         ]
-
-
-def drawn(source: Source, view: View) -> Drawing:
-    """A reply in this view. One that was not read yet is read."""
-    if not source.text:
-        source.grow()
-    return Drawing(source, view)

@@ -98,9 +98,9 @@ class Painter:
     def draw(self, block: Block, row: int, selected: tuple[int, int] | None = None) -> Strip:
         """A row of the document, with the characters between two places `selected`."""
         margin = (" " * block.indent, TEXT)
-        if block.mark and row == block.top:
-            margin = (f"{block.mark:>{block.indent - 1}} ", ERROR)
-        runs = [margin, *block.flow.runs(row - block.top)]
+        if block.source.kind == ERROR and row == block.top:
+            margin = (f"{'!':>{block.indent - 1}} ", ERROR)
+        runs = [margin, *block.drawing.runs(row - block.top)]
         if block is self._document.growing and row == block.end - 1:
             runs.append(("█", CURSOR))
         shade = THOUGHT if self._document.is_dropped(row) else 0

@@ -1,4 +1,4 @@
-"""A reply as it was written, in the order of its tokens: what each way to draw it stands for. No widgets."""
+"""What the transcript draws, as it was written: a text, where its tokens end, and what of it folds. No widgets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from sys import intern
 from threading import Lock
+from typing import NamedTuple
 
+from spectui.chat.figures.format import about_tokens, count, decimal
 from spectui.chat.messages import ChatMessage
 from spectui.chat.text.thinking import Section, Thinking
 from spectui.speculation.records import Round
@@ -32,22 +34,48 @@ TEXT, REJECTED, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD, DROPPED = (
 THOUGHT = 0x80
 """Flag in a piece's kind: it is part of the model's thinking."""
 
+LONG_LINES, SEEN_LINES = 30, 3
+"""Lines from which a prompt folds, and those that are seen then."""
+LONG_TEXT, SEEN_TEXT = 3_000, 240
+"""The same in characters: a line may be as long as a file."""
+
 _REJECTED_SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
 _NO_TEXT = "∅"
 """Drawn for a rejected token without text: a special token, such as the end of the reply."""
+_NO_ROUNDS = PackedRounds()
+
+
+class Fold(NamedTuple):
+    """A part of a text that folds under a line, which says what it is. A thought has no end while it is written."""
+
+    start: int
+    end: int | None
+    says: str
+    is_thought: bool
 
 
 class Source:
-    """The text of a reply that grows by rounds, where its tokens end, and what of it is thinking. What it keeps for a token
-    is its text, five bytes, and the rejected tokens beside it. Any thread may let it grow, or read what is `written`.
-    """
+    """A text of the transcript. That of a reply grows by rounds, and what is kept for each token is its text, five bytes, and
+    the rejected tokens beside it. Any thread may let it grow, or read its text."""
 
-    def __init__(self, rounds: PackedRounds, *, thinking: bool = False) -> None:
-        """`rounds` is the conversation's list of the rounds that make the text. `thinking`: the prompt had opened it,
-        which the tokens do not note."""
+    def __init__(
+        self,
+        rounds: PackedRounds = _NO_ROUNDS,
+        *,
+        thinking: bool = False,
+        text: str = "",
+        kind: int = TEXT,
+        folds: bool = False,
+    ) -> None:
+        """`rounds` is the conversation's list of the rounds that make a reply. `thinking`: the prompt had opened it, which the
+        tokens do not note. Any other `text` is of one kind, and `folds` where it is long."""
         self.rounds = rounds
-        self.written: tuple[int, str] = 0, ""
-        """How many rounds were read, and their text."""
+        self.is_reply = rounds is not _NO_ROUNDS
+        self.kind = kind
+        self.text = safe(text)
+        self._fold = _fold_of_prompt(self.text) if folds else None
+        self.read = 0
+        """How many rounds were read."""
         self.kinds = bytearray()
         """The kind of each token."""
         self.ends = array("I")
@@ -62,32 +90,27 @@ class Source:
         if thinking:
             self._thinking.begin()
 
-    def grow(self, rounds: Iterable[Round] | None = None) -> int:
-        """Read the rounds that have come since, or these. Returns how many sections of thinking they close."""
+    def grow(self, rounds: Iterable[Round] | None = None) -> None:
+        """Read the rounds that have come since, or these."""
         with self._lock:
-            return self._grow(rounds)
-
-    def _grow(self, rounds: Iterable[Round] | None) -> int:
-        read, text = self.written
-        closed = 0
-        if rounds is None:
-            rounds = self.rounds.between(read, len(self.rounds)) if read else self.rounds
-        for round in rounds:
-            read += 1
-            closed += len(self._thinking.add(round))
-            self._firsts.append(len(self.kinds))
-            # With the drafter off all tokens are plain, so colours have no meaning.
-            off = round.knobs.drafter == "off"
-            self.kinds.extend(TEXT if off else KINDS.index(token.origin) for token in round.tokens)
-            rejected = [token.text for token in round.drafted if token.fate == "rejected"]
-            for token in round.tokens:
-                if token.origin != "accepted":
-                    self._reject(rejected, len(text))
-                text += safe(token.text)
-                self.ends.append(len(text))
-            self._reject(rejected, len(text))
-        self.written = read, text
-        return closed
+            read, text = self.read, self.text
+            if rounds is None:
+                rounds = self.rounds.between(read, len(self.rounds)) if read else self.rounds
+            for round in rounds:
+                read += 1
+                self._thinking.add(round)
+                self._firsts.append(len(self.kinds))
+                # With the drafter off all tokens are plain, so colours have no meaning.
+                off = round.knobs.drafter == "off"
+                self.kinds.extend(TEXT if off else KINDS.index(token.origin) for token in round.tokens)
+                rejected = [token.text for token in round.drafted if token.fate == "rejected"]
+                for token in round.tokens:
+                    if token.origin != "accepted":
+                        self._reject(rejected, len(text))
+                    text += safe(token.text)
+                    self.ends.append(len(text))
+                self._reject(rejected, len(text))
+            self.text, self.read = text, read
 
     def _reject(self, texts: list[str], at: int) -> None:
         """Note these rejected tokens, and empty the list."""
@@ -95,20 +118,19 @@ class Source:
         self.rejected_at.extend([at] * len(texts))
         texts.clear()
 
-    @property
-    def text(self) -> str:
-        """The text that was read."""
-        return self.written[1]
+    # What folds
 
     @property
-    def sections(self) -> list[Section]:
-        """The sections of thinking. The last one may not have ended."""
-        return self._thinking.sections
+    def folds(self) -> list[Fold]:
+        """The parts that fold, in order: what a model thought, and what follows the first lines of a long prompt."""
+        if self.is_reply:
+            return [_fold_of_thought(section) for section in self._thinking.sections]
+        return [self._fold] if self._fold is not None else []
 
     @property
     def closed(self) -> int:
-        """How many sections of thinking have ended."""
-        return sum(section.end is not None for section in self.sections)
+        """How many of these have an end."""
+        return sum(fold.end is not None for fold in self.folds)
 
     # Tokens, by their number in the reply
 
@@ -139,7 +161,25 @@ class Source:
     def number_of(self, round: Round) -> int | None:
         """The round's number, if it is one of these: a reply's rounds are numbered from its first on. Else None."""
         number = round.index
-        return number if number < self.written[0] and same(self.rounds[number], round) else None
+        return number if number < self.read and same(self.rounds[number], round) else None
+
+
+def _fold_of_thought(section: Section) -> Fold:
+    """The fold of a section: `thinking: 312 tokens, 4.1 s`."""
+    tokens = f"{count(section.tokens)} token{'' if section.tokens == 1 else 's'}"
+    return Fold(section.start, section.end, f"thinking: {tokens}, {decimal(section.seconds)} s", True)
+
+
+def _fold_of_prompt(text: str) -> Fold | None:
+    """The fold behind a long prompt's first lines: `1 997 more lines, about 28 300 tokens in all`."""
+    if text.count("\n") < LONG_LINES and len(text) <= LONG_TEXT:
+        return None
+    start = sum(len(line) + 1 for line in text.split("\n", SEEN_LINES)[:SEEN_LINES])
+    if start > SEEN_TEXT:
+        start = text.rfind(" ", 0, SEEN_TEXT) + 1 or SEEN_TEXT
+    lines = text.count("\n", start) + 1
+    more = f"{count(lines)} more lines" if lines > 1 else f"{count(len(text) - start)} more characters"
+    return Fold(start, len(text), f"{more}, {about_tokens(len(text.encode()))} in all", False)
 
 
 class SourceReader:

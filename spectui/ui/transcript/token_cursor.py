@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spectui.speculation.records import Round, Token
-from spectui.ui.transcript.document import Block, Document, Reply
+from spectui.ui.transcript.document import Block, Document
 
 
 class TokenCursor:
@@ -13,7 +13,7 @@ class TokenCursor:
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self.block: Reply | None = None
+        self.block: Block | None = None
         """The block with the token or the marked round."""
         self.token: Token | None = None
         self.round: Round | None = None
@@ -25,7 +25,7 @@ class TokenCursor:
         """The token under the cursor is in a folded section."""
         return self.token is not None and self.block is not None and not self.block.shows(self._at)
 
-    def put(self, reply: Reply, token: int) -> bool:
+    def put(self, reply: Block, token: int) -> bool:
         """Move to a token of a reply. False if it is folded."""
         if not reply.shows(token):
             return False
@@ -66,13 +66,12 @@ class TokenCursor:
         if self.token is None or self.block is None:
             return False
         start = self.block.drawn_span(self._at)[0]
-        cell = self.block.indent + self.block.flow.cell_of(start)
-        row = self.block.top + self.block.flow.row_of(start) + by
+        cell = self.block.indent + self.block.drawing.cell_of(start)
+        row = self.block.top + self.block.drawing.row_of(start) + by
         while (block := self._document.block_at(row)) is not None:
-            if isinstance(block, Reply):
-                tokens = (block.token_at(row, x) for x in range(cell, block.indent - 1, -1))
-                if any(token is not None and self.put(block, token) for token in tokens):
-                    return True
+            tokens = (block.token_at(row, x) for x in range(cell, block.indent - 1, -1))
+            if any(token is not None and self.put(block, token) for token in tokens):
+                return True
             row += by
         return False
 
@@ -81,13 +80,13 @@ class TokenCursor:
         if self.block is None or not self.block.source.count:
             return range(0)
         start, end = self.block.drawn_span(*self.block.source.tokens_of(self._round))
-        flow, top = self.block.flow, self.block.top
-        return range(top + flow.row_of(start), top + flow.row_of(max(start, end - 1)) + 1)
+        drawing, top = self.block.drawing, self.block.top
+        return range(top + drawing.row_of(start), top + drawing.row_of(max(start, end - 1)) + 1)
 
     def row(self) -> int | None:
         """The row to be seen: the cursor's, or the first that is marked."""
         if self.token is not None and self.block is not None:
-            return self.block.top + self.block.flow.row_of(self.block.drawn_span(self._at)[0])
+            return self.block.top + self.block.drawing.row_of(self.block.drawn_span(self._at)[0])
         rows = self.rows()
         return rows.start if rows else None
 
@@ -98,15 +97,15 @@ class TokenCursor:
         marked = [(*self.block.drawn_span(*self.block.source.tokens_of(self._round)), False)]
         if self.token is not None:
             marked.append((*self.block.drawn_span(self._at), True))
-        flow = block.flow
-        first, last = flow.span_of_row(row)
+        drawing = block.drawing
+        first, last = drawing.span_of_row(row)
         for start, end, is_token in marked:
-            if (start < last and end > first) or (start == end and flow.row_of(start) == row):
-                drawn = flow.drawn_at(row, max(start, first)), flow.drawn_at(row, min(end, last))
+            if (start < last and end > first) or (start == end and drawing.row_of(start) == row):
+                drawn = drawing.drawn_at(row, max(start, first)), drawing.drawn_at(row, min(end, last))
                 # A token without text, such as the end of the reply, still needs a cell for the cursor to be seen.
                 yield drawn[0], max(drawn[1], drawn[0] + is_token), is_token
 
-    def _places(self, by: int) -> Iterator[tuple[Reply, int]]:
+    def _places(self, by: int) -> Iterator[tuple[Block, int]]:
         """The tokens after the cursor (1) or before it (-1), the nearest first; all of them where there is no cursor."""
         beyond = self.token is None
         for reply in self._document.replies[::by]:

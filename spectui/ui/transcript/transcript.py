@@ -25,8 +25,8 @@ from spectui.speculation.records import Round, Token
 from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.keys import with_keys
 from spectui.ui.textual_patches.direct_render import FollowingScrollView
-from spectui.ui.transcript.document import INDENT, Document, LongText, Place, Reply
-from spectui.ui.transcript.drawing import Drawing, View, drawn
+from spectui.ui.transcript.document import INDENT, Block, Document, Place
+from spectui.ui.transcript.drawing import Drawing, View
 from spectui.ui.transcript.painter import COMPONENTS, STYLES, Painter
 from spectui.ui.transcript.source import ERROR, NOTICE, Source
 from spectui.ui.transcript.token_cursor import TokenCursor
@@ -145,13 +145,13 @@ are never in it.
         self._changed(first)
         self._redraw()
 
-    def start_reply(self, name: str, index: int, rounds: PackedRounds, *, thinking: bool = False) -> None:
+    def start_reply(self, name: str, number: int, rounds: PackedRounds, *, thinking: bool = False) -> None:
         """Begin a reply that grows until `finish_reply`. `rounds` is the conversation's list of its rounds."""
         self.finish_reply()
-        first = self.document.begin(name, is_reply=True, index=index)
+        first = len(self.document.blocks)
         source = Source(rounds, thinking=thinking)
-        self.document.growing = reply = self.document.add_reply(source)
-        reply.draw(Drawing(source, View(self.document.width, False, self.show_rejected, self.show_thinking)))
+        self.document.growing = reply = self.document.add_reply(name, number, source)
+        reply.draw(self._view)
         self._changed(first)
 
     def continue_reply(self) -> bool:
@@ -163,15 +163,15 @@ are never in it.
 
     def grow(self) -> None:
         """Draw the rounds that the reply has got since, all at once, so that the view's end is computed once."""
-        reply = self.document.growing
-        if reply is None:
+        if (reply := self.document.growing) is None:
             return
         before = reply.source.closed
-        closed = reply.source.grow()
+        reply.source.grow()
+        closed = range(before, reply.source.closed)
         # It is not folded while a person reads further up.
         if not self.show_thinking and not self.is_following:
-            reply.turned |= {*range(before, before + closed)}
-        if reply.drawing is not None and not reply.drawing.view.as_text:
+            reply.turned |= {*closed}
+        if reply.is_drawn and not reply.drawing.view.as_text:
             self._changed(self.document.blocks.index(reply), reply.drawing.grow())
         if closed:
             self._redraw()
@@ -180,7 +180,7 @@ are never in it.
         """End the reply. Nothing happens if none was begun."""
         if (reply := self.document.growing) is not None:
             self.document.growing = None
-            self._changed(self.document.blocks.index(reply), reply.flow.height - 1)
+            self._changed(self.document.blocks.index(reply), reply.drawing.height - 1)
             self._redraw()
 
     def add_notice(self, text: str, *, above: bool = False) -> None:
@@ -189,26 +189,30 @@ are never in it.
 
     def add_error(self, text: str) -> None:
         """Add an error, marked so that it differs from a notice."""
-        self._changed(self.document.add_remark(text, ERROR, "!"))
+        self._changed(self.document.add_remark(text, ERROR))
 
-    def mark_dropped(self, index: int, mark: str) -> None:
-        """Mark that the messages before this index are no part of the prompt, and dim them; 0: all are."""
-        if self.document.mark_dropped(index, mark):
+    def mark_dropped(self, number: int, mark: str) -> None:
+        """Mark that the messages before this one are no part of the prompt, and dim them; 0: all are."""
+        if self.document.mark_dropped(number, mark):
             self._changed(0)
 
     def clear(self) -> None:
         """Remove everything."""
         self._lose_cursor()
-        self._changed(self.document.cut(-1))
+        self._changed(self.document.cut(0))
 
     # How replies are drawn
 
-    def stale(self) -> list[tuple[Reply, View]]:
-        """The replies that should be drawn in another way, with that. None while something is selected: it stays what it is."""
+    @property
+    def _view(self) -> View:
+        """How replies are drawn that grow."""
+        return View(self.document.width, rejected=self.show_rejected, unfolds=self.show_thinking)
+
+    def stale(self) -> list[tuple[Block, View]]:
+        """The blocks that should be drawn in another way, with that. None while something is selected: it stays what it is."""
         if self.text_selection is not None:
             return []
-        as_text = not self.show_tokens and not self.show_rejected
-        view = View(self.document.width, as_text, self.show_rejected, self.show_thinking)
+        view = self._view._replace(as_text=not self.show_tokens and not self.show_rejected)
         top = round(self.scroll_target_y)
         return self.document.stale(view, self._cursor.block, range(top, top + self.size.height))
 
@@ -231,7 +235,7 @@ are never in it.
         place = self._place()
         self.document.width = self._width - INDENT - _MARGIN
         for block in self.document.blocks if width != self._width else ():
-            block.rewrap(self.document.width)
+            block.drawing.rewrap(self.document.width)
         self._changed(0 if width != self._width else len(self.document.blocks))
         self._keep(place)
         self._redraw()
@@ -243,18 +247,17 @@ are never in it.
             self._redraw()
 
     def _redraw(self) -> None:
-        """Draw each reply as it should be now, and keep what is read in place: at once what is near the window and short, the
+        """Draw each block as it should be now, and keep what is read in place: at once what is near the window and short, the
         rest in a thread."""
-        drawings: list[tuple[Reply, Drawing]] = []
+        drawn: dict[Block, Drawing] = {}
         stale, effort = self.stale(), 0
         for reply, view in stale:
             effort += len(reply.source.text) or _UNPACKING * len(reply.source.rounds)
             if effort > AT_ONCE or (view.as_text and _LAYOUT not in sys.modules):
                 break
-            drawings.append((reply, drawn(reply.source, view)))
-        if drawings:
-            self._take(drawings)
-        if len(drawings) < len(stale) and not self._drawing_far:
+            drawn[reply] = Drawing(reply.source, view)
+        self._take(drawn)
+        if len(drawn) < len(stale) and not self._drawing_far:
             self._drawing_far = True
             self.run_worker(self._draw_far())
 
@@ -262,21 +265,26 @@ are never in it.
         """Draw replies in a worker thread, one at a time."""
         while stale := self.stale():
             reply, view = stale[0]
-            drawing = await asyncio.to_thread(drawn, reply.source, view)
-            if (reply, drawing.view) in self.stale():
-                self._take([(reply, drawing)])
+            drawing = await asyncio.to_thread(Drawing, reply.source, view)
+            wanted = dict(self.stale()).get(reply)
+            if wanted is not None and drawing.view == wanted.of(reply.source):
+                self._take({reply: drawing})
         self._drawing_far = False
 
-    def _take(self, drawings: Sequence[tuple[Reply, Drawing]]) -> None:
+    def _take(self, drawn: Mapping[Block, Drawing]) -> None:
         """Show these drawings."""
+        if not drawn:
+            return
         place = self._place()
-        for reply, drawing in drawings:
-            reply.draw(drawing)
-        self._changed(min(self.document.blocks.index(reply) for reply, _ in drawings))
+        for reply, drawing in drawn.items():
+            reply.drawing = drawing
+            if not drawing.view.as_text:
+                drawing.grow()  # a thread may have drawn it before what was written meanwhile
+        self._changed(min(self.document.blocks.index(reply) for reply in drawn))
         self._keep(place)
         if self._cursor.is_folded:
             self._lose_cursor()
-        elif any(reply is self._cursor.block for reply, _ in drawings):
+        elif self._cursor.block in drawn:
             self._show_cursor()
 
     # Places
@@ -347,23 +355,19 @@ are never in it.
         block = self.document.block_at(row)
         if event.chain == 2:
             event.prevent_default()  # Textual would select the whole transcript
-        if isinstance(block, LongText) and event.chain == 1 and block.has_sign(row, event.x):
-            block.turn()
-            self._changed(self.document.blocks.index(block))
-            return
-        if isinstance(block, Reply):
-            section, token = block.section_at(row, event.x), block.token_at(row, event.x)
-            if section is not None and event.chain == 1:
-                block.turned ^= {section}
+        if block is not None:
+            if event.chain == 1 and (fold := block.fold_at(row, event.x)) is not None:
+                block.turned ^= {fold}
                 self._redraw()
                 return
+            token = block.token_at(row, event.x)
             inspects = token is not None and (event.chain == 2 or self.inspected is not None)
             if inspects and self._move(lambda: self._cursor.put(block, token or 0)):
                 return
         if event.chain == 1:
             self._lose_cursor()
-            if (index := self.document.message_at(row)) is not None:
-                self.post_message(self.HeadingClicked(index))
+            if (number := self.document.message_at(row)) is not None:
+                self.post_message(self.HeadingClicked(number))
 
     def _move(self, move: Callable[[], bool]) -> bool:
         before = self._cursor.rows()

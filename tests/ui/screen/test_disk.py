@@ -225,9 +225,9 @@ async def test_a_long_conversation_is_decoded_beside_the_window(
         assert app.screen.session.figures().reply.rounds == 2000
         transcript = app.screen.query_one(Transcript)
         (block,) = transcript.document.replies
-        assert "z" not in block.flow.text
+        assert "z" not in block.drawing.text
         await pilot.press("f3")
-        await wait_until(pilot, lambda: "z" in block.flow.text)
+        await wait_until(pilot, lambda: "z" in block.drawing.text)
         assert decoders.count(threading.current_thread()) == here
         await pilot.press("f3")
-        await wait_until(pilot, lambda: "z" not in block.flow.text)
+        await wait_until(pilot, lambda: "z" not in block.drawing.text)

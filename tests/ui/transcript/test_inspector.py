@@ -17,8 +17,8 @@ from spectui.store.rounds import packed
 from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.app import SpectuiApp
 from spectui.ui.prompt.prompt_input import PromptInput
-from spectui.ui.transcript.document import Document, Reply
-from spectui.ui.transcript.drawing import Drawing, View
+from spectui.ui.transcript.document import Block, Document
+from spectui.ui.transcript.drawing import View
 from spectui.ui.transcript.inspector import Inspector, token_lines
 from spectui.ui.transcript.source import Source
 from spectui.ui.transcript.token_cursor import TokenCursor
@@ -191,7 +191,7 @@ async def test_a_token_long_past_is_told_of_as_when_it_was_new(window: Window, e
         assert "round 1" in screen_text(app)
 
 
-def _cursor(texts: list[list[str]], width: int, rejected: bool) -> tuple[TokenCursor, Reply]:
+def _cursor(texts: list[list[str]], width: int, rejected: bool) -> tuple[TokenCursor, Block]:
     rounds = PackedRounds()
     for index, words in enumerate(texts):
         tokens = tuple(Token(0, text, "accepted", "model", index, 0, 0.5, 0.5) for text in words)
@@ -199,8 +199,8 @@ def _cursor(texts: list[list[str]], width: int, rejected: bool) -> tuple[TokenCu
         rounds.append(Round(index, 0, Knobs(), drafted, tokens, 0, 0, 0, 1))
     document, source = Document(), Source(rounds)
     source.grow()
-    reply = document.add_reply(source)
-    reply.draw(Drawing(source, View(width, rejected=rejected)))
+    reply = document.add_reply("qwen", 0, source)
+    reply.draw(View(width, rejected=rejected))
     document.lay_out(0)
     return TokenCursor(document), reply
 
@@ -225,8 +225,8 @@ def test_walking_visits_every_token_once_and_what_is_marked_is_its_text(
         if not token.text:  # drawn as the cell in which it would stand
             continue
         drawn = ""
-        for row in range(reply.flow.height):
-            line = "".join(text for text, _ in reply.flow.runs(row))
+        for row in range(reply.drawing.height):
+            line = "".join(text for text, _ in reply.drawing.runs(row))
             drawn += "".join(line[start:end] for start, end, own in cursor.spans(reply, row) if own)
         assert drawn.replace(" ", "").strip() == token.text.replace("\t", "").replace(" ", "").replace("\n", "").strip()
 
@@ -238,5 +238,5 @@ def test_the_cursor_goes_up_and_down_by_rows() -> None:
     assert not cursor.step_row(-1)
     assert cursor.step_row(1) and cursor.token.text == "dd"
     assert cursor.step_round(-1) and cursor.token.text == "aa "
-    assert cursor.rows() == range(1)
-    assert cursor.row() == 0
+    assert cursor.rows() == range(1, 2), "below the heading"
+    assert cursor.row() == 1

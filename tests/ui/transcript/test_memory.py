@@ -101,7 +101,7 @@ def taken(size: int, each: int, make: Callable[[int], Round], connection: sqlite
             save(connection, log)
             fresh, commits = 0, commits + 1
     taken = held()
-    assert source.written[0] == size // each and commits == size // A_CHUNK
+    assert source.read == size // each and commits == size // A_CHUNK
     return taken
 
 
@@ -166,7 +166,7 @@ def taken_when_read(file: Path, rounds: list[Round]) -> int:
         taken = held()
     finally:
         connection.close()
-    assert source.written[0] == len(rounds) and drawing.flow.height
+    assert source.read == len(rounds) and drawing.height
     return taken
 
 

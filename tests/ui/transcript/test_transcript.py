@@ -22,7 +22,7 @@ from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.dashboard.status import Legend
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.themes import ORIGIN_DEFAULTS
-from spectui.ui.transcript.document import INDENT, Block, Reply
+from spectui.ui.transcript.document import INDENT, Block
 from spectui.ui.transcript.painter import Painter
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.transcript.wrap import Flow
@@ -79,8 +79,8 @@ def append(transcript: Transcript, rounds: Iterable[Round]) -> None:
 
 def token_at(transcript: Transcript, x: int, y: int) -> Token | None:
     reply = transcript.document.block_at(y)
-    number = reply.token_at(y, x) if isinstance(reply, Reply) else None
-    if not isinstance(reply, Reply) or number is None:
+    number = reply.token_at(y, x) if reply is not None else None
+    if reply is None or number is None:
         return None
     round, index = reply.source.round_of(number)
     return reply.source.rounds[round].tokens[index]
@@ -113,17 +113,28 @@ async def test_messages_stand_under_headings_indented() -> None:
         assert transcript.document.text == "you\nwhat [b]is[/b] it?\n\nassistant\na thing"
 
 
-async def test_a_long_prompt_is_its_first_lines_until_a_click_and_copied_whole() -> None:
-    text = "\n".join(f"line {number}" for number in range(100))
-    async with opened((60, 12)) as (_, pilot, transcript):
+@pytest.mark.parametrize(
+    ("text", "seen", "unfolded"),
+    [
+        ("\n".join(f"line {number}" for number in range(100)), "▸ 97 more lines, about 198 tokens in all", 105),
+        ("\n".join("漢字" for number in range(100)), "▸ 97 more lines, about 175 tokens in all", 105),
+        ("data" * 1000, "▸ 3 760 more characters, about 1 001 tokens in all", 79),
+    ],
+    ids=["lines", "three bytes a sign", "one line"],
+)
+async def test_a_long_prompt_is_its_first_lines_until_a_click_and_copied_whole(
+    text: str, seen: str, unfolded: int
+) -> None:
+    async with opened((60, 14)) as (_, pilot, transcript):
         transcript.follow([ChatMessage("user", text), ChatMessage("assistant", "so")], 0, None)
         folded = rows(transcript)
-        assert folded[3:8] == ["   line 2", "   ▸ 97 more lines, about 198 tokens in all", "", " assistant", "   so"]
-        for row, height in ((4, 105), (1, 8)):
+        row = folded.index(f"   {seen}")
+        assert row in (4, 6) and folded[row + 1 : row + 4] == ["", " assistant", "   so"]
+        for x, height in ((6, unfolded), (9, row + 4)):
             assert transcript.document.text == f"you\n{text}\n\nassistant\nso"
             transcript.scroll_to(y=0, animate=False, force=True)
             await wait_until(pilot, lambda: not transcript.scroll_offset.y)
-            await pilot.click(transcript, offset=(6, row))
+            await pilot.click(transcript, offset=(x, row))
             await wait_until(pilot, lambda height=height: transcript.document.height == height)
         assert rows(transcript) == folded
 

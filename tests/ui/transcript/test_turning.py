@@ -56,7 +56,7 @@ def little_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def is_text(transcript: Transcript) -> bool:
-    return all(reply.drawing and reply.drawing.view.as_text for reply in transcript.document.replies)
+    return all(reply.is_drawn and reply.drawing.view.as_text for reply in transcript.document.replies)
 
 
 async def written(pilot: Pilot[None], transcript: Transcript, parts: int) -> None:
