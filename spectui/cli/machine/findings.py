@@ -48,8 +48,8 @@ class Finding(NamedTuple):
 
 
 class _Lack(NamedTuple):
-    """What is lost without a feature: `what`, and its `cost`. One of its names in the build (`built`) and one of the CPU's
-    flags (`cpu`, none: every CPU has it) is enough. `own`: spectui's kernels make up for it."""
+    """A feature that llama.cpp is built without: what it is, its names in the build, the CPU's flags for it (one of each is
+    enough; no flag: every CPU has it), what is lost, and whether spectui's kernels make up for it."""
 
     what: str
     built: tuple[str, ...]
@@ -58,48 +58,29 @@ class _Lack(NamedTuple):
     own: bool = False
 
 
-def _without(name: str) -> str:
-    return f"This llama.cpp is built without {name}, which the CPU has"
-
-
 _LACKS = (
-    _Lack(_without("AVX2"), ("AVX2",), ("avx2",), "everything is several times as slow"),
-    _Lack(_without("NEON"), ("NEON",), ("asimd", "neon"), "everything is several times as slow"),
-    _Lack("The fast CPU kernels of this llama.cpp crash (compilers such as GCC 12 break AMX), so they are off",
-          (FAST_KERNELS,), (), "up to half the speed is lost", own=True),
-    _Lack("This llama.cpp is built without repacked weights", ("REPACK",), (),
-          "Q4_0 and Q4_K weights are multiplied more slowly, drafts' copies above all", own=True),
-    _Lack(_without("AMX"), ("AMX_INT8",), ("amx_int8",),
-          "passes over several tokens (prompts and drafts) take much longer", own=True),
-    _Lack(_without("the int8 matrix instructions"), ("MATMUL_INT8",), ("i8mm",),
-          "passes over several tokens (prompts and drafts) take longer"),
-    _Lack(_without("AVX-512"), ("AVX512",), ("avx512f",), "passes over several tokens take longer", own=True),
-    _Lack(_without("VNNI"), ("AVX512_VNNI", "AVX_VNNI"), ("avx512_vnni", "avx_vnni"),
-          "quantised weights are multiplied more slowly", own=True),
-    _Lack(_without("the dot product instructions"), ("DOTPROD",), ("asimddp",),
-          "quantised weights are multiplied more slowly"),
-    _Lack(_without("FMA"), ("FMA", "ARM_FMA"), ("fma",), "every pass takes longer"),
-    _Lack(_without("F16C"), ("F16C",), ("f16c",), "cells and weights in f16 are read more slowly"),
-    _Lack(_without("AVX-512 BF16"), ("AVX512_BF16",), ("avx512_bf16",), "weights in bf16 are multiplied more slowly"),
-    _Lack("This llama.cpp is built without OpenMP", ("OPENMP", "ACCELERATE"), (), "its threads wait longer for each other"),
+    _Lack("AVX2", ("AVX2",), ("avx2",), "everything is several times as slow"),
+    _Lack("NEON", ("NEON",), ("asimd", "neon"), "everything is several times as slow"),
+    _Lack("fast CPU kernels that work (GCC 12 and older break AMX)", (FAST_KERNELS,), (),
+          "they are off, and up to half the speed is lost", own=True),
+    _Lack("repacked weights", ("REPACK",), (), "Q4_0 and Q4_K weights are multiplied more slowly", own=True),
+    _Lack("AMX", ("AMX_INT8",), ("amx_int8",), "passes over several tokens (prompts and drafts) take longer", own=True),
+    _Lack("the int8 matrix instructions", ("MATMUL_INT8",), ("i8mm",), "passes over several tokens take longer"),
+    _Lack("AVX-512", ("AVX512",), ("avx512f",), "passes over several tokens take longer", own=True),
+    _Lack("VNNI", ("AVX512_VNNI", "AVX_VNNI"), ("avx512_vnni", "avx_vnni"), "quantised weights are slower", own=True),
+    _Lack("the dot product instructions", ("DOTPROD",), ("asimddp",), "quantised weights are multiplied more slowly"),
+    _Lack("FMA", ("FMA", "ARM_FMA"), ("fma",), "every pass takes longer"),
+    _Lack("OpenMP", ("OPENMP", "ACCELERATE"), (), "its threads wait longer for each other"),
 )  # fmt: skip
 """The dearest loss comes first."""
 
-
-class _Backend(NamedTuple):
-    """What a backend is called, the command that shows whether its driver works, and the variables that hide its GPUs."""
-
-    name: str
-    shows: str
-    hides: tuple[str, ...]
-
-
 _BACKENDS = {
-    "CUDA": _Backend("CUDA", "nvidia-smi", ("CUDA_VISIBLE_DEVICES",)),
-    "HIP": _Backend("HIP", "rocminfo", ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")),
-    "VULKAN": _Backend("Vulkan", "vulkaninfo --summary", ("GGML_VK_VISIBLE_DEVICES",)),
-    "SYCL": _Backend("SYCL", "sycl-ls", ("ONEAPI_DEVICE_SELECTOR",)),
+    "CUDA": ("CUDA", "nvidia-smi", ("CUDA_VISIBLE_DEVICES",)),
+    "HIP": ("HIP", "rocminfo", ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")),
+    "VULKAN": ("Vulkan", "vulkaninfo --summary", ("GGML_VK_VISIBLE_DEVICES",)),
+    "SYCL": ("SYCL", "sycl-ls", ("ONEAPI_DEVICE_SELECTOR",)),
 }
+"""What a backend is called, the command that shows whether its driver works, and the variables that hide its GPUs."""
 
 _MAKERS = {"NVIDIA": ("CUDA", "VULKAN"), "AMD": ("VULKAN", "HIP"), "Intel": ("VULKAN", "SYCL")}
 """Maker of a GPU -> the backends that use it. The first is the easiest to build."""
@@ -111,7 +92,7 @@ def findings(facts: Facts, rebuild: Callable[..., str]) -> Iterator[Finding]:
     for lack in _LACKS:
         if (not lack.cpu or set(lack.cpu) & set(facts.flags)) and not set(lack.built) & set(facts.features):
             where = ", where spectui's kernels are not used" if lack.own and facts.own else ""
-            yield Finding(lack.what, f"{lack.cost}{where}", rebuild())
+            yield Finding(f"This llama.cpp is built without {lack.what}", f"{lack.cost}{where}", rebuild())
 
 
 def _unused_gpus(facts: Facts, rebuild: Callable[..., str]) -> Iterator[Finding]:
@@ -124,7 +105,7 @@ def _unused_gpus(facts: Facts, rebuild: Callable[..., str]) -> Iterator[Finding]
         built = [name for name in usable if name in facts.backends]
         if cards and not built:
             told = True
-            what = f"This llama.cpp is built without {_BACKENDS[usable[0]].name}{there}"
+            what = f"This llama.cpp is built without {_BACKENDS[usable[0]][0]}{there}"
             yield Finding(what, _ALONE, rebuild(usable[0]))
         elif cards and not any(device.id is None or find_gpu(cards, device.id) for device in devices):
             told = True
@@ -136,11 +117,11 @@ def _unused_gpus(facts: Facts, rebuild: Callable[..., str]) -> Iterator[Finding]
 
 def _no_device(built: Sequence[str], there: str, facts: Facts) -> Finding:
     """A backend is built in, and finds no GPU: its driver does not start, or the environment hides the GPU."""
-    hides = next((name for key in built for name in _BACKENDS[key].hides if name in facts.environment), None)
+    names, shows, hiding = zip(*(_BACKENDS[key] for key in built), strict=True)
+    hides = next((name for each in hiding for name in each if name in facts.environment), None)
     cause = f"{hides} may hide it" if hides else facts.error or "its driver may not start"
-    names = " and ".join(_BACKENDS[key].name for key in built)
-    what = f"This llama.cpp is built with {names}{there}, but it finds no GPU ({cause})"
-    return Finding(what, _ALONE, f"unset {hides}" if hides else _BACKENDS[built[0]].shows, shows=not hides)
+    what = f"This llama.cpp is built with {' and '.join(names)}{there}, but it finds no GPU ({cause})"
+    return Finding(what, _ALONE, f"unset {hides}" if hides else shows[0], shows=not hides)
 
 
 def _integrated(gpu: Gpu) -> bool:

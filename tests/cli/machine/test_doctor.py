@@ -87,13 +87,12 @@ CUDA = ["CPU", "CUDA"]
         ({"backends": CUDA, "environment": {"GGML_VK_VISIBLE_DEVICES": "0"}},
          f"with CUDA, but {NO_GPU} (its driver may not start)", "nvidia-smi"),
         *(({"features": without(feature)}, f"without {name}", "rebuild") for feature, name in (
-            ("AVX2", "AVX2, which the CPU has"), ("AMX_INT8", "AMX, which"), ("AVX512", "AVX-512, which"),
-            ("AVX512_VNNI", "VNNI, which"), ("FMA", "FMA, which"), ("F16C", "F16C, which"), ("REPACK", "repacked weights"),
-            ("OPENMP", "OpenMP"))),
+            ("AVX2", "AVX2"), ("AMX_INT8", "AMX"), ("AVX512", "AVX-512"), ("AVX512_VNNI", "VNNI"), ("FMA", "FMA"),
+            ("REPACK", "repacked weights"), ("OPENMP", "OpenMP"))),
         ({"features": [*ARM, "DOTPROD"], "flags": ["asimd", "asimddp", "i8mm"]},
-         "without the int8 matrix instructions, which", "rebuild"),
+         "without the int8 matrix instructions", "rebuild"),
         ({"features": [*ARM, "MATMUL_INT8"], "flags": ["asimd", "asimddp", "i8mm"]},
-         "without the dot product instructions, which", "rebuild"),
+         "without the dot product instructions", "rebuild"),
     ],
 )  # fmt: skip
 def test_what_is_lost_and_what_mends_it_or_shows_its_cause(machine: dict[str, Any], what: str, command: str):
@@ -119,7 +118,7 @@ def test_with_spectuis_kernels_less_is_lost():
 
 def test_the_dearest_is_first():
     found = lost(features=["OPENMP"], gpus=[P40])
-    words = ["CUDA", "AVX2", "crash", "repacked", "AMX", "AVX-512", "VNNI", "FMA", "F16C", "BF16"]
+    words = ["CUDA", "AVX2", "kernels", "repacked", "AMX", "AVX-512", "VNNI", "FMA"]
     assert [word in finding.what for word, finding in zip(words, found, strict=True)] == [True] * len(words)
 
 
@@ -183,5 +182,5 @@ def test_a_real_build_whose_backend_finds_no_gpu():
 def test_a_real_build_for_an_older_cpu():
     done = doctor(OLD)
     assert done.returncode == 1
-    assert "1. This llama.cpp is built without AVX-512, which the CPU has" in done.stdout or "AMX" in done.stdout
+    assert "1. This llama.cpp is built without AVX-512" in done.stdout or "AMX" in done.stdout
     assert done.stdout.count("pip install --force-reinstall") == 1, "one command mends all of it"
