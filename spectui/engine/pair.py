@@ -33,6 +33,7 @@ from spectui.llama.tokens.reply_text import ReplyMarks
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import DraftModel, ModelDrafter
 from spectui.speculation.evaluator import Interrupted
+from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import Strategy
 
 
@@ -48,6 +49,12 @@ class Pair:
     strategy: Strategy
     _resolved: Resolved
     """The set-up, with its automatic choices made."""
+    _keys: tuple[Key, Key]
+    """What the costs of the target and of the draft depend on."""
+    _costs: CostModel
+    """What passes cost, as they were measured."""
+    _longest: int | None
+    """Most tokens that --strict drafts; None without it."""
 
     def __init__(self, emit: Callable[[Event], None], interrupt: Interrupt) -> None:
         self._emit = emit
@@ -60,7 +67,6 @@ class Pair:
         self.drafter: DraftModel | None = None
         self._translated = False  # True: the draft has another vocabulary
         self._automatic = AutomaticPlacement(emit)
-        self._measured: tuple[tuple[Key, Key], TargetCosts, DraftCosts] | None = None
         self._own_kernels = LLAMA_CPP  # spectui's, where they are available
         self._refused_kernels: set[str] = set()  # why they were not used, as far as it was said
         self.remarks: dict[str, str] = {}
@@ -69,11 +75,8 @@ class Pair:
         """Past replies, if they are remembered."""
         self._threads: ThreadCount | None = None
 
-    def load(self, setup: Setup, again: bool = False) -> None:
-        """Load what the set-up asks for. Raises SpectuiError; DraftError if the target alone would load.
-
-        `again`: what passes cost is not measured once more, on a machine that was too busy to keep it, if it is loaded already.
-        """
+    def load(self, setup: Setup) -> None:
+        """Load what the set-up asks for. Raises SpectuiError; DraftError if the target alone would load."""
         if setup.model is None:
             raise UsageError("No target model is named.")
         setup.checked()
@@ -85,7 +88,9 @@ class Pair:
                 raise DraftError(str(error)) from error
         rpc.add_servers(setup.rpc)
         use_numa(setup.numa)
-        tested = self._self_test()
+        if not self._loaded:
+            self._emit(Loading("self-test", 0.0))
+        tested = selftest.run()
         chosen = self._automatic.place(kernel_choice.without_crashes(setup, tested), self._memory())
         self._own_kernels = kernel_choice.available(replace(chosen, no_repack=setup.no_repack), tested)
         resolved = self._resolved = resolve(chosen)
@@ -99,7 +104,7 @@ class Pair:
         else:
             self._use_own_heads(resolved)
         rpc.reset_when_closed()
-        self._make_strategy(resolved, again)
+        self._measure_costs(resolved)
         self._choose_threads(resolved)
         self.ready = True
 
@@ -129,51 +134,56 @@ class Pair:
         if self.draft_context is not None and not named:
             self.draft_context.use_threads(count.now)
 
-    def _make_strategy(self, resolved: Resolved, again: bool) -> None:
-        """Measure the costs of passes, and create the strategy."""
-        setup = resolved.setup
-        found, drafting = TargetCosts(), DraftCosts()
+    def _measure_costs(self, resolved: Resolved) -> None:
+        """Measure the costs of passes, say what they tell, and begin to learn from them."""
+        setup, strict = resolved.setup, resolved.setup.strict == "on"
+        target, draft = TargetCosts(), DraftCosts()
+        self._keys = self._costs_keys(resolved)
         found_out = [remarks.SAME_THREADS] if self._rounds_by_threads(resolved) else []
-        strict = setup.strict == "on"
-        target_key: Key = replace(resolved.target, kernels=self.target.kernels).costs_key()
-        draft_key: Key = ()
+        if strict or setup.no_profile == "off":
+            target, draft = self._measure(setup)
+            found_out.append(remarks.rounds_alike(target, strict))
+            self._say(remarks.strictly_plain(target) if strict else remarks.rounds_differently(target))
+        if self.draft is not None:
+            same, size = same_file(setup.model or "", setup.draft or ""), self.draft.n_bytes / self.target.n_bytes
+            self._say(remarks.no_cheaper(target, draft, same, size))
+        self.remarks["target"] = "; ".join(filter(None, found_out))
+        max_drafted = self.draft_context.max_drafted if self.draft_context is not None else None
+        self._costs = cost_model(target, draft, resolved.slow_down_together, max_drafted)
+        self._longest = target.strict_up_to - 1 if strict else None
+        self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
+        self._begin_strategy()
+
+    def _begin_strategy(self) -> None:
+        """A strategy that has learned nothing from rounds yet."""
+        self.strategy = Strategy(
+            self.drafter, self._costs, self.replies.automaton if self.replies is not None else None
+        )
+        if self._longest is not None:
+            self.strategy.longest = self._longest
+
+    def _costs_keys(self, resolved: Resolved) -> tuple[Key, Key]:
+        """What the costs of the target depend on, and those of what drafts."""
+        target: Key = replace(resolved.target, kernels=self.target.kernels).costs_key()
         if self.draft is not None and resolved.draft is not None:
             draft = replace(resolved.draft, path=self.draft.path, kernels=self.draft.kernels)
-            draft_key = draft.costs_key(isinstance(self.drafter, AheadDrafter))
-        elif self.draft_context is not None:
-            draft_key = (*target_key, self._own_heads(resolved).context_key)
-        measured_as = target_key, draft_key
-        again = again and self._measured is not None and self._measured[0] == measured_as
-        if again and self._measured is not None:
-            found, drafting = self._measured[1:]
-        elif strict or setup.no_profile == "off":
-            found, drafting = self._measure(setup, target_key, draft_key)
-            found_out.append(remarks.rounds_alike(found, strict))
-            if sentence := remarks.strictly_plain(found) if strict else remarks.rounds_differently(found):
-                self._emit(Notice(sentence))
-        if self.draft is not None and not again:
-            same = same_file(setup.model or "", setup.draft or "")
-            if sentence := remarks.no_cheaper(found, drafting, same, self.draft.n_bytes / self.target.n_bytes):
-                self._emit(Notice(sentence))
-        if not again:
-            self.remarks["target"] = "; ".join(filter(None, found_out))
-            self._measured = measured_as, found, drafting
-        max_drafted = self.draft_context.max_drafted if self.draft_context is not None else None
-        costs = cost_model(found, drafting, resolved.slow_down_together, max_drafted)
-        self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
-        past = self.replies.automaton if self.replies is not None else None
-        self.strategy = Strategy(self.drafter, costs, past)
-        if strict:
-            self.strategy.longest = found.strict_up_to - 1
+            return target, draft.costs_key(isinstance(self.drafter, AheadDrafter))
+        heads = self.draft_context is not None
+        return target, (*target, self._own_heads(resolved).context_key) if heads else ()
+
+    def begin_cold(self) -> None:
+        """Empty both contexts and forget what was learned about drafts, as after loading."""
+        self.clear_caches()
+        self._begin_strategy()
 
     def measure_again(self) -> None:
         """Measure the costs of passes anew, in place of those that are stored. Nothing may be in the contexts."""
-        if self._measured is not None:
-            forget(*self._measured[0])
-        self._make_strategy(self._resolved, again=False)
+        forget(*self._keys)
+        self._measure_costs(self._resolved)
 
-    def _measure(self, setup: Setup, target_key: Key, draft_key: Key) -> tuple[TargetCosts, DraftCosts]:
-        """What passes take: as it is stored under these keys, or as it is measured now. Raises LoadCancelled."""
+    def _measure(self, setup: Setup) -> tuple[TargetCosts, DraftCosts]:
+        """What passes take: as it is stored, or as it is measured now. Raises LoadCancelled."""
+        target_key, draft_key = self._keys
         stopped, target, draft = self._interrupt.is_set, self.context, self.draft_context
         others = ThreadCount(lambda: placement.threads(setup.threads), len(allowed_cpus()))
 
@@ -190,10 +200,9 @@ class Pair:
         except Interrupted:
             raise LoadCancelled("Loading was stopped.") from None
 
-    def _self_test(self) -> selftest.SelfTest:
-        if not self._loaded:
-            self._emit(Loading("self-test", 0.0))
-        return selftest.run()
+    def _say(self, sentence: str) -> None:
+        if sentence:
+            self._emit(Notice(sentence))
 
     def _make_room(self, resolved: Resolved) -> None:
         """Free what the set-up does not use before loading anything: both may not fit into memory."""
@@ -281,8 +290,7 @@ class Pair:
                 self.drafter = AheadDrafter(self.drafter)
             self._translated = bool(sentence)
             self.remarks["draft"] = sentence or draft_copy.remark(placed.path, self.draft.path)
-            if sentence:
-                self._emit(Notice(sentence))
+            self._say(sentence)
             self._loaded["draft"] = resolved.draft_key
         except SpectuiError as error:
             self._close_draft()

@@ -145,8 +145,7 @@ class Session:
         self._clock = self._clock or datetime.now()
         self._cold = True
         if self.pair is not None and self._loaded is not None:
-            self.pair.clear_caches()
-            self.pair.load(self._loaded, again=True)
+            self.pair.begin_cold()
 
     def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
         """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works. `at`: the time
