@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 import sysconfig
-from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -15,18 +14,9 @@ class KernelsHook(BuildHookInterface):  # type: ignore[misc, type-arg, unused-ig
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before a wheel is written, also before that of an editable installation, which uses the library in place."""
-        if reason := _build(Path(self.root)):
+        if reason := runpy.run_path(f"{self.root}/spectui/kernels/build.py")["build"]():
             self.app.display_debug(f"spectui's kernels were not built: {reason}")
             return
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
         build_data["artifacts"].append("/spectui/kernels/libspectui-kernels.*")
-
-
-def _build(root: Path) -> str:
-    spec = importlib.util.spec_from_file_location("kernels_build", root / "spectui" / "kernels" / "build.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    reason: str = module.build()
-    return reason

@@ -12,9 +12,10 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import which
+from time import monotonic
 
 SOURCES = Path(__file__).parent / "src"
 LIBRARY = Path(__file__).parent / f"libspectui-kernels.{'dylib' if sys.platform == 'darwin' else 'so'}"
@@ -25,20 +26,26 @@ _FLAGS = ("-O2", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=of
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
 _AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni")
 SETS = {"avx2": _AVX2, "avxvnni": (*_AVX2, "-mavxvnni"), "avx512": (*_AVX2, *_AVX512)}
-"""Source file of an instruction set -> its flags. A compiler that does not know the flags leaves the file out."""
+"""Source file of an instruction set -> its flags. A compiler that does not know them leaves the file out: see set.h."""
 
 _OWN_FLAGS = {**SETS, "attention": _AVX2, "signs": _AVX2}
 """The same with what every set uses; the other files are for any x86-64."""
 
 _BOUND_S = 300
+"""Seconds after which compilers that have not ended are ended."""
 
 
 def build(library: Path = LIBRARY) -> str:
     """Compile the library in place of the one that may be there. "": it is built; else why not, and then there is none."""
-    with tempfile.TemporaryDirectory(prefix="spectui-kernels-") as scratch:
-        why = _build(Path(scratch), library)
-    if why:
-        library.unlink(missing_ok=True)  # it may not be that of these sources
+    try:
+        with tempfile.TemporaryDirectory(prefix=".spectui-kernels-", dir=library.parent) as scratch:
+            why = _build(Path(scratch), library)
+        if why:
+            library.unlink(missing_ok=True)  # it may not be that of these sources
+    except OSError as error:
+        return (
+            f"their library cannot be written ({library.parent}: {error.strerror}): install spectui where you may write"
+        )
     return why
 
 
@@ -48,22 +55,23 @@ def _build(scratch: Path, library: Path) -> str:
     compiler = _compiler()
     if not compiler:
         return "there is no C++ compiler"
-    sources = sorted(SOURCES.glob("*.cpp"))
-    said = _compile(compiler, sources, scratch, ())
-    left_out = [name for name in SETS if said.get(SOURCES / f"{name}.cpp", "missing")]
-    if left_out:  # the others must not call them
-        without = [f"-DSPECTUI_NO_{name.upper()}" for name in left_out]
-        said |= _compile(compiler, [source for source in sources if source.stem not in SETS], scratch, without)
-    fatal = [text for source, text in said.items() if text and source.stem not in left_out]
-    if fatal or len(left_out) == len(SETS):
-        return "\n".join(["they do not compile", *(fatal or said.values())])
-    objects = [_object(source, scratch) for source, text in said.items() if not text]
+    objects = {source: str(scratch / f"{source.stem}.o") for source in sorted(SOURCES.glob("*.cpp"))}
+    deadline = monotonic() + _BOUND_S
+
+    def compiled(source: Path) -> str:
+        flags = (*_FLAGS, *_OWN_FLAGS.get(source.stem, ()))
+        return _run([*compiler, *flags, "-c", str(source), "-o", objects[source]], deadline)
+
+    with ThreadPoolExecutor(len(objects)) as pool:
+        said = dict(zip(objects, pool.map(compiled, objects), strict=True))
+    refused = {source.stem: text for source, text in said.items() if text}
+    if refused.keys() - SETS.keys() or refused.keys() >= SETS.keys():
+        return "\n".join(["they do not compile", *refused.values()])
     linked = scratch / library.name
-    if text := _run([[*compiler, "-shared", "-fopenmp", "-o", str(linked), *objects]])[0]:
+    files = [objects[source] for source, text in said.items() if not text]
+    if text := _run([*compiler, "-shared", "-fopenmp", "-o", str(linked), *files], deadline):
         return f"they cannot be linked\n{text}"
-    beside = library.with_name(f"{library.name}.{os.getpid()}")  # a process may have the old one loaded
-    beside.write_bytes(linked.read_bytes())
-    beside.replace(library)
+    linked.replace(library)  # a process may have the old one loaded
     return ""
 
 
@@ -73,38 +81,19 @@ def _compiler() -> list[str]:
     return named or [name for name in ("c++", "g++", "clang++") if which(name)][:1]
 
 
-def _compile(compiler: list[str], sources: list[Path], scratch: Path, more: Sequence[str]) -> dict[Path, str]:
-    """Source -> what the compiler said if it refused it, "" if it did not. They are compiled at the same time."""
-    commands = [
-        [*compiler, *_FLAGS, *_OWN_FLAGS.get(source.stem, ()), *more, "-c", str(source), "-o", _object(source, scratch)]
-        for source in sources
-    ]
-    return dict(zip(sources, _run(commands), strict=True))
-
-
-def _object(source: Path, scratch: Path) -> str:
-    return str(scratch / f"{source.stem}.o")
-
-
-def _run(commands: list[list[str]]) -> list[str]:
-    """Run the commands at the same time; for each what it said if it failed, and ""."""
-    said = []
+def _run(command: list[str], deadline: float) -> str:
+    """Run the command; what it said if it failed, "" if it did not. `deadline`: by the monotonic clock."""
     try:
-        running = [
-            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            for command in commands
-        ]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=max(0, deadline - monotonic()),
+        )  # fmt: skip
     except OSError as error:
-        return [f"{commands[0][0]}: {error.strerror}"] * len(commands)
-    for process in running:
-        try:
-            out, _ = process.communicate(timeout=_BOUND_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, _ = process.communicate()
-        text = out.decode("utf-8", "replace").strip()
-        said.append("" if process.returncode == 0 else text or f"ended with code {process.returncode}")
-    return said
+        return f"{command[0]}: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return f"{command[0]}: it did not end in {_BOUND_S} s"
+    text = done.stdout.decode("utf-8", "replace").strip()
+    return "" if done.returncode == 0 else text or f"ended with code {done.returncode}"
 
 
 if __name__ == "__main__":

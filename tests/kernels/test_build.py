@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -22,17 +23,8 @@ needs_a_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="there
 SET = 'extern "C" int {name}() {{ return 1; }}'
 PLUGIN = """
 #include <omp.h>
-extern "C" __attribute__((visibility("default"))) int without() {
-#if defined(SPECTUI_NO_AVX512) && defined(SPECTUI_NO_AVXVNNI)
-    return 3;
-#elif defined(SPECTUI_NO_AVX512)
-    return 1;
-#elif defined(SPECTUI_NO_AVXVNNI)
-    return 2;
-#else
-    return 0;
-#endif
-}
+extern "C" __attribute__((weak)) int avx2(), avxvnni(), avx512();
+extern "C" __attribute__((visibility("default"))) int without() { return !avx512 + 2*!avxvnni + 4*!avx2; }
 """
 
 
@@ -96,6 +88,27 @@ def test_without_a_compiler(sources: Path, tmp_path: Path, monkeypatch: pytest.M
     assert build.build(tmp_path / "lib.so") == "there is no C++ compiler"
     monkeypatch.setenv("CXX", str(tmp_path / "none"))
     assert "No such file" in build.build(tmp_path / "lib.so")
+
+
+@pytest.mark.parametrize("flag", ["-c", "-shared"])
+def test_a_compiler_that_hangs_is_waited_for_once(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
+):
+    script = tmp_path / "compiler"
+    script.write_text(f'#!/bin/sh\ncase " $* " in *" {flag} "*) exec tail -f /dev/null;; esac\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    monkeypatch.setattr(build, "_BOUND_S", 1)
+    begun = monotonic()
+    assert "it did not end in 1 s" in build.build(tmp_path / "lib.so")
+    assert monotonic() - begun < 3, "for the first of four files alone"
+
+
+def test_a_folder_that_cannot_be_written(sources: Path, tmp_path: Path):
+    why = build.build(sources / "plugin.cpp" / "lib.so")
+    assert why.startswith(
+        f"their library cannot be written ({sources / 'plugin.cpp'}: Not a directory): install spectui"
+    )
 
 
 def test_another_processor(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

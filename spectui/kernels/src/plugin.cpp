@@ -19,15 +19,8 @@ thread_local Request request;
 
 namespace {
 
-const KernelSet * const SETS[] = {   // the best first
-#ifndef SPECTUI_NO_AVX512
-    &avx512_set,
-#endif
-#ifndef SPECTUI_NO_AVXVNNI
-    &avxvnni_set,
-#endif
-    &avx2_set,
-};
+const KernelSet * const SETS[] = { &avx512_set, &avxvnni_set, &avx2_set };   // the best first
+bool usable(const KernelSet * set) { return set && set->supported(); }
 
 // ---------------------------------------------------------------- what is taken
 
@@ -129,16 +122,16 @@ EXPORT int spectui_kernels_abi(void) { return 3; }
 EXPORT const char * spectui_kernels_sets(void) {
     static std::string names;
     names.clear();
-    for (const KernelSet * each : SETS)
-        if (each->supported()) names += (names.empty() ? "" : " ") + std::string(each->name);
+    for (const KernelSet * set : SETS)
+        if (usable(set)) names += (names.empty() ? "" : " ") + std::string(set->name);
     return names.c_str();
 }
 
-EXPORT int spectui_kernels_bind(const ggml_functions * functions, const char * set) {
-    for (const KernelSet * each : SETS) {
-        if (!each->supported() || (*set && strcmp(set, each->name) != 0)) continue;
+EXPORT int spectui_kernels_bind(const ggml_functions * functions, const char * name) {
+    for (const KernelSet * set : SETS) {
+        if (!usable(set) || (*name && strcmp(name, set->name) != 0)) continue;
         ggml = *functions;
-        kernels = each;
+        kernels = set;
         return 0;
     }
     return 1;

@@ -20,4 +20,5 @@ struct KernelSet {
                         float * const * out, int64_t first, int64_t last);
 };
 
-extern const KernelSet avx2_set, avxvnni_set, avx512_set;
+// Weak: the compiler may lack a set, whose address is null then (build.py).
+extern const KernelSet avx2_set, avxvnni_set, avx512_set __attribute__((weak));
