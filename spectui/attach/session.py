@@ -140,13 +140,15 @@ class ServerSession:
         connection, facts = self._connection, self._facts
         if connection is None or facts is None or not facts.slots_path:
             return None
-        now = await slots_now(connection, facts)
-        if now.restarted(facts.slots):
+        before, now = facts.slots, await slots_now(connection, facts)
+        if now.restarted(before):
             facts = await look(connection, self._wanted, self._emit)
-        if now.drafters and facts.slots.drafters != now.drafters:
-            facts = facts._replace(slots=now)
-        if facts is not self._facts:
-            self._tell_loaded(facts)
+        if now.drafts is not None:
+            self._facts = facts._replace(slots=facts.slots._replace(
+                task=now.task, drafts=now.drafts, drafters=now.drafters or facts.slots.drafters
+            ))  # fmt: skip
+        if self._facts is not None and (now.restarted(before) or self._facts.slots.drafters != before.drafters):
+            self._tell_loaded(self._facts)
         return self._facts
 
     def _tell_counts(self) -> None:
