@@ -47,7 +47,7 @@ def command(ctx: click.Context, options: Options, minutes: float, save: str | No
     from spectui.gguf_files.check import check_file
     from spectui.measure import report
     from spectui.measure.bench.results import new_file
-    from spectui.measure.bench.summary import summarise, winner
+    from spectui.measure.bench.summary import summarise
     from spectui.measure.progress import ProgressLine
     from spectui.measure.tune import Search, candidates, sentences
     from spectui.profiles.file import ProfileFile
@@ -80,7 +80,7 @@ def command(ctx: click.Context, options: Options, minutes: float, save: str | No
         ctx.exit(INTERRUPTED)
     summary = summarise(made.runs)
     advice = list(sentences(search, summary.chosen, loaded[0].costs))
-    best = winner(summary) if search.finished else None
+    best = summary.chosen if search.finished else None
     if options.as_json:
         known = {"complete": search.finished, "best": search.best and asdict(search.best),
                  "winner": best and best.knobs, "tried": search.tried, "sentences": advice}  # fmt: skip

@@ -299,9 +299,3 @@ def _mixed(runs: Sequence[Run]) -> bool:
     return any(run.prompt_text != prompts[run.prompt] for run in runs) or any(
         difference(one, other) for one, other in pairwise(conditions)
     )
-
-
-def winner(summary: Summary) -> Setting | None:
-    """What these runs say is to be used in the chat; None where they say nothing."""
-    repeated = all(len(cell) > 1 for row in summary.rows for cell in row.cells.values())
-    return summary.chosen if repeated or not any(run.stage for run in summary.runs) else None

@@ -68,7 +68,8 @@ def _origin(token: Token, round: Round, index: int, width: int) -> Line:
 def _likeliest(round: Round, index: int, width: int) -> list[Line]:
     """The likeliest tokens in two lines, with texts as long as fit."""
     if round.likeliest is None:
-        return [labelled("likeliest", (UNKNOWN, "label")), []]
+        said = UNKNOWN if round.verify_s else "a server tells them of rounds without a draft"
+        return [labelled("likeliest", (said, "label")), []]
     best = round.likeliest.at(index)
     for room in range(max(5, width), 4, -1):
         lines = flowed((figures_of((quoted(text, room), share3(p))) for _, text, p in best), width - LABEL)
@@ -79,8 +80,8 @@ def _likeliest(round: Round, index: int, width: int) -> list[Line]:
 
 def _times(round: Round, width: int) -> Line:
     """The round's milliseconds, with less space between them where that makes them fit."""
-    line: Line = []
-    for gap in (2, 1):
+    line = labelled(f"round {round.index}", (f"{milliseconds(round.seconds)} ms", "value"))
+    for gap in (2, 1) if round.verify_s else ():  # a server does not tell what the time went into
         figures = figures_of(*((name, milliseconds(seconds)) for name, seconds in round.parts), gap=gap)
         line = labelled(f"round {round.index}", (f"{milliseconds(round.seconds)} ms: ", "value"), *figures)
         if cells(line) <= width:
