@@ -130,7 +130,11 @@ def load(
     `flags`: key -> (value, the flag as it was spelled). `path` replaces the user's file and must exist then. Raises
     UsageError with one sentence that names the flag, variable or file at fault.
     """
-    layers = [_defaults(), *_file_layers(path, profile), _environment(environ)]
+    layers = [
+        {row.key: (row.default, "default") for row in settings()},
+        *_file_layers(path, profile),
+        _environment(environ),
+    ]
     layers.append(
         {key: (convert(key, value, f"flag {flag}"), f"flag {flag}") for key, (value, flag) in (flags or {}).items()}
     )
@@ -138,7 +142,8 @@ def load(
     for layer in layers:
         merged.update(layer)
     # An empty path means no path, so that a variable, a flag or a profile can take a model away again.
-    values = {key: value or SETTINGS[key].default if _optional(key) else value for key, (value, _) in merged.items()}
+    optional = {row.key for row in settings() if row.default is None}
+    values: dict[str, Any] = {key: value or None if key in optional else value for key, (value, _) in merged.items()}
     keys = {key.removeprefix("ui.keys."): value for key, value in values.items() if key.startswith("ui.keys.")}
     return Configuration(
         knobs=Knobs(**_of(Knobs, values)).checked(),
@@ -153,7 +158,12 @@ def convert(key: str, value: Any, origin: str) -> Any:
     row = SETTINGS[key]
     if isinstance(value, str):
         value = SYNONYMS.get(key, {}).get(value.strip().lower(), value)
-    return _checked(row, _typed(row, value, origin), origin)
+    value = _typed(row, value, origin)
+    try:
+        check(key, value, row.spec)
+    except UsageError as error:
+        raise UsageError(f"{origin}: {error}") from None
+    return value
 
 
 def shown(value: object) -> str:
@@ -219,24 +229,8 @@ def _encodable(text: str) -> bool:
     return not any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
-def _checked(row: Setting, value: Any, origin: str) -> Any:
-    try:
-        check(row.key, value, row.spec)
-    except UsageError as error:
-        raise UsageError(f"{origin}: {error}") from None
-    return value
-
-
-def _optional(key: str) -> bool:
-    return key in SETTINGS and SETTINGS[key].default is None
-
-
 def _of(owner: type, values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key in SETTINGS and SETTINGS[key].owner is owner}
-
-
-def _defaults() -> Layer:
-    return {row.key: (row.default, "default") for row in settings()}
 
 
 def unknown_variables(environ: Mapping[str, str] = os.environ) -> list[str]:

@@ -140,9 +140,6 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
-    def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        return _worded(super().get_help_option(ctx))
-
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -161,9 +158,6 @@ class Command(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         parameters = super().get_params(ctx)
         return [*parameters, _HELP_ALL] if any(getattr(each, "rare", False) for each in parameters) else parameters
-
-    def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        return _worded(super().get_help_option(ctx))
 
     def canonical(self, ctx: click.Context, args: list[str]) -> list[str]:
         """`args` with attached values detached and without llama.cpp's unused flags.
@@ -195,12 +189,6 @@ class Command(click.Command):
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
-
-
-def _worded(option: click.Option | None) -> click.Option | None:
-    if option is not None:
-        option.help = "print this"
-    return option
 
 
 def setting_options(

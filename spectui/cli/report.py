@@ -35,7 +35,8 @@ def report(loaded: Loaded, rounds: Sequence[Round], finished: Finished, *, with_
             "answer": answer,
             "stop_reason": finished.reason.value,
             "tokens": [token._asdict() for token in tokens],
-            "stats": _statistics(finished),
+            "stats": statistics_table(finished.statistics)
+            | {"prompt_s": finished.prompt_s, "time_to_first_token_s": finished.time_to_first_token_s},
             **({"rounds": [round_table(round) for round in rounds]} if with_rounds else {}),
         }
     )
@@ -61,14 +62,6 @@ def summary(finished: Finished) -> str:
     if figures.guesses:
         lines.append(f"ahead     = {figures.right_guesses} of {figures.guesses} right, {figures.saved_s:.3f} s saved")
     return "\n".join(lines)
-
-
-def _statistics(finished: Finished) -> dict[str, Any]:
-    return {
-        **statistics_table(finished.statistics),
-        "prompt_s": finished.prompt_s,
-        "time_to_first_token_s": finished.time_to_first_token_s,
-    }
 
 
 def _timing(what: str, tokens: int | None, seconds: float | None, untimed: int = 0) -> str:

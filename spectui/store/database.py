@@ -116,7 +116,6 @@ def connect(file: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
         harden(connection)
-        reject_foreign_schema(connection)
         _migrate(connection)
         _check_tables(connection)
         connection.execute("PRAGMA foreign_keys = ON")
@@ -208,17 +207,6 @@ def _check_tables(connection: sqlite3.Connection) -> None:
         raise DamagedError(_INCOMPLETE)
 
 
-def reject_foreign_schema(connection: sqlite3.Connection) -> None:
-    """Raise StoreError for a trigger, view or virtual table: spectui makes none, and SQLite would run what they contain."""
-    made = connection.execute(
-        "SELECT type FROM sqlite_master WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'"
-    ).fetchone()
-    if made is not None:
-        raise StoreError(
-            f"The conversations' file holds a {made[0]} that spectui did not make: move the file away, or drop it."
-        )
-
-
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
@@ -237,16 +225,12 @@ def reading(file: Path) -> Iterator[sqlite3.Connection]:
 
     A file of an earlier spectui is migrated first. Raises StoreError.
     """
-    with as_store_errors(file), _existing(file):
-        with closing(_connect_read_only(file)) as connection:
-            current = _is_current(connection)
-        if not current:
+    with as_store_errors(file), _existing(file), closing(_connect_read_only(file)) as connection:
+        if not _is_current(connection):
             connect(file).close()
-        with closing(_connect_read_only(file)) as connection:
-            connection.execute("BEGIN")
-            reject_foreign_schema(connection)
-            _check_tables(connection)
-            yield connection
+        connection.execute("BEGIN")
+        _check_tables(connection)
+        yield connection
 
 
 @contextmanager

@@ -110,15 +110,8 @@ def statistics_table(figures: Statistics) -> dict[str, Any]:
 
 def model_table(info: ModelInfo) -> dict[str, Any]:
     """A loaded model by name, for JSON."""
-    return {
-        "path": info.path,
-        "description": info.description,
-        "parameters": info.parameters,
-        "bytes": info.bytes,
-        "remark": info.remark,
-        "kernels": info.kernels,
-        "kernels_why": info.kernels_why,
-    }
+    names = ("path", "description", "parameters", "bytes", "remark", "kernels", "kernels_why")
+    return {name: getattr(info, name) for name in names}
 
 
 def finite(value: Any) -> Any:

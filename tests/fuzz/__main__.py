@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -17,11 +18,11 @@ def main(name: str, seconds: int) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["spectui"]):
-        from tests.fuzz.targets import TARGETS
+        from tests.fuzz.targets import TARGETS, home
 
     if name not in TARGETS:
         raise click.UsageError(f"The targets are {', '.join(TARGETS)}.")
-    target = TARGETS[name]
+    target, os.environ["SPECTUI_STATE_DIR"] = TARGETS[name], str(home())
     corpus = Path(tempfile.mkdtemp(prefix="spectui-corpus-"))
     for number, seed in enumerate(target.seeds()):
         (corpus / str(number)).write_bytes(seed)

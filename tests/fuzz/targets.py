@@ -51,10 +51,7 @@ class Target(NamedTuple):
 @cache
 def home() -> Path:
     """A directory for this process's files."""
-    directory = Path(tempfile.mkdtemp(prefix="spectui-fuzz-"))
-    os.environ["SPECTUI_STATE_DIR"] = str(directory / "state")
-    (directory / "state").mkdir()
-    return directory
+    return Path(tempfile.mkdtemp(prefix="spectui-fuzz-"))
 
 
 def text(data: bytes) -> None:

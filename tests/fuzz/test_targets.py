@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import TARGETS, home
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(home()))
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -61,32 +62,22 @@ IDLE = ("ready", "failed", "no model")
 HOW_TO_TYPE = "Ctrl+C stops a reply. A line that ends with \\ goes on in the next one; // begins a prompt with a slash."
 
 
+@dataclass
 class PlainChat:
     """Shows a session line by line. `interactive`: a person sits at a terminal, and is told who speaks."""
 
-    def __init__(
-        self,
-        session: ChatSession,
-        *,
-        read: TextIO,
-        out: TextIO,
-        aside: TextIO,
-        interactive: bool,
-        catalogue: ModelCatalogue,
-        lines: TypedLines | None = None,
-    ) -> None:
-        """`lines` asks a person for a line, in place of `read`."""
-        self.session = session
-        self._read = read
-        self._lines = lines
-        self._out = out
-        self._aside = aside
-        self.interactive = interactive
-        self._catalogue = catalogue
-        self._loading = ""
-        self._stops = 0
-        self._away = self._failed = self._quit = False
-        self._at_line_start = True
+    session: ChatSession
+    read: TextIO
+    out: TextIO
+    aside: TextIO
+    interactive: bool
+    catalogue: ModelCatalogue
+    lines: TypedLines | None = None
+    """Asks a person for a line, in place of `read`."""
+    _loading = ""
+    _stops = 0
+    _away = _failed = _quit = False
+    _at_line_start = True
 
     def run(self, conversation: StoredConversation | None = None) -> int:
         """Until the input ends or a person leaves. Returns the exit code; raises SpectuiError if a pipe has no model."""
@@ -112,7 +103,7 @@ class PlainChat:
         lines: list[str] = []
         while True:
             try:
-                line = (self._lines or self._read_line)("more: " if lines else "you: ")
+                line = (self.lines or self._read_line)("more: " if lines else "you: ")
             except KeyboardInterrupt:
                 self.notice("\n/quit or Ctrl+D leaves.")
                 self._remember("\n".join(lines))
@@ -128,13 +119,13 @@ class PlainChat:
                 return text if line or text.strip() else None
 
     def _remember(self, text: str) -> None:
-        if self._lines is not None:
-            self._lines.remember(text)
+        if self.lines is not None:
+            self.lines.remember(text)
 
     def _read_line(self, prompt: str) -> str:
         if self.interactive:
             self._write(prompt)
-        return self._read.readline(LONGEST_PROMPT + 1)
+        return self.read.readline(LONGEST_PROMPT + 1)
 
     def _obey(self, line: str) -> None:
         self._stops = 0
@@ -183,7 +174,7 @@ class PlainChat:
 
     def _models(self, words: list[str]) -> str:
         setup, models = self.session.setup, self.session.models
-        known = self._catalogue.scan([Path(path) for path in (setup.model, setup.draft) if path])
+        known = self.catalogue.scan([Path(path) for path in (setup.model, setup.draft) if path])
         models.listed = headers = sorted(known, key=lambda header: (header.name.casefold(), header.path))
         if not headers:
             return "There is no GGUF file in the usual places; --models-dir names more directories."
@@ -277,8 +268,8 @@ class PlainChat:
             self._show_conversation(said)
         elif said:
             (self.notice if isinstance(said, Remark) else self.output)(said)
-        if self._lines is not None:
-            self._lines.forget(self.session.stored.deleted)
+        if self.lines is not None:
+            self.lines.forget(self.session.stored.deleted)
 
     def _show_conversation(self, title: str) -> None:
         """Show a conversation from the disk to a person."""
@@ -293,8 +284,8 @@ class PlainChat:
         """To standard output, at once."""
         text = printable(text)
         if text:
-            self._out.write(text)
-            self._out.flush()
+            self.out.write(text)
+            self.out.flush()
             self._at_line_start = text.endswith("\n")
 
     def output(self, text: str) -> None:
@@ -305,8 +296,8 @@ class PlainChat:
     def notice(self, text: str) -> None:
         """Write a line about what happens, to standard error."""
         self._end_line()
-        self._aside.write(f"{printable(text)}\n")
-        self._aside.flush()
+        self.aside.write(f"{printable(text)}\n")
+        self.aside.flush()
 
     def _end_line(self) -> None:
         if not self._at_line_start:

@@ -21,7 +21,6 @@ from spectui.store.database import (
     connect,
     harden,
     names_kept,
-    reject_foreign_schema,
     set_aside,
     transaction,
 )
@@ -91,7 +90,6 @@ def rescue(rescued: Rescued, connection: sqlite3.Connection) -> None:
     damaged = rescued.aside
     with suppress(*FAULTS), closing(sqlite3.connect(f"{damaged.absolute().as_uri()}?mode=ro", uri=True)) as source:
         harden(source)
-        reject_foreign_schema(source)
         source.set_progress_handler(lambda: monotonic() > ends, 10_000)
         read = [row for row in _by_range(source, "message", "id") if row[1]]
         # The version before had no `dropped`, the last column.
