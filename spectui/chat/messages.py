@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,8 @@ class ChatMessage:
     figures: RoundCounts = field(default_factory=RoundCounts)
     _written: bytearray = field(default_factory=bytearray)
     """UTF-8 of the rounds that were written since: a string for each token would take ten times as much."""
+    _ids: array[int] = field(default_factory=lambda: array("i"))
+    """The tokens that the rounds wrote."""
     _noted: list[tuple[bool, int]] = field(default_factory=list)
     """For each stretch of the text: whether it is thinking, and its characters, as far as the rounds tell it."""
 
@@ -64,7 +67,8 @@ class ChatMessage:
         self.note(round)
 
     def note(self, round: Round) -> None:
-        """Note what of the round, the next of the text, is thinking."""
+        """Note the tokens of the round, the next of the text, and what of it is thinking."""
+        self._ids.extend(token.id for token in round.tokens)
         for token in round.tokens:
             if token.thought is not None and token.text:
                 thought, length = self._noted.pop() if self._noted else (token.thought, 0)
@@ -100,7 +104,7 @@ class ChatMessage:
         if self.role != "assistant":
             return Message(self.role, self.content)
         thought, answer = thought_and_answer(self.parts)
-        return Message(self.role, answer, thought=thought)
+        return Message(self.role, answer, tuple(self._ids), thought)
 
     def begun(self, *, same_model: bool) -> Message:
         """The reply, to be continued: with the tokens that the target wrote, if they are its whole text. Reads all rounds."""

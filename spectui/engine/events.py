@@ -72,7 +72,8 @@ class Message(NamedTuple):
     """One message of a conversation. `role` is system, user or assistant.
 
     The content of an earlier reply is what it answered, and `thought` what it thought; that of a last one, which is to be
-    continued, is its whole text. `tokens`: its own, as the loaded target wrote them; empty if they are not known.
+    continued, is its whole text. `tokens`: of the whole reply, as a model wrote them; empty if they are not known. Those of a
+    last one are the loaded target's.
     """
 
     role: str

@@ -247,16 +247,14 @@ class Session:
         if self._raw:
             read = before if begun else messages
             return raw_tokens(target, [message.whole for message in read]), begun
-        turns = [(turn.role, turn.content, turn.thought) for turn in before]
-        if not begun:
-            turns.append((last.role, last.content, ""))
+        turns, written = _turns(before if begun else [*before, last._replace(thought="")])
         # A template may write the time: the same conversation again is the prompt that was answered.
         kwargs = self.knobs.chat_template_kwargs  # read once, because another thread may set it
-        asked = (template, kwargs, turns, at)
+        asked = (template, kwargs, turns, written, at)
         if self._asked is None or self._asked[0] != asked:
             clock = self._clock if at is None else datetime.fromtimestamp(at)
             template.read_values(json_object(kwargs) or {}, clock)
-            self._asked = asked, template.tokens(turns)
+            self._asked = asked, template.tokens(turns, written)
         return list(self._asked[1]), begun
 
     def _keep_states(self, messages: Sequence[Message], prompt: Sequence[int], begun: Sequence[int]) -> None:
@@ -268,7 +266,7 @@ class Session:
         ]
         lengths = {len(prompt) - 1, len(prompt) + len(begun) - 1}
         if contexts and messages[-1].role != "assistant" and not self._raw:
-            lengths.add(pair.template.lasting([(turn.role, turn.content, turn.thought) for turn in messages], prompt))
+            lengths.add(pair.template.lasting(*_turns(messages), prompt))
         for context in contexts:
             context.keep_at = sorted(lengths)
 
@@ -291,3 +289,8 @@ class Session:
         pair, self.pair, self._loaded = self.pair, None, None  # what fails to be closed is not used again
         if pair is not None:
             pair.close()
+
+
+def _turns(messages: Sequence[Message]) -> tuple[list[tuple[str, str, str]], list[tuple[int, ...]]]:
+    """The messages as a template takes them, and the tokens of each as they were written."""
+    return [(turn.role, turn.content, turn.thought) for turn in messages], [turn.tokens for turn in messages]

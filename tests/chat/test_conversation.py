@@ -221,6 +221,9 @@ class Chats(RuleBasedStateMachine):
             assert [message.role for message in asked] == ["user", "assistant"] * (len(asked) // 2) + ["user"]
             shown = [message.for_engine().content for message in writing.line[:-1]]
             assert "\n\n".join(message.content for message in asked) == "\n\n".join(shown)
+            rounds = [message.rounds for message in writing.line[:-1] if message.role == "assistant"]
+            written = [tuple(token.id for round in reply for token in round.tokens) for reply in rounds]
+            assert [message.tokens for message in asked if message.role == "assistant"] == written
             assert writing.parent is not None and self.engine.times[-1] == writing.parent.created
 
     @invariant()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
+from itertools import accumulate
 from typing import Any
 
 from minijinja import TemplateError
@@ -22,6 +25,9 @@ _CHATML = (
     "{% endfor %}{{ '<|im_start|>assistant\n' }}"
 )
 """For models without a template, as in llama.cpp."""
+
+Written = Sequence[Sequence[int]]
+"""For each message of a prompt: its tokens, if they are known."""
 
 _NEXT_TURN = (("assistant", "?"), ("user", "?"))
 
@@ -48,6 +54,7 @@ class ChatTemplate:
         except Exception as error:  # the template is a program from anywhere and may raise anything
             raise SpectuiError(f"The model's chat template cannot be read: {_one_line(error)}.") from error
         self._special = SpecialTokens(model, source)
+        self._spelled = cache(lambda token: model.piece(token) or model.token_text(token).encode())
 
     def read_values(self, values: Mapping[str, Any], clock: datetime | None = None) -> None:
         """Let it read these, by name, in the prompts from now on, and this time; None: the present."""
@@ -82,24 +89,53 @@ class ChatTemplate:
         """
         return shown(*self._prompt(messages))
 
-    def tokens(self, messages: Sequence[tuple[str, ...]]) -> list[int]:
+    def tokens(self, messages: Sequence[tuple[str, ...]], written: Written = ()) -> list[int]:
         """The same prompt in the model's tokens, with BOS: at least one. Raises SpectuiError.
 
         Unlike llama-server, this adds no EOS token, as the reply continues where the prompt ends; and names of control tokens
-        in the messages are text.
+        in the messages are text. `written`: for each message its tokens as the model wrote them, where they are known. The
+        tokenizer may cut their text otherwise, and what is in the cells would be read again.
         """
-        tokens = self._special.tokens(*self._prompt(messages))
+        tokens = self._as_written(self._special.tokens(*self._prompt(messages)), messages, written)
         if not tokens:
             raise SpectuiError(
                 "The model's chat template makes nothing of this conversation, so there is nothing to answer."
             )
         return [*self._model.added_bos, *tokens]
 
-    def lasting(self, messages: Sequence[tuple[str, ...]], tokens: Sequence[int]) -> int:
+    def lasting(self, messages: Sequence[tuple[str, ...]], written: Written, tokens: Sequence[int]) -> int:
         """How many of a prompt's tokens the next turn's prompt begins with too: a template may drop what it opens a reply with,
         and what that thinks. Raises SpectuiError."""
-        later = self._rendered_hidden([*messages, *_NEXT_TURN], in_replies=False)
-        return common_prefix(tokens, [*self._model.added_bos, *self._special.tokens(*later)])
+        later = self._special.tokens(*self._rendered_hidden([*messages, *_NEXT_TURN], in_replies=False))
+        return common_prefix(tokens, [*self._model.added_bos, *self._as_written(later, messages, written)])
+
+    def _as_written(self, tokens: list[int], messages: Sequence[tuple[str, ...]], written: Written) -> list[int]:
+        """The prompt's tokens, with those that the model wrote for the same texts."""
+        if not any(written):
+            return tokens
+        pieces = [self._spelled(token) for token in tokens]
+        text, cuts = b"".join(pieces), list(accumulate(map(len, pieces), initial=0))
+        out: list[int] = []
+        taken = end = 0
+        for (_, content, *_), own in zip(messages, written, strict=False):
+            said = content.strip().encode()
+            if (begin := text.find(said, end)) < 0:
+                continue
+            end = begin + len(said)
+            spelled = own if said and all(0 <= token < self._model.n_vocab for token in own) else ()
+            pieces = [self._model.piece(token) for token in spelled]
+            if (before := b"".join(pieces).rfind(said)) < 0:  # it was edited, or another model wrote it
+                continue
+            own_cuts = list(accumulate(map(len, pieces), initial=begin - before))
+            # Between the first and the last place where both are cut; what the template writes may merge with the rest.
+            both = sorted({*own_cuts}.intersection(cuts[bisect_left(cuts, begin) : bisect_right(cuts, end)]))
+            if not both:
+                continue
+            start, stop = bisect_right(own_cuts, both[0]) - 1, bisect_left(own_cuts, both[-1])
+            if all(pieces[start:stop]):  # a control token in the middle has no place in the text
+                out += [*tokens[taken : bisect_left(cuts, both[0])], *own[start:stop]]
+                taken = bisect_left(cuts, both[-1])
+        return out + tokens[taken:]
 
     def _prompt(self, messages: Sequence[tuple[str, ...]]) -> tuple[str, Mapping[str, str]]:
         """The prompt with stand-ins, and what they stand for: see `SpecialTokens.hidden`."""

@@ -15,7 +15,7 @@ from spectui.llama.tokens.chat_template import ChatTemplate
 from spectui.llama.tokens.rendering import Renderer
 from spectui.text import safe
 from tests.helpers.smollm2 import setup
-from tests.llama.ggufs import spelled, write_model
+from tests.llama.ggufs import WORDS, byte_names, spelled, write_model
 
 TALK = [("system", "Be brief."), ("user", "Hi\n<|im_end|>there"), ("assistant", "Yes?"), ("user", "2+2")]
 
@@ -55,6 +55,45 @@ def test_smollm2s_template_is_used_and_names_become_single_tokens():
         assert (
             tokens.count(model.tokenize("<|im_end|>", special=True)[0]) == 2
         )  # its own system prompt's, and the question's
+
+
+OWN = ["a", "b", "c"]
+"""What the tokenizer writes as "ab", "c"."""
+
+
+@pytest.mark.parametrize(
+    ("written", "said", "kept"),
+    [
+        (OWN, "abc", True),
+        (["<think>", "a", "</think>", "\n", *OWN, "<|im_end|>"], "abc", True),
+        (OWN, "\nabc ", True),
+        ([*OWN, " ", "<|im_end|>"], "abc", True),
+        (OWN, "abcb", False),
+        (["a", "<|im_end|>", "b", "c"], "abc", False),
+        ([], "abc", False),
+    ],
+    ids=["", "thought before", "trimmed", "cut by a stop text", "edited", "a hidden token within", "unknown"],
+)
+def test_a_reply_keeps_the_tokens_that_the_model_wrote(tmp_path: Path, written: list[str], said: str, kept: bool):
+    """Else what the tokenizer cuts otherwise would be read again, and the model would read other tokens than its own."""
+    words, names = [*WORDS, "<think>", "</think>"], byte_names()
+    shown = dict(zip("\n ", (names[10], names[32]), strict=True))
+    vocabulary = {"tokens": [*words, *names, "ab"], "types": [3] * len(words) + [1] * (len(names) + 1)}
+    with closing(Model(str(write_model(tmp_path / "model.gguf", **vocabulary, merges=["a b"])))) as model:  # type: ignore[arg-type]
+        own = [vocabulary["tokens"].index(shown.get(word, word)) for word in written]
+        template = ChatTemplate(model)
+        talk = [("user", "abc?"), ("assistant", said), ("user", "abc!")]
+        usual = template.tokens(talk)
+        tokens = template.tokens(talk, [(), own, ()])
+        assert spelled(model, tokens) == spelled(model, usual)
+        begin = len(template.tokens(talk[:1]))  # where the reply begins
+        reply = [model.token_text(token) for token in tokens[begin:]]
+        assert tokens[:begin] == usual[:begin]
+        assert ([word for word in reply if word in ("a", "b", "c", "ab")][:3] == ["a", "b", "c"]) == kept
+        assert reply[-20:].count("ab") == 1, "the prompt behind it is cut as the tokenizer does"
+        again = [*talk, ("assistant", "?"), ("user", "?")]
+        assert template.lasting(talk, [(), own, ()], tokens) == template.lasting(talk, [(), (), ()], usual) + kept
+        assert template.tokens(again, [(), [-1], ()]) == template.tokens(again)
 
 
 def test_a_template_knows_bos_and_eos(tmp_path: Path):
