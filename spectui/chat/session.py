@@ -151,7 +151,7 @@ class ChatSession:
     def set_system(self, text: str) -> None:
         """Give this conversation another system prompt, from the next reply on."""
         self.conversation.system = text
-        self.journal.set_system(text)
+        self.journal.change(system=text)
 
     # What is asked of the engine
 

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from spectui.engine.events import Finished
 from spectui.knobs import Setup
@@ -117,16 +118,12 @@ class Journal:
                 log.change(head=message)
                 self._save()
 
-    def rename(self, title: str) -> None:
-        """The conversation has another title, which was written by `library.rename`."""
-        if self._log is not None:
-            self._log.conversation = self._log.conversation._replace(title=title)
-
-    def set_system(self, text: str) -> None:
-        """The conversation has another system prompt from here on."""
+    def change(self, **changes: str) -> None:
+        """The conversation has another `title`, or another `system` prompt from here on."""
+        storables: dict[str, Any] = {name: storable(text) for name, text in changes.items()}
         with self.lock:
             if self._log is not None:
-                self._log.change(system=storable(text))
+                self._log.change(**storables)
                 self._save()
 
     # Prompts

@@ -317,7 +317,7 @@ def test_a_disk_that_hangs_at_the_end_is_told_by_close(file: Path, monkeypatch: 
     exchange(journal, "one", some_rounds())
     journal.flush()
     monkeypatch.setattr(writer, "write", hanging)
-    journal.set_system("Be short.")
+    journal.change(system="Be short.")
     close = writer.Writer.close
     monkeypatch.setattr(writer.Writer, "close", lambda self: close(self, 0.01))
     assert journal.close() == f"The disk does not answer: what was said last may not be in {file}."

@@ -85,7 +85,7 @@ class StoredConversations:
         if title:
             library.rename(self._file, identity, title)
             if self.is_open(identity):
-                self._journal.rename(title)
+                self._journal.change(title=title)
         return title
 
     def delete(self, identity: str) -> list[str]:

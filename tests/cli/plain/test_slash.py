@@ -15,7 +15,6 @@ from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.library import last
-from spectui.store.prompts import PromptHistory, prompts_file
 from tests.cli.plain.test_chat import HEADERS, PAIR, AnsweringEngine, Chat, KnownProfiles
 from tests.fake_engine import CPU, GPU, FakeEngine
 
@@ -143,15 +142,6 @@ def test_a_system_prompt_is_kept_at_once(tmp_path: Path):
     assert conversation is not None and conversation.system == "Be brief."
 
 
-@pytest.mark.usefixtures("fresh_directories")
-def test_with_a_conversation_its_prompts_are_forgotten(tmp_path: Path):
-    history = PromptHistory(prompts_file())
-    for prompt in ("one", "other"):
-        history.add(prompt)
-    Chat("one", "/chats", "/delete 1 yes", journal=Journal(tmp_path / "c.db"))
-    assert history.load() == ["other"]
-
-
 def test_a_code_block_is_told_alone():
     chat = Chat("x\\", "```\\", "a\\", "```\\", "```\\", "b\\", "```\\", "y", "/code", "/code 1", "/code 3")
     assert chat.out.splitlines()[-2:] == ["B", "A"]
@@ -192,14 +182,6 @@ def test_without_history_there_is_no_list_and_an_export_all_the_same(tmp_path: P
     ]  # fmt: skip
     assert (tmp_path / "add-two.md").read_text().endswith("## You\n\nadd two\n\n## Reply\n\nYou said ADD TWO.\n")
     assert len(json.loads((tmp_path / "x.json").read_text())["messages"][1]["tokens"]) == 5
-
-
-def test_an_export_in_a_removed_directory_is_refused_with_a_sentence(tmp_path: Path):
-    here = tmp_path / "here"
-    here.mkdir()
-    chat = Chat("remove this directory", "/export", "and on", here=here)
-    assert chat.aside == "The working directory was removed: start spectui in another one, and export from there.\n"
-    assert chat.out.endswith("You said AND ON.\n")
 
 
 def test_a_knob_that_is_a_text_is_emptied():
