@@ -31,12 +31,6 @@ to read."""
 MEASURED = BEHIND + max(EQUAL_SIZES)
 """Tokens of context that measuring uses at most."""
 
-_LONGEST_S = 1e4
-"""Seconds that no pass takes."""
-
-_LONGEST_TERM_S = 1.0
-"""Seconds that no token of context adds to a pass."""
-
 _MOST_CONTEXT = 1 / 200
 """What a token of context may add to a pass at most, as a share of a pass over one row with an empty context. Measured: 1/10000
 (1.5B, heads of 128) to 1/300 (135M, heads of 64, AVX512-FP16)."""
@@ -81,16 +75,6 @@ class TargetCosts:
         """The largest size that --strict may use: 1 where the passes were not compared behind a context."""
         return 1 if self.behind is None else self.equal_up_to
 
-    @property
-    def sound(self) -> bool:
-        """Could these numbers have been measured?"""
-        times = self.verify.get(1, 0) > 0 and all(0 <= seconds < _LONGEST_S for seconds in self.verify.values())
-        terms = 0 <= self.per_row < _LONGEST_TERM_S and 0 <= self.per_pass < _LONGEST_TERM_S
-        counts = [self.equal_up_to, self.tried, *([] if self.behind is None else [self.behind])]
-        whole = all(type(count) is int for count in counts)
-        equal = 1 <= self.equal_up_to <= self.tried <= max(EQUAL_SIZES)
-        return times and terms and whole and equal and 0 <= (self.behind or 0) <= BEHIND
-
 
 @dataclass
 class DraftCosts:
@@ -102,11 +86,6 @@ class DraftCosts:
     noisy: bool = False
     drift: float | None = 1.0
     """As the target's."""
-
-    @property
-    def sound(self) -> bool:
-        """Whether these numbers are plausible measurements."""
-        return 0 < self.first < _LONGEST_S and 0 < self.next < _LONGEST_S
 
 
 def cost_model(target: TargetCosts, draft: DraftCosts, one_device: bool, max_drafted: int | None = None) -> CostModel:
@@ -127,7 +106,7 @@ def cost_model(target: TargetCosts, draft: DraftCosts, one_device: bool, max_dra
 
 def path(what: str, key: Key) -> Path:
     """The file for what was found out about the models of `key`, whether or not there is one."""
-    return paths.state_directory() / f"{what}-{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.json"
+    return paths.state_directory() / f"{what}-{_digest(repr(key))}.json"
 
 
 def forget(target: Key, draft: Key) -> None:
@@ -151,14 +130,20 @@ def read_draft(file: Path) -> DraftCosts | None:
 
 
 def _read(file: Path, costs: Callable[..., _Costs]) -> _Costs | None:
-    with suppress(OSError, ValueError, TypeError, AttributeError):  # it is missing or damaged
-        found = costs(**json.loads(file.read_text(encoding="utf-8")))
+    with suppress(OSError, ValueError, TypeError, AttributeError):  # it is missing, or another version's
+        digest, _, text = file.read_text(encoding="utf-8").partition("\n")
+        found = costs(**json.loads(text))
         old = found.noisy and time() - file.stat().st_mtime > _NOISY_S
-        return found if found.sound and not old else None
+        return found if digest == _digest(text) and not old else None
     return None
 
 
 def write(file: Path, found: TargetCosts | DraftCosts) -> None:
-    """Keep these costs. If the disk fails, the next process measures again."""
+    """Keep these costs, behind their digest. If the disk fails, the next process measures again."""
+    text = json.dumps(asdict(found))
     with suppress(OSError):
-        write_atomic(file, json.dumps(asdict(found)).encode())
+        write_atomic(file, f"{_digest(text)}\n{text}".encode())
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -92,18 +92,8 @@ def test_it_is_measured_once_per_build_and_model():
         lambda text: text[:40],
         lambda text: "[1, 2]",
         lambda text: text.replace('"1":', '"0":', 1),
-        lambda text: json.dumps(json.loads(text) | {"verify": {"1": -3}}),
-        lambda text: json.dumps(json.loads(text) | {"verify": {"1": "NaN"}}),
-        lambda text: json.dumps(json.loads(text) | {"equal_up_to": 99}),
-        lambda text: json.dumps(json.loads(text) | {"surplus": 1}),
-        lambda text: json.dumps(json.loads(text) | {"equal_up_to": 1000, "tried": 1000}),
-        lambda text: json.dumps(json.loads(text) | {"equal_up_to": 2.5}),
-        *(
-            lambda text, name=name, value=value: json.dumps(json.loads(text) | {name: value})
-            for name in ("per_row", "per_pass", "behind")
-            for value in ("much", -1, float("nan"), float("inf"), 1e9, [1])
-        ),
-        lambda text: json.dumps(json.loads(text) | {"behind": True}),
+        lambda text: text.replace('"equal_up_to": 1', '"equal_up_to": 9', 1),
+        lambda text: text.partition("\n")[2],
     ],
 )
 def test_a_damaged_file_is_measured_again(state: Path, damage: Any):
@@ -114,7 +104,7 @@ def test_a_damaged_file_is_measured_again(state: Path, damage: Any):
     again = Target()
     assert set(measured(again).verify) == set(first.verify)
     assert len(again.passes) > 4, "more than a look at how fast the machine is"
-    assert set(json.loads(file.read_text())) == set(json.loads(sound))
+    assert json.loads(file.read_text().splitlines()[1]).keys() == json.loads(sound.splitlines()[1]).keys()
 
 
 class Clocked(Target):
