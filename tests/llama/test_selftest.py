@@ -79,17 +79,6 @@ def test_the_real_self_test_decodes_every_quantisation():
     assert selftest.run() == verdict
 
 
-def test_a_crash_turns_the_fast_kernels_off(monkeypatch: pytest.MonkeyPatch):
-    started = children(monkeypatch, DIES, WORKS)
-    verdict = selftest.run()
-    assert not verdict.extra_buffers
-    assert verdict.lines == [
-        "with the fast kernels: killed by signal 11 after Q8_0",
-        "without the fast kernels: works (Q8_0)",
-    ]
-    assert [command[-1] for command in started.commands] == ["fast", "plain"]
-
-
 @pytest.mark.parametrize(
     ("kernels", "programs", "verdict", "stored"),
     [
@@ -191,11 +180,7 @@ def test_each_build_and_cpu_has_a_verdict_of_its_own(monkeypatch: pytest.MonkeyP
     [
         b"",
         b"{",
-        b"[]",
-        b"null",
         b"\xff\xfe",
-        b"{}",
-        b'{"extra_buffers": true, "ok": true, "lines": []}',
         b'{"extra_buffers": "no", "lines": 5}',
         b'{"extra_buffers": true, "lines": [], "more": 1}',
         b'{"extra_buffers": true, "lines": [], "own": 1}',

@@ -155,15 +155,6 @@ def test_one_slow_pass_does_not_make_a_size_expensive(monkeypatch: pytest.Monkey
     assert max(found.verify.values()) < 0.002
 
 
-def test_a_step_among_the_small_sizes_is_measured_within_the_bound(monkeypatch: pytest.MonkeyPatch):
-    """Rows are dear, and three of them dearer than four, as with ggml's AVX2 kernels."""
-    seconds = {1: 0.09, 2: 0.12, 3: 0.21} | {n: 0.04 + 0.036 * n for n in range(4, 64)}
-    target = Clocked(lambda size, _: seconds[size], monkeypatch)
-    verify = passes_of(measured(target))
-    assert target.now <= room.BOUND_S + 0.3
-    assert verify(3, 0) > verify(4, 0) > verify(2, 0)
-
-
 @pytest.mark.parametrize("step", [5, 9, 17, 33])
 def test_a_step_of_the_kernels_is_measured_on_both_sides(step: int, monkeypatch: pytest.MonkeyPatch):
     """CPUs take rows in fours or in sixteens, CUDA has other kernels from 9 rows on: drafts must end before the step."""
@@ -271,12 +262,6 @@ def test_compiling_kernels_is_no_cost_of_a_pass(seconds: float, sizes: int, monk
     verify = measured(Compiling(seconds, monkeypatch)).verify
     assert len(verify) >= sizes
     assert verify == pytest.approx(dict.fromkeys(verify, 0.008))
-
-
-def test_without_time_left_the_rounds_measure_the_cost_of_attention(monkeypatch: pytest.MonkeyPatch):
-    target = Clocked(in_turn(repeat(0.11)), monkeypatch)
-    assert set(measured(target).verify) > {1, *room.SIZES[0]}
-    assert target.now <= room.BOUND_S + 0.11
 
 
 @pytest.mark.parametrize("slower", [0.5, 1.0, 1.6])

@@ -215,22 +215,6 @@ def test_fast_kernels_that_crash_are_told_where_spectuis_are_not_used(
     assert [each.message for each in events if isinstance(each, Notice) and "kernels" in each.message] == said
 
 
-def test_a_pair_is_loaded_with_llama_cpp_s_where_the_library_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load() -> None:
-        raise Unusable("their library is damaged: install spectui again")
-
-    monkeypatch.setattr(plugin, "load", load)
-    events: list[object] = []
-    session = Session(events.append)
-    for kernels in ("auto", "spectui"):
-        loaded = session.load(replace(setup(), ctx_size=256, kernels=kernels))
-        for model in (loaded.target, loaded.draft):
-            assert model is not None
-            assert model.kernels_in_words == "llama.cpp, because their library is damaged: install spectui again"
-    said = [event.message for event in events if isinstance(event, Notice) and "spectui's kernels" in event.message]
-    assert said == ["spectui's kernels are not used here: their library is damaged: install spectui again."]
-
-
 @built
 def test_costs_are_kept_apart() -> None:
     pair = replace(setup(), device="none")
