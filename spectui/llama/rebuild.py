@@ -1,4 +1,4 @@
-"""The command that builds llama.cpp anew for this machine, and what has to be installed before."""
+"""The command that builds llama.cpp anew for this machine."""
 
 from __future__ import annotations
 
@@ -9,20 +9,6 @@ import subprocess
 import sys
 from importlib import metadata
 from shutil import which
-
-_TOOLS = (
-    ("CC=clang ", "clang++", "clang"),
-    ("-DGGML_CUDA=on", "nvcc", "NVIDIA's CUDA toolkit"),
-    ("-DGGML_VULKAN=on", "glslc", "the Vulkan SDK"),
-    ("-DGGML_HIP=on", "hipcc", "AMD's ROCm"),
-    ("-DGGML_SYCL=on", "icpx", "Intel's oneAPI"),
-    ("uv pip", "uv", "uv"),
-    ("vulkaninfo", "vulkaninfo", "vulkan-tools"),
-    ("nvidia-smi", "nvidia-smi", "NVIDIA's driver"),
-    ("rocminfo", "rocminfo", "AMD's ROCm"),
-    ("sycl-ls", "sycl-ls", "Intel's oneAPI"),
-)
-"""What a command contains, the program that it needs for that, and what brings the program."""
 
 _GCC_WITH_AMX = 13
 """GCC before this version breaks the AMX kernels (llama.cpp PR #26954)."""
@@ -44,12 +30,6 @@ def rebuild_command(*backends: str) -> str:
         f"{other_libraries}{arguments}{_compilers()}{_pip()} --force-reinstall --no-binary llama-cpp-python --no-cache-dir "
         f"--no-deps '{needed}'"
     )
-
-
-def needed_first(command: str) -> str:
-    """A sentence for each program that this command needs and that is not installed; "" if all are."""
-    missing = [(tool, of) for part, tool, of in _TOOLS if part in command and which(tool) is None]
-    return " ".join(f"First install {of}, or add it to the PATH: {tool} is not there." for tool, of in missing)
 
 
 def _pip() -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spectui.llama.devices.records import Device
-from spectui.llama.rebuild import needed_first
 from spectui.telemetry.gpus import Gpu, find_gpu
 
 FAST_KERNELS = "the fast CPU kernels work"
@@ -137,8 +136,6 @@ def advice(lost: Sequence[Finding], known: bool) -> Iterator[str]:
     for command, shows in dict.fromkeys((finding.command, finding.shows) for finding in lost):
         numbers = ", ".join(str(number) for number, finding in enumerate(lost, 1) if finding.command == command)
         yield f"\nThis {'shows the cause of' if shows else 'mends'} {numbers}:\n{command}"
-        if first := needed_first(command):
-            yield first
     if not known:
         yield ("\n" if lost else "") + (
             "The CPU's features and the GPUs of AMD and Intel are not known here, because only Linux lists them. What this "

@@ -146,14 +146,12 @@ def doctor(libraries: Path, **environment: str) -> subprocess.CompletedProcess[s
 def test_the_program_names_the_command_and_ends_with_1(monkeypatch: pytest.MonkeyPatch):
     """This build has no CUDA. Without such a card nothing of that is said."""
     monkeypatch.setattr("spectui.telemetry.gpus.Nvml.read", lambda nvml: (RTX,))
-    monkeypatch.setattr("spectui.llama.rebuild.which", lambda name: None if name == "nvcc" else f"/usr/bin/{name}")
     done = CliRunner().invoke(root, ["doctor"])
     assert done.exit_code == 1
     assert "1. This llama.cpp is built without CUDA, and there is RTX 3090: models run on the CPU alone" in done.output
     assert re.search(
         r"\nThis mends 1:\n.*CMAKE_ARGS='[^']*-DGGML_CUDA=on[^']*' .* install .*llama-cpp-python==", done.output
     )
-    assert "\nFirst install NVIDIA's CUDA toolkit, or add it to the PATH: nvcc is not there.\n" in done.output
     monkeypatch.setattr("spectui.telemetry.gpus.Nvml.read", lambda nvml: ())
     monkeypatch.setattr("spectui.cli.machine.findings._LACKS", ())
     monkeypatch.setattr("spectui.llama.selftest.run", lambda force: SelfTest(extra_buffers=True))
