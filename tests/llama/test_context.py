@@ -20,9 +20,10 @@ from spectui.llama import selftest
 from spectui.llama.context import Context, EvaluationError
 from spectui.llama.devices import context_memory
 from spectui.llama.devices.context_memory import check_cells, failure, refusal
+from spectui.llama.devices.records import Device
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import llama
-from spectui.llama.model import Model
+from spectui.llama.model import Model, TooLargeError
 from spectui.llama.quantiser import quantise
 from spectui.speculation.evaluator import Interrupted
 from tests.helpers.smollm2 import setup
@@ -222,8 +223,9 @@ def test_the_advice_for_a_drafts_context_names_the_drafts_flags(gemma: Model, mo
 SMALL_BATCH = """
 import sys
 from spectui.llama.context import Context
+from spectui.llama.devices.records import Device
 from spectui.llama.interrupt import Interrupt
-from spectui.llama.model import Model
+from spectui.llama.model import Model, TooLargeError
 model = Model(sys.argv[1], extra_buffers=False)
 for batch, ubatch, n_ctx in ((1, 512, 256), (8, 4, 256), (2048, 512, 20), (4, 1, 17)):
     context = Context(model, Interrupt(), n_ctx=n_ctx, rows=17, batch=batch, ubatch=ubatch, threads=1)
@@ -303,3 +305,17 @@ def test_rope_scaling_extends_the_context_that_a_model_was_trained_with(tmp_path
         lengths.append((model.trained_ctx, model.scaled_ctx))
         model.close()
     assert lengths == [(512, 512), (512, 2048)]
+
+
+@pytest.mark.parametrize(
+    ("devices", "advice"),
+    [([], "choose a smaller quantisation"), (None, "lower -ngl, or choose a smaller quantisation")],
+)
+def test_weights_that_do_not_fit_are_no_matter_of_layers_where_no_gpu_has_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: list[Device] | None, advice: str
+) -> None:
+    path = str(write_model(tmp_path / "model.gguf"))
+    monkeypatch.setattr(llama, "llama_model_load_from_file", lambda *_: None)
+    monkeypatch.setattr("spectui.llama.model.first_error", lambda: "unable to allocate a buffer")
+    with pytest.raises(TooLargeError, match=rf"does not fit into memory \(unable .*\): {advice}\.$"):
+        Model(path, on_devices=devices)
