@@ -29,10 +29,10 @@ def standing(terminal: Terminal) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-def test_after_a_stop_with_the_focus_and_after_an_editor_that_is_not_there(
+def test_after_a_stop_and_after_an_editor_that_is_not_there(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The shell, what it has started, or a message to all users has used the terminal meanwhile, and has reset it."""
+    """The shell, or what it has started, has used the terminal meanwhile, and has reset it."""
     monkeypatch.setenv("VISUAL", "/nowhere/editor")
     shell = "tests.helpers.under_a_shell"
     with Terminal(*MODEL, columns=size[0], rows=size[1], module=shell, JOBS="1") as terminal:
@@ -40,30 +40,23 @@ def test_after_a_stop_with_the_focus_and_after_an_editor_that_is_not_there(
         ask(terminal, "short")
         terminal.wait("the reply", lambda: "9 -" in terminal.text and "▌bonus 10" in terminal.text)
         process = terminal.program
-        for way in ("suspended", "stopped", "focus", "a list lies over the chat"):
+        for way in ("suspended", "stopped", "a list lies over the chat"):
             if way.startswith("a list"):
                 terminal.type("\x1bOP")
                 terminal.wait("the list of keys", lambda: "Filter by key" in terminal.text)
             quiet(terminal)
             seen = standing(terminal)
-            if way == "focus":
-                terminal.type("\x1b[O")
+            if way == "suspended":
+                terminal.press("ctrl+z")
             else:
-                if way == "suspended":
-                    terminal.press("ctrl+z")
-                else:
-                    os.kill(process.pid, signal.SIGSTOP)
-                terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
+                os.kill(process.pid, signal.SIGSTOP)
+            terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
             quiet(terminal)
             terminal.screen.reset()
             terminal.raw.clear()
-            if way == "focus":
-                terminal.type("\x1b[I")
-            else:
-                os.kill(process.pid, signal.SIGCONT)
+            os.kill(process.pid, signal.SIGCONT)
             terminal.wait(f"the whole window: {way}", lambda seen=seen: standing(terminal) == seen)
             assert terminal.modes().items() >= MODES.items()
-            assert way != "focus" or 1004 not in terminal.modes(), "tmux answers that with the focus once more"
         terminal.press("escape")
         terminal.wait("the chat", lambda: "Filter by key" not in terminal.text)
         quiet(terminal)

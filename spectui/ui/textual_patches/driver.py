@@ -1,4 +1,4 @@
-"""A terminal driver for terminals that close, take no output, or were used by another program meanwhile.
+"""A terminal driver for terminals that close, or take no output.
 
 Textual's driver reads a closed terminal in a busy loop. Its writing thread ends at the first error, and then the event loop
 waits for that thread for ever; it also waits while nobody reads the output (Ctrl+S in tmux, a dead connection).
@@ -10,7 +10,6 @@ import codecs
 import os
 import select
 import signal
-import termios
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,24 +17,14 @@ from queue import Empty
 from time import monotonic
 from typing import Any, TextIO, cast
 
-from textual import constants, events
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES
-from textual.drivers.linux_driver import (
-    KITTY_DISAMBIGUATE_ESCAPE_CODES,
-    KITTY_REPORT_ALL_KEYS,
-    KITTY_REPORT_ASSOCIATED_TEXT,
-    LinuxDriver,
-)
-from textual.message import Message
+from textual.drivers.linux_driver import LinuxDriver
 
 from spectui.text import LOOKALIKES
 from spectui.ui.textual_patches.typed import InputParser, lines_as_text
 
 HUNG_UP = 128 + signal.SIGHUP
 """The exit code when the terminal was closed."""
-
-KITTY_FLAGS = KITTY_DISAMBIGUATE_ESCAPE_CODES | KITTY_REPORT_ALL_KEYS | KITTY_REPORT_ASSOCIATED_TEXT
-"""What Textual asks of kitty's keyboard protocol."""
 
 PAUSE_S = 0.05
 """Text that comes sooner after a line's end or a tab, where more than one key came at once, belongs to it."""
@@ -101,7 +90,6 @@ class TerminalDriver(LinuxDriver):
         self._output = Output(cast(TextIO, self._file), self._taken)
         self._file = cast(Any, self._output)
         self._dropped = False
-        self._line_modes: list[Any] = []
         self._went_on = False  # since the last SIGTSTP
 
     def start_application_mode(self) -> None:
@@ -109,8 +97,6 @@ class TerminalDriver(LinuxDriver):
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if self._writer_thread is not None:
             self._writer_thread._queue.maxsize = 0
-        with suppress(termios.error):
-            self._line_modes = termios.tcgetattr(self.fileno)
 
     def drops_frame(self) -> bool:
         """Whether to drop this frame: when too many writes wait, until the terminal has taken them all.
@@ -175,35 +161,6 @@ class TerminalDriver(LinuxDriver):
                 for message in lines_as_text(parser.feed(held)):
                     self.process_message(message)
                 held = ""
-
-    def process_message(self, message: Message) -> None:
-        """Pass on what the terminal sent. While it had not the focus, others may have written over the window or reset it."""
-        super().process_message(message)
-        if isinstance(message, events.AppFocus):
-            self._loop.call_soon_threadsafe(self._take_again)
-
-    def _take_again(self) -> None:
-        """Set the terminal's modes and draw the whole window again.
-
-        Reports of the focus are still on, or this would not be called; tmux answers the request with another report.
-        """
-        if self._key_thread is None or not self._key_thread.is_alive() or not os.isatty(self.fileno):
-            return
-        with suppress(termios.error):
-            if self._line_modes and termios.tcgetattr(self.fileno) != self._line_modes:
-                termios.tcsetattr(self.fileno, termios.TCSANOW, self._line_modes)
-        self.write("\x1b[?1049h")
-        self._enable_mouse_support()
-        if self._mouse_pixels:
-            self._enable_mouse_pixels()
-        if self._in_band_window_resize:
-            self._enable_in_band_window_resize()
-        self._enable_bracketed_paste()
-        self._disable_line_wrap()
-        if not constants.DISABLE_KITTY_KEY:
-            self.write(f"\x1b[={KITTY_FLAGS}u")  # not `>`, which would put another set on the terminal's stack
-        self.write("\x1b[?25l")
-        self._app.refresh()
 
     def _sigtstp_application(self, *_: object) -> None:
         """Stop, unless no shell is there to let it go on: a terminal or tmux may have started spectui itself. The system

@@ -21,7 +21,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Likeliest, Origin, Round, Token
 from spectui.store import database
 from spectui.store.records import Reply, StoredConversation, StoredMessage
-from spectui.store.rounds.packed import CHUNK, PackedRounds, same
+from spectui.store.rounds.packed import PackedRounds, same
 from spectui.store.rows import ConversationLog, write
 from spectui.ui.transcript.drawing import Drawing, View
 from spectui.ui.transcript.source import Source
@@ -168,29 +168,3 @@ def taken_when_read(file: Path, rounds: list[Round]) -> int:
         connection.close()
     assert source.read == len(rounds) and drawing.height
     return taken
-
-
-def test_a_packed_round_is_what_it_was_but_for_digits_that_nobody_sees() -> None:
-    noise = Noise()
-    made = [noise.round(index, index % 4, index % 2) for index in range(6 * CHUNK)]
-    source = Source(PackedRounds(made))
-    source.grow()
-    rounds = source.rounds
-    assert all(map(same, rounds, made)) and len(list(rounds)) == len(made) == len(rounds[:])
-    for number in (0, CHUNK, 3 * CHUNK - 1, len(made) - 1):
-        assert same(rounds[number], made[number]) and rounds[number] == rounds[number - len(made)]
-        assert source.number_of(made[number]) == number
-        assert source.round_of(source.tokens_of(number)[-1]) == (number, len(made[number].tokens) - 1)
-        token, was = rounds[number].tokens[-1], made[number].tokens[-1]
-        assert token._replace(p_target=was.p_target, p_draft=was.p_draft) == was
-        assert token.p_target == pytest.approx(was.p_target, rel=1e-2)
-    assert source.number_of(noise.round(7, 1, 1)) is None
-
-
-@pytest.mark.parametrize(("start", "stop"), [(0, 5), (60, 70), (CHUNK, 2 * CHUNK), (150, 190), (200, 200), (10, 200)])
-def test_rounds_between_two_numbers_are_found_packed_and_unpacked(start: int, stop: int) -> None:
-    noise = Noise()
-    rounds = PackedRounds()
-    for index in range(200):
-        rounds.append(noise.round(index, 1, 1))
-    assert [each.index for each in rounds.between(start, stop)] == list(range(start, stop))

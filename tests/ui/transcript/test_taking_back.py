@@ -8,8 +8,6 @@ import pytest
 from textual.widgets import OptionList
 
 from spectui.chat.sentences import NO_TEXT
-from spectui.speculation.records import StopReason
-from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.ui.dialogs.conversations import MessagesScreen
 from spectui.ui.prompt.prompt_input import PromptInput
@@ -114,41 +112,3 @@ async def test_what_was_gone_back_from_is_a_branch_and_undone(
         await wait_until(pilot, lambda: "third reply" in said(app) and "second reply" not in said(app))
     if saved:
         assert texts(file) == ["one", "first reply", "other", "third reply"]
-
-
-@BOTH
-async def test_a_regenerated_reply_is_undone_and_each_is_kept(
-    window: Window, engine: FakeEngine, file: Path, saved: bool
-) -> None:
-    async with window(journal=Journal(file if saved else None)) as (app, pilot):
-        await exchange(pilot, engine, "one", "first try")
-        for words in ("second try", "third try"):
-            await pilot.press("ctrl+r")
-            await wait_until(pilot, lambda: engine.replying)
-            engine.emit_round(plain=words)
-            await wait_until(pilot, lambda words=words: words in said(app))
-            engine.finish(StopReason.CANCELLED)
-            await wait_until(pilot, lambda: app.screen.session.state == "ready")
-        assert len(app.screen.session.conversation.ends()) == 2
-        for words in ("second try", "first try"):
-            await pilot.press("alt+z")
-            await wait_until(pilot, lambda words=words: words in said(app) and said(app).count("try") == 1)
-        await pilot.press("alt+z")
-        await pilot.pause()
-        assert "nothing to undo" in notified(app)[-1]
-    if saved:
-        assert texts(file) == ["one", "first try"]
-
-
-async def test_a_new_chat_and_an_opened_one_end_an_attempt(window: Window, engine: FakeEngine, file: Path) -> None:
-    async with window(journal=Journal(file)) as (app, pilot):
-        await exchange(pilot, engine, "one", "the old answer")
-        await pilot.press("ctrl+r")
-        await wait_until(pilot, lambda: engine.replying)
-        await pilot.press("ctrl+n")
-        await wait_until(pilot, lambda: said(app) == "")
-        await exchange(pilot, engine, "two", "of another chat")
-        assert said(app).count("of another chat") == 1 and "old answer" not in said(app)
-        titles = [each.title for each in app.screen.session.stored.find()]
-        assert titles == ["two", "one"]
-    assert not library.open_conversation(file, library.summaries(file)[1].id).others
