@@ -56,7 +56,9 @@ async def test_a_key_drops_the_oldest_turns_and_goes_on_and_another_brings_them_
     window: Window, engine: FakeEngine
 ) -> None:
     async with window(size=(120, 60)) as (app, pilot):
+        app.screen.transcript.add_notice("above the first prompt")
         await exchange(pilot, engine, "one", "alpha")
+        assert "dropped" not in words(app)
         await exchange(pilot, engine, "two", "beta")
         await pilot.press("alt+j")
         await wait_until(pilot, lambda: any("was not full" in each for each in notified(app)))
