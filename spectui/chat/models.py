@@ -33,6 +33,10 @@ if TYPE_CHECKING:  # it brings hashlib, which the first screen does without
     from spectui.gguf_files.header import GgufHeader
 
 
+LAST_PAIRS = 5
+"""Pairs that are remembered."""
+
+
 class LoadedModels:
     """Asks the engine for models and takes its events about them.
 
@@ -64,6 +68,8 @@ class LoadedModels:
         """A server's own counts, over all its clients."""
         self.listed: Sequence[GgufHeader] = ()
         """The models that were listed last, which a person may name by their numbers."""
+        self.pairs: list[tuple[str, str | None]] = []
+        """The files of target and draft that were loaded last, the latest first."""
         self.requested = False
         """Models have been asked for."""
         self.unloaded = False
@@ -157,6 +163,9 @@ class LoadedModels:
                 self._activity.now = self._activity.now if self._activity.replying else "ready"
                 self.crash, self.fixed = None, {knob.knob: knob for knob in fixed}
                 self.setup = setup
+                if setup.model is not None:
+                    pair = setup.model, setup.draft
+                    self.pairs = [pair, *(other for other in self.pairs if other != pair)][:LAST_PAIRS]
                 self.target, self.draft, self.devices = target, draft, devices
                 self.draft_problem = "" if draft else self.draft_problem
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):

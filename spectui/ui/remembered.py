@@ -1,4 +1,4 @@
-"""What a person has chosen of the window's look, for its next start."""
+"""What a person has chosen, of the window's look and of models, for its next start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LONGEST = 10_000
 """Bytes of the file that are read."""
 
-Value = TypeVar("Value", str, bool)
+Value = TypeVar("Value", str, bool, list[object])
 
 
 class Remembered:
@@ -36,7 +36,7 @@ class Remembered:
         value = self._values.get(name)
         return value if isinstance(value, type(default)) else default
 
-    def set(self, name: str, value: str | bool) -> None:
+    def set(self, name: str, value: str | bool | list[tuple[str, str | None]]) -> None:
         """Remember this choice, until `save` only here."""
         self._values = {**self._values, name: value}
 
@@ -51,6 +51,12 @@ def restore(screen: ChatScreen, chosen: Remembered) -> None:
     """Give a screen that opens the look that was chosen last, unless it closes before it has widgets."""
     if not screen.is_mounted:
         return
+    kinds = str, str | None
+    screen.session.models.pairs += [
+        (pair[0], pair[1])
+        for pair in chosen.get("pairs", list[object]())
+        if isinstance(pair, list) and len(pair) == 2 and all(map(isinstance, pair, kinds))
+    ]
     screen.transcript.show_tokens = chosen.get("tokens", False)
     screen.set_class(not chosen.get("panel", True), "-no-panel")
     if (page := chosen.get("page", "")) in screen.panel.names:
@@ -62,5 +68,7 @@ def note(screen: ChatScreen, chosen: Remembered) -> None:
     if not screen.is_mounted:
         return
     chosen.set("tokens", screen.transcript.show_tokens)
+    pairs = [pair for pair in screen.session.models.pairs if all(os.path.isfile(file) for file in pair if file)]
+    chosen.set("pairs", pairs)
     chosen.set("panel", not screen.has_class("-no-panel"))
     chosen.set("page", screen.panel.chosen_page)

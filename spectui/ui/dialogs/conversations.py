@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import ClassVar
 
@@ -12,7 +11,6 @@ from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets.option_list import Option
-from textual.worker import Worker, WorkerCancelled
 
 from spectui.chat.history.conversations import StoredConversations
 from spectui.chat.history.message_list import ListedMessage
@@ -59,7 +57,7 @@ class ConversationsScreen(ListWindow[str]):
 
     def filter(self, at: int = 0) -> None:
         """Search for these words, and highlight what stands at this index."""
-        self._search = self._list(self.words, at)
+        self.search = self._list(self.words, at)
 
     @work(exclusive=True)
     async def _list(self, words: str, at: int) -> None:
@@ -89,16 +87,6 @@ class ConversationsScreen(ListWindow[str]):
         )  # fmt: skip
 
     # Actions
-
-    def filter_and_choose(self) -> None:
-        """Answer with the highlighted conversation, once the list is for the words in the box."""
-        self.follow()
-        self.run_worker(self._choose_after(self._search))
-
-    async def _choose_after(self, search: Worker[None]) -> None:
-        with suppress(WorkerCancelled):  # by a letter behind Enter
-            await search.wait()
-            self.choose()
 
     def choose(self) -> None:
         """Answer with the highlighted conversation."""

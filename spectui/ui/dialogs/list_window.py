@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import ClassVar, TypeVar
 
 from textual import on
@@ -11,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
+from textual.worker import Worker, WorkerCancelled
 
 from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.textual_patches.text_area import LineInput
@@ -64,6 +66,9 @@ class ListWindow(Dialog[Answer]):
 
     words = ""
     """The words that the list was last filtered by."""
+
+    search: Worker[None] | None = None
+    """Fills the list for the words, where that takes a while."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,9 +133,17 @@ class ListWindow(Dialog[Answer]):
         (self.focused or self).call_later(self.filter_and_choose)  # behind the letters that wait in the box's queue
 
     def filter_and_choose(self) -> None:
-        """Filter by the words that were typed last, then choose the highlighted entry."""
+        """Filter by the words that were typed last; once the list is for them, choose the highlighted entry."""
         self.follow()
-        self.choose()
+        if self.search is not None:
+            self.run_worker(self._choose_after(self.search))
+        else:
+            self.choose()
+
+    async def _choose_after(self, search: Worker[None]) -> None:
+        with suppress(WorkerCancelled):  # by a letter behind Enter
+            await search.wait()
+            self.choose()
 
     def choose(self) -> None:
         """Choose the highlighted entry."""

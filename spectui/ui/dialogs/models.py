@@ -1,9 +1,12 @@
-"""Choosing models from the files of this machine: first the target, then its draft."""
+"""Choosing models: a pair that was loaded before, or of the files of this machine first the target, then its draft."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -17,9 +20,10 @@ from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from spectui.chat.figures.format import UNKNOWN, count, size
+from spectui.chat.sentences import short_name
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.compatibility import Match, drafts_for, lies_beside, match, smaller_drafts
-from spectui.gguf_files.header import GgufHeader
+from spectui.gguf_files.header import Cancelled, GgufHeader, read_header
 from spectui.knobs import Setup
 from spectui.paths import absolute
 from spectui.text import one_line, printable
@@ -33,13 +37,19 @@ REFRESH_S = 1 / 5
 NO_DRAFT = "no draft"
 """The id of the entry without a draft model."""
 
+PLACES = (".", "~/Downloads", "~/models")
+"""Directories that are offered to look in."""
+
+LOOK_AFTER_S = 0.3
+"""Seconds that a path stays typed before its files are read."""
+
 _MARKS = {"same": "✓", "translated": "~", "never": "·"}
 
 
 class ModelsScreen(ListWindow[Setup]):
     """Answers with the set-up to load. A thread searches for files while the window is open."""
 
-    PLACEHOLDER = "Filter by name, architecture, quantisation, directory"
+    PLACEHOLDER = "Filter by name, quantisation, directory; or type a path"
     ACTIONS = (("choose", "choose"), ("back", "back"))
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Choose", id="models.choose", priority=True, tooltip="Take this model"),
@@ -52,11 +62,22 @@ class ModelsScreen(ListWindow[Setup]):
     }
     """
 
-    def __init__(self, catalogue: ModelCatalogue, setup: Setup, plan: Callable[[Setup], str]) -> None:
-        """`setup`: the loaded one. Its models are proposed, its other settings stay. `plan`: says what others would take."""
+    def __init__(
+        self,
+        catalogue: ModelCatalogue,
+        setup: Setup,
+        plan: Callable[[Setup], str],
+        pairs: Sequence[tuple[str, str | None]] = (),
+    ) -> None:
+        """`setup`: the loaded one. Its models are proposed, its other settings stay. `plan`: says what others would take.
+        `pairs`: those that were loaded last."""
         super().__init__()
         self._catalogue = catalogue
         self._setup = setup
+        own = [(setup.model, setup.draft)] if setup.model else []
+        shown = dict.fromkeys([*own, *pairs] if catalogue.pairs else ())
+        self._pairs = {f"pair {at}": replace(setup, model=one, draft=other) for at, (one, other) in enumerate(shown)}
+        self._places = {f"in {place}": place for place in PLACES if catalogue.pairs}
         self._found: dict[str, GgufHeader] = {}
         self._new: deque[GgufHeader] = deque()  # found by the thread, not yet in the list
         self._searching = True
@@ -96,8 +117,23 @@ class ModelsScreen(ListWindow[Setup]):
             self._show_details()
 
     def filter(self) -> None:
-        """Show the models that contain the words."""
+        """Show the models that contain the words, or those at the path that was typed."""
         self._moved = False
+        self._list()
+        self.search = self._look(path) if (path := self._typed_path()) is not None else None
+
+    def _typed_path(self) -> Path | None:
+        words = self.words.strip()
+        is_path = self._catalogue.pairs and (words[:1] in ("/", "~", ".") or os.sep in words)
+        return absolute(words) if words and is_path else None
+
+    @work(exclusive=True, group="look")
+    async def _look(self, path: Path) -> None:
+        """List the models at this path."""
+        await asyncio.sleep(LOOK_AFTER_S)
+        worker = get_current_worker()
+        headers = await asyncio.to_thread(_models_at, path, lambda: worker.is_cancelled)
+        self._found |= {header.path: header for header in headers}
         self._list()
 
     # The list
@@ -105,7 +141,8 @@ class ModelsScreen(ListWindow[Setup]):
     def _list(self) -> None:
         """Fill the list again, and keep the highlighted model."""
         before = self.chosen_id
-        words = self.words.casefold().split()
+        path = self._typed_path()
+        words = [str(path).casefold()] if path is not None else self.words.casefold().split()
         headers = [header for header in self._ordered() if all(word in _searched(header) for word in words)]
         del headers[MOST_SHOWN:]
         width = max(20, self.listed.scrollable_content_region.width - 1)
@@ -113,6 +150,12 @@ class ModelsScreen(ListWindow[Setup]):
         options = [Option(self._line(header, width, room), header.path) for header in headers]
         if self._target is not None and not words:
             options.insert(0, Option(Content("  no draft model"), NO_DRAFT))
+        elif not words:
+            pairs = [
+                Option(_pair_line(setup, setup == self._setup), identity) for identity, setup in self._pairs.items()
+            ]
+            places = [Option(Content(f"  look in {place}"), identity) for identity, place in self._places.items()]
+            options = [*pairs, *options, *places]
         ids = [option.id for option in options]
         wanted = before if self._moved and before in ids else self._proposed(headers)
         self.fill(options, ids.index(wanted) if wanted in ids else 0)
@@ -129,11 +172,13 @@ class ModelsScreen(ListWindow[Setup]):
         return first + [header for header in headers if header.path not in taken]
 
     def _proposed(self, headers: list[GgufHeader]) -> str:
-        """The entry that is highlighted until a person moves: the loaded model, else the likeliest draft, else none."""
+        """The entry that is highlighted until a person moves: the last pair that is not loaded, or the loaded model; then the
+        loaded draft, else the likeliest one, else none."""
         paths = [header.path for header in headers]
         loaded = self._path(self._setup.model if self._target is None else self._setup.draft)
         if self._target is None:
-            return loaded
+            last = next((identity for identity, setup in self._pairs.items() if setup != self._setup), loaded)
+            return loaded if self.words else last
         if self._target.path == self._path(self._setup.model):
             return loaded if loaded in paths else NO_DRAFT
         return next((header.path for header in smaller_drafts(self._target, headers)), NO_DRAFT)
@@ -181,11 +226,10 @@ class ModelsScreen(ListWindow[Setup]):
         self.about.update("\n".join(filter(None, (self._about(), plan))))
 
     def _about(self) -> str:
-        if not self._found:
-            if self._searching:
-                return "Looking for GGUF files."
-            return ("There is no GGUF file where llama.cpp, LM Studio, Hugging Face and Ollama keep theirs; --models-dir names "
-                    "more directories.")  # fmt: skip
+        if (pair := self._pairs.get(self.chosen_id)) is not None:
+            return "\n".join(one_line(path) for path in (pair.model, pair.draft) if path)
+        if self.chosen_id in self._places:
+            return "Lists the models of this directory; the path of another one, or of a file, can be typed."
         if self.chosen_id == NO_DRAFT and self._target is not None:
             target, drafts = self._target, smaller_drafts(self._target, list(self._found.values()))
             own = "drafts with its own heads" if target.heads else "goes on alone"
@@ -194,7 +238,7 @@ class ModelsScreen(ListWindow[Setup]):
             return f"The target {own}; the conversation's own repetitions are drafted too."
         header = self._found.get(self.chosen_id)
         if header is None:
-            return "No model has these words."
+            return self._why_nothing()
         path = one_line(header.path)
         if header.problem:
             return f"{path}\n{_sentence(header.problem)}"
@@ -209,6 +253,18 @@ class ModelsScreen(ListWindow[Setup]):
             f"{path}\n{f'Same vocabulary, smaller: {names}.' if names else 'No smaller model here has its vocabulary.'}"
         )
 
+    def _why_nothing(self) -> str:
+        if (self.search is not None and self.search.is_running) or (self._searching and not self._found):
+            return "Looking for GGUF files."
+        if (path := self._typed_path()) is not None:
+            return f"There is no GGUF file at {one_line(str(path))}."
+        if self._found:
+            return "No model has these words."
+        return (
+            "There is no GGUF file where llama.cpp, LM Studio, Hugging Face and Ollama keep theirs: type the path of a file or "
+            "directory."
+        )
+
     # Actions
 
     @on(OptionList.OptionHighlighted)
@@ -218,6 +274,8 @@ class ModelsScreen(ListWindow[Setup]):
     def _pointed(self) -> Setup | None:
         """The set-up that Enter would load, as far as it is chosen; None if it would load nothing."""
         header = self._found.get(self.chosen_id)
+        if (pair := self._pairs.get(self.chosen_id)) is not None:
+            return pair
         if self._target is None:
             return None if header is None or header.problem else replace(self._setup, model=header.path, draft=None)
         if header is None:
@@ -233,11 +291,13 @@ class ModelsScreen(ListWindow[Setup]):
     def choose(self) -> None:
         """Choose the highlighted model, as the target, then as the draft."""
         header, setup = self._found.get(self.chosen_id), self._pointed()
-        if setup is None:
+        if (place := self._places.get(self.chosen_id)) is not None:
+            self.box.value = place
+        elif setup is None:
             if header is not None:
                 reason = header.problem or f"cannot draft: {self._match(header).reason}"
                 self.notify(_sentence(f"This {reason}"), severity="warning", markup=False)
-        elif self._target is None and self._catalogue.pairs:
+        elif header is not None and self._target is None and self._catalogue.pairs:
             self._target = header
             self._step()
         else:
@@ -256,6 +316,18 @@ class ModelsScreen(ListWindow[Setup]):
         self.box.value = self.words = ""
         self.box.focus()
         self._list()
+
+
+def _models_at(path: Path, cancelled: Callable[[], bool]) -> list[GgufHeader]:
+    """The models of a directory, or the one in a file."""
+    with suppress(OSError, ValueError, Cancelled):  # a path that cannot be one
+        return [*ModelCatalogue((path,)).scan(cancelled=cancelled)] if path.is_dir() else [read_header(path, cancelled)]
+    return []
+
+
+def _pair_line(setup: Setup, loaded: bool) -> Content:
+    draft = f"  ⟵ drafted by  {short_name(setup.draft)}" if setup.draft else "  without a draft"
+    return Content.assemble("▸ " if loaded else "  ", short_name(setup.model), (draft, MUTED))
 
 
 def _absolute(path: str | None) -> str:

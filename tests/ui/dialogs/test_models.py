@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +12,14 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList
 
 from spectui.gguf_files.catalogue import ModelCatalogue
+from spectui.gguf_files.header import GgufHeader
 from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.models import ModelsScreen
+from spectui.ui.remembered import Remembered
 from tests.fake_engine import FakeEngine
+from tests.llama.ggufs import write_model
 from tests.ui.dialogs.catalogues import LLAMA, Known, header
 from tests.ui.pilot_helpers import PAIR, answer, ask, burst, load, paste, wait_until
 from tests.ui.screen_text import screen_text
@@ -33,7 +36,8 @@ HEADERS = [
 
 def listed(pilot: Pilot[None]) -> list[str]:
     options = pilot.app.screen.query_one(OptionList).options
-    return [Path(option.id or "no draft").stem for option in options]
+    ids = [option.id or "no draft" for option in options]
+    return [Path(one).stem for one in ids if not one.startswith(("pair ", "in "))]
 
 
 def pointed(pilot: Pilot[None]) -> str:
@@ -56,7 +60,7 @@ async def opened(
     await load(pilot, engine)
     await pilot.press(key)
     await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
-    await wait_until(pilot, lambda: len(pilot.app.screen.query_one(OptionList).options) == models)
+    await wait_until(pilot, lambda: len(listed(pilot)) == models)
     return pilot.app.screen  # type: ignore[return-value]
 
 
@@ -180,9 +184,68 @@ async def test_escape_changes_nothing_a_reply_goes_on_meanwhile_and_a_conversati
 async def test_where_nothing_is_found_it_says_where_it_looked(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
     async with make_app(catalogue=Known([])).run_test() as pilot:
         await opened(pilot, engine, models=0)
-        await wait_until(pilot, lambda: "--models-dir" in about(pilot))
+        await paste(pilot, "x")
+        await wait_until(pilot, lambda: "type the path of a file or directory" in about(pilot))
         await pilot.press("enter")
+        await paste(pilot, "/no/such")
+        await wait_until(pilot, lambda: "Looking" in about(pilot))
     assert len(engine.loads) == 1
+
+
+@pytest.mark.parametrize("kind", ["file", "directory", "offered"])
+async def test_a_path_that_is_typed_is_taken(
+    make_app: Callable[..., SpectuiApp], engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    directory = tmp_path / "My Models"
+    directory.mkdir()
+    write_model(directory / "own.gguf")
+    monkeypatch.chdir(directory)
+    app = make_app(catalogue=Known(HEADERS))
+    async with app.run_test() as pilot:
+        await opened(pilot, engine)
+        if kind == "offered":
+            await pilot.press(*["down"] * 3)
+            assert "look in ." in screen_text(app)
+            await pilot.press("enter")
+            await wait_until(pilot, lambda: listed(pilot) == ["own"])
+        else:
+            await paste(pilot, str(directory / "own.gguf" if kind == "file" else directory))
+        await pilot.press("enter")  # before the path was read
+        await wait_until(pilot, lambda: "no draft" in listed(pilot))
+        await paste(pilot, "~/no such")
+        await wait_until(pilot, lambda: "There is no GGUF file at" in about(pilot))
+        await pilot.press(*["backspace"] * 9, "home", "enter")
+        await wait_until(pilot, lambda: len(engine.loads) == 2)
+    assert engine.loads[1] == replace(PAIR, model=str(directory / "own.gguf"), draft=None)
+
+
+async def test_the_last_pairs_stand_on_top_before_any_search_at_the_next_start_too(
+    make_app: Callable[..., SpectuiApp], engine: FakeEngine, tmp_path: Path
+) -> None:
+    searched, file = threading.Event(), tmp_path / "window.json"
+
+    class Slow(ModelCatalogue):
+        def scan(self, *_: object) -> Iterator[GgufHeader]:
+            searched.wait(60)
+            yield from ()
+
+    pairs = []
+    for name in ("one", "two"):
+        write_model(tmp_path / f"{name}.gguf")
+        pairs.append(replace(PAIR, model=str(tmp_path / f"{name}.gguf"), draft=None))
+    for number, setup in enumerate(pairs, 1):
+        async with make_app(setup, remembered=Remembered(file), catalogue=Slow()).run_test() as pilot:
+            await wait_until(pilot, lambda number=number: len(engine.loads) == number)
+            engine.finish_loading()
+            await wait_until(pilot, lambda: not engine.events)
+            await pilot.press("alt+m")
+            await wait_until(
+                pilot, lambda setup=setup: f"▸ {Path(setup.model).stem}  without" in screen_text(pilot.app)
+            )
+            if number == 2:
+                await pilot.press("enter")
+                await wait_until(pilot, lambda: engine.loads[-1] == pairs[0])
+            searched.set()
 
 
 async def test_names_can_do_nothing_to_the_terminal_and_are_no_markup(
@@ -191,7 +254,8 @@ async def test_names_can_do_nothing_to_the_terminal_and_are_no_markup(
     evil = "\x1b]0;owned\x07[bold]\udce9\n[@click=app.quit]"
     async with make_app(catalogue=Known([header(evil, 1, architecture="\x1b[31m")])).run_test(size=(120, 40)) as pilot:
         await opened(pilot, engine, models=1)
-        option = pilot.app.screen.query_one(OptionList).get_option_at_index(0)
+        await pilot.press("down")
+        option = pilot.app.screen.query_one(OptionList).get_option_at_index(1)
         assert "\x1b" not in str(option.prompt) and "[bold]" in str(option.prompt)
         assert "\x1b" not in about(pilot)
         await pilot.press("enter")
@@ -232,6 +296,7 @@ async def test_the_directory_that_a_model_was_named_in_is_gone(
     async with app.run_test() as pilot:
         here.rmdir()
         await opened(pilot, engine, models=0)
+        await paste(pilot, "x")
         await wait_until(pilot, lambda: "There is no GGUF file" in about(pilot))
         await pilot.press("escape")
         await ask(pilot, "add")

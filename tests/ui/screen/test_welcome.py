@@ -8,7 +8,6 @@ from threading import Event
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import OptionList
 
 from spectui.engine import demo
 from spectui.errors import SpectuiError
@@ -20,6 +19,7 @@ from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.screen.welcome import PAIRS, Choices, fitting
 from tests.fake_engine import FakeEngine
 from tests.llama.ggufs import write_model
+from tests.ui.dialogs.test_models import listed as models_listed
 from tests.ui.pilot_helpers import PAIR, Window, notified, wait_until, window_of
 from tests.ui.screen_text import one_line
 
@@ -53,9 +53,9 @@ async def listed(pilot: Pilot[None], files: str) -> Choices:
 async def chosen(pilot: Pilot[None]) -> None:
     """Choose the first target and no draft in the list of models."""
     await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
-    await wait_until(pilot, lambda: len(pilot.app.screen.query_one(OptionList).options) == 2)
+    await wait_until(pilot, lambda: len(models_listed(pilot)) == 2)
     await pilot.press("home", "enter")
-    await wait_until(pilot, lambda: len(pilot.app.screen.query_one(OptionList).options) == 3)
+    await wait_until(pilot, lambda: len(models_listed(pilot)) == 3)
     await pilot.press("pageup", "enter")
 
 
