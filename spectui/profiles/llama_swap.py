@@ -15,19 +15,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from spectui import config
 from spectui.errors import UsageError
 from spectui.profiles.commands.llama_server import command, words_of
-from spectui.profiles.exported import Exported
+from spectui.profiles.exported import FLAGS, Exported
 from spectui.profiles.imported import ImportedFile, ImportedProfile, LeftOut, imported, imported_each
 
 LONGEST_COMMAND = 100_000
 """Characters of a command when its macros are written out. Macros of macros could grow without end."""
 
-PARAMETERS = {
-    "temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p", "min_p": "--min-p", "repeat_penalty": "--repeat-penalty",
-    "presence_penalty": "--presence-penalty", "frequency_penalty": "--frequency-penalty", "seed": "--seed",
-    "max_tokens": "--predict", "n_predict": "--predict",
-}  # fmt: skip
+PARAMETERS = {key: flag for key, flag in FLAGS.items() if config.SETTINGS[key].spec.section == "sampling"}
+PARAMETERS |= dict.fromkeys(("max_tokens", "n_predict"), FLAGS["predict"])
 """Flags for the parameters of requests that `filters: setParams:` sets, whatever a client asks for."""
 
 OF_LLAMA_SWAP = "These keys of llama-swap are for its own use"
