@@ -16,7 +16,7 @@ from spectui.profiles.imported import (
     RUN_IT,
     ImportedFile,
     ImportedProfile,
-    LeftOut,
+    ScriptError,
     Started,
     imported,
     imported_each,
@@ -26,12 +26,8 @@ from spectui.profiles.imported import (
 from spectui.profiles.llama_swap import parsed
 from spectui.text_file import read_text
 
-OF_SYSTEMD = "These keys of the unit are for systemd's own use"
-OF_COMPOSE = "These keys of the service are for docker's own use"
 LARGEST = 100_000
 """Bytes of a file of variables."""
-
-_READ_OF_SERVICES = {"image", "command", "entrypoint", "environment", "volumes", "working_dir", "build", "env_file"}
 
 
 def read_systemd(text: str, file: Path | None = None) -> ImportedFile:
@@ -59,7 +55,7 @@ def read_systemd(text: str, file: Path | None = None) -> ImportedFile:
     for word in (word for value in keys.get("Environment", []) for word in words_of(value)):
         environment |= {word.partition("=")[0]: expand(word.partition("=")[2])}
     for value in keys.get("EnvironmentFile", []):
-        environment |= _variables_of(Path(expand(value.removeprefix("-"))))
+        environment |= _variables_of(Path(expand(value.removeprefix("-"))), value.startswith("-"))
     words: list[str] = []
     for word in words_of(keys["ExecStart"][0].lstrip("-:+!|@")):
         value = expand(_expanded(word, {"HOME": os.path.expanduser("~"), **environment}, line))
@@ -68,9 +64,7 @@ def read_systemd(text: str, file: Path | None = None) -> ImportedFile:
     started = command(words, environment, os.path.expanduser(directory))
     if started is None:
         raise UsageError(f"Line {line} starts {words[0]!r}, which is no program of llama.cpp: {RUN_IT}.")
-    read = ("ExecStart", "Environment", "EnvironmentFile", "WorkingDirectory")
-    own = [LeftOut(OF_SYSTEMD, key) for key in keys if key not in read]
-    return ImportedFile((imported(started, comments=text),), tuple(own))
+    return ImportedFile((imported(started, comments=text),))
 
 
 def read_compose(text: str, file: Path | None = None) -> ImportedFile:
@@ -83,12 +77,10 @@ def read_compose(text: str, file: Path | None = None) -> ImportedFile:
     if not isinstance(services, dict) or not services:
         raise UsageError("There are no services in it: docker compose has them under services:.")
     directory = file.parent if file is not None else Path.cwd()
-    variables = {**_variables_of(directory / ".env"), **os.environ}
+    variables = {**_variables_of(directory / ".env", optional=True), **os.environ}
 
     def profile(name: str, service: Any) -> ImportedProfile:
-        found = imported(_service(name, service, directory, variables, text), name=name, comments=text)
-        own = [LeftOut(OF_COMPOSE, str(key)) for key in service if key not in _READ_OF_SERVICES]
-        return found._replace(left_out=(*found.left_out, *own))
+        return imported(_service(name, service, directory, variables, text), name=name, comments=text)
 
     return imported_each(services, profile, "service")
 
@@ -142,10 +134,12 @@ def _expanded(text: str, known: Mapping[str, str], line: int) -> str:
     return re.sub(r"\$\$|\$\{(\w+)(?:(:?-)([^{}]*))?\}|\$(\w+)|\$\{", replaced, text)
 
 
-def _variables_of(file: Path) -> dict[str, str]:
-    """The variables of a file of lines NAME=value; none if there is no such file. Raises UsageError if it cannot be read."""
+def _variables_of(file: Path, optional: bool = False) -> dict[str, str]:
+    """The variables of a file of lines NAME=value. Raises UsageError if it cannot be read, or is not there and not `optional`."""
     if not file.is_file():
-        return {}
+        if optional:
+            return {}
+        raise ScriptError(f"{file}, which sets variables for it, is not on this machine: {RUN_IT}.")
     text = read_text(file, str(file), LARGEST, "no file of variables is")
     pairs = re.findall(
         r"(?m)^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*=[ \t]*(?:'(.*)'|\"(.*)\"|(.*?))(?:[ \t]+#.*)?[ \t]*$", text
