@@ -91,13 +91,16 @@ class Session:
         self._loaded = setup
         self.strict = setup.strict == "on"
         loaded = Loaded(setup, self.pair.target_info(), self.pair.draft_info(), list_devices(), self.strategy.costs)
-        loaded = loaded._replace(sampling=recommended_sampling(loaded.target.path))
+        sampling, others = recommended_sampling(loaded.target.path)
+        loaded = loaded._replace(sampling=sampling)
         self._emit(loaded)
         for sentence in filter(None, (beyond_training(loaded.target), beyond_training(loaded.draft, "draft"))):
             self._say_once(sentence)
-        if loaded.sampling:
-            values = ", ".join(f"{title(key)} {value:g}" for key, value in loaded.sampling.items())
+        if sampling:
+            values = ", ".join(f"{title(key)} {value:g}" for key, value in sampling.items())
             self._say_once(f"The model's file recommends {values}: taken where no flag and no setting says otherwise.")
+        if others:
+            self._say_once(f"The model's file recommends sampling that spectui does not have: {', '.join(others)}.")
         if setup.no_template == "on":
             self._emit(Notice(WITHOUT_TEMPLATE))
         if demo.is_demo(setup):

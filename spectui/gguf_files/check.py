@@ -104,16 +104,20 @@ SAMPLING = {
 """The end of a key of a file that recommends sampling -> the knob."""
 
 
-def recommended_sampling(path: str) -> dict[str, Any]:
-    """The values of knobs that a file recommends (`general.sampling.*`), as far as there are such knobs and such values."""
-    values = metadata_of(path).values
+def recommended_sampling(path: str) -> tuple[dict[str, Any], list[str]]:
+    """(values of knobs that a file recommends, its other keys of sampling that would change a text) of `general.sampling.*`."""
     recommended: dict[str, Any] = {}
-    for name, key in SAMPLING.items():
-        value = values.get(f"general.sampling.{name}")
-        with suppress(UsageError):
-            if isinstance(value, int | float):
-                recommended[key] = config.convert(key, f"{value:.6g}", path)  # the file has floats of 32 bits
-    return recommended
+    others: list[str] = []
+    for name, value in metadata_of(path).values.items():
+        prefix, _, name = name.rpartition(".")
+        if prefix != "general.sampling" or not isinstance(value, int | float):
+            continue
+        if name not in SAMPLING:
+            others += [name] if value else []
+            continue
+        with suppress(UsageError):  # the file has floats of 32 bits
+            recommended[SAMPLING[name]] = config.convert(SAMPLING[name], f"{value:.6g}", path)
+    return recommended, others
 
 
 def _metadata(file: Path) -> Metadata:

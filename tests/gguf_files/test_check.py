@@ -280,11 +280,18 @@ def test_each_end_token_that_the_file_names_ends_a_reply(tmp_path: Path) -> None
 
 def test_the_sampling_that_a_file_recommends_is_that_of_the_knobs_in_their_ranges(tmp_path: Path):
     def keys(writer: gguf.GGUFWriter) -> None:
-        for name, value in (("temp", 0.3), ("penalty_repeat", 1.1), ("top_p", 7.0), ("xtc_probability", 0.5)):
+        for name, value in (
+            ("temp", 0.3),
+            ("penalty_repeat", 1.1),
+            ("top_p", 7.0),
+            ("xtc_probability", 0.5),
+            ("mirostat", 0),
+        ):
             writer.add_float32(f"general.sampling.{name}", value)
         writer.add_int32("general.sampling.top_k", 1)
         writer.add_string("general.sampling.min_p", "0.2")
 
     file = write_model(tmp_path / "a.gguf", keys=keys)
-    assert recommended_sampling(str(file)) == {"temperature": 0.3, "repeat_penalty": 1.1, "top_k": 1}
-    assert recommended_sampling(str(tmp_path / "none.gguf")) == {}
+    expected = {"temperature": 0.3, "repeat_penalty": 1.1, "top_k": 1}, ["xtc_probability"]
+    assert recommended_sampling(str(file)) == expected
+    assert recommended_sampling(str(tmp_path / "none.gguf")) == ({}, [])

@@ -184,7 +184,7 @@ MODELS="/my models"
 cd /tmp
 LLAMA_ARG_CTX_SIZE=512 nohup llama-server -m "$MODELS/x #1.gguf" -ngl all --draft 12 \\
   -hfd a/b --foo 3 -4 \\
-  --api-key geheim --lora a.gguf --no-repack -b 0 stray > log 2>&1 &   # a comment's "quote
+  --api-key geheim -hft geheim --lora a.gguf --no-repack -b 0 stray > log 2>&1 &   # a comment's "quote
 """
 
 
@@ -197,7 +197,7 @@ def test_a_script_around_a_command() -> None:
     reasons = left_out(found)
     assert reasons[ENVIRONMENT] == ["CUDA_VISIBLE_DEVICES=0"]
     assert reasons[CHANGES_TEXT] == ["--lora a.gguf"]
-    assert reasons[NOT_USED] == ["--api-key …"], "a secret is not shown"
+    assert reasons[NOT_USED] == ["--api-key …", "-hft …"], "a secret is not shown"
     everything = [f"{reason}: {what}" for reason, what in (*found.profiles[0].left_out, *found.left_out)]
     for part in ("-hfd a/b", "--foo 3 -4", "stray", "batch must be between"):
         assert sum(part in each for each in everything) == 1, part

@@ -231,6 +231,7 @@ def test_other_commands_words_are_not_printed_and_what_has_no_use_stays_as_it_is
     [
         "docker run --rm -it -p8080:8080 -v /srv:/models ghcr.io/ggml-org/llama.cpp:server -m /models/a.gguf -c 5",
         "sudo -E podman container run --mount type=bind,src=/srv,dst=/m -w /m -e LLAMA_ARG_CTX_SIZE=5 llama.cpp -m a.gguf",
+        "docker run -v /other:/m -v /srv:/m/x llama.cpp -m /m/x/a.gguf -c 5",
         "nice -n 5 docker run -v /srv:/m --entrypoint /app/llama-server mine:latest -m /m/a.gguf -c 5",
         "cd /\ndocker run -v ./srv:/m llama.cpp:full --server -m /m/a.gguf -c 5",
     ],

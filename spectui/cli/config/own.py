@@ -25,7 +25,7 @@ def show(profile: str | None, config_path: Path | None, **values: Any) -> None:
 
     settings = configuration(profile, config_path, values)
     if model := settings.setup.model:
-        settings = settings.recommended(recommended_sampling(model), f"model's file {model}")
+        settings = settings.recommended(recommended_sampling(model)[0], f"model's file {model}")
     every = chain(settings.rows(), ((f"{kind}-directory", *rest) for kind, *rest in paths.directories()))
     rows = [tuple(_shown(each) for each in row) for row in every]
     wide = [max(len(row[column]) for row in rows) for column in (0, 1)]

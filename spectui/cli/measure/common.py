@@ -102,7 +102,7 @@ class Options:
         person left these open, so that runs write the same."""
         from spectui.gguf_files.check import recommended_sampling
 
-        knobs = self.settings.recommended(recommended_sampling(model) if model else {}, model or "").knobs
+        knobs = self.settings.recommended(recommended_sampling(model)[0] if model else {}, model or "").knobs
         return replace(
             knobs,
             seed=knobs.seed if knobs.seed >= 0 else SEED,

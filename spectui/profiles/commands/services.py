@@ -135,7 +135,7 @@ def _expanded(text: str, known: Mapping[str, str], line: int) -> str:
 
 
 def _variables_of(file: Path, optional: bool = False) -> dict[str, str]:
-    """The variables of a file of lines NAME=value. Raises UsageError if it cannot be read, or is not there and not `optional`."""
+    """The variables of a file of lines NAME=value, which has to be there unless it is `optional`. Raises UsageError."""
     if not file.is_file():
         if optional:
             return {}

@@ -16,13 +16,6 @@ from spectui.profiles import llama_flags
 from tests.generators.llama_flags import PROGRAMS, TABLE, Option, help_texts, parse, source
 from tests.helpers.peers import BIN, NOT_THERE
 
-LLAMA_SWAP = (
-    "--host 127.0.0.1 --port 9503 --flash-attn --metrics --slots --model X -ngl 99 --ctx-size 19000 --model-draft Y "
-    "--draft-max 16 --draft-min 4 --draft-p-min 0.4 --device CUDA0 --device-draft CUDA1"
-)
-"""The line of llama-swap's guide to speculative decoding, with short paths."""
-
-
 HELP = """\
 ----- common params -----
 
@@ -48,18 +41,6 @@ HELP = """\
 
 def show(line: str) -> Result:
     return CliRunner().invoke(root, ["config", "show", *line.split()])
-
-
-def test_the_line_of_llama_swaps_guide_works() -> None:
-    result = show(LLAMA_SWAP)
-    assert result.exit_code == 0
-    found = {line.split()[0]: line.split()[1] for line in result.stdout.splitlines()}
-    assert found["model"] == "X" and found["draft"] == "Y"
-    assert found["flash-attn"] == "on"
-    assert found["gpu-layers"] == "99" and found["ctx-size"] == "19000"
-    assert found["draft-max"] == "16" and found["draft-min"] == "4" and found["p-min"] == "0.4"
-    assert found["device"] == "CUDA0" and found["device-draft"] == "CUDA1"
-    assert result.stderr == "spectui: These flags of llama.cpp are not used: --host, --port, --metrics, --slots.\n"
 
 
 @pytest.mark.parametrize(
