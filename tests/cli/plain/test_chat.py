@@ -84,8 +84,6 @@ class AnsweringEngine(FakeEngine):
             return
         self.emit_round("You", " said", bonus=" ", rejected=[])
         self.emit_round(prompt.upper(), correction="." if "newline" not in prompt else ".\n", rejected=[" x"])
-        if "remove" in prompt:
-            Path.cwd().rmdir()
         if "stop" in prompt or "hang" in prompt:
             self.hangs = "hang" in prompt
             os.kill(os.getpid(), signal.SIGINT)

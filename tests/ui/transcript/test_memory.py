@@ -142,6 +142,7 @@ def test_a_token_takes_less_than_200_bytes_in_session_journal_and_transcript(
 def test_a_token_takes_less_than_200_bytes_also_in_a_conversation_that_was_read_from_the_disk(tmp_path: Path) -> None:
     noise = Noise()
     rounds = [noise.round(index, 3, 2) for index in range(600)]
+    taken_when_read(tmp_path / "before.db", rounds)  # Python's own tables may grow the first time
     more, less = (taken_when_read(tmp_path / f"{size}.db", rounds[:size]) for size in (600, 200))
     assert (more - less) / 1600 < 200
 
