@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from spectui.engine.events import ModelInfo
@@ -116,6 +117,12 @@ def bytes_of_cells(placed: Placed, n_ctx: int) -> int:
 
     It says so of a simulated model, within some 30 ms; 0 where it refuses that one.
     """
+    return _simulated_cells(replace(placed, kernels=LLAMA_CPP), n_ctx, placed.weights_key)
+
+
+@lru_cache(maxsize=8)
+def _simulated_cells(placed: Placed, n_ctx: int, _of_file: tuple[Any, ...]) -> int:
+    """Asked for the kernels and for the context: the second time costs nothing, unless the file was written anew."""
     with suppress(SpectuiError):
         model = load(placed, placed, simulated=True, metadata=vocabulary_of(placed.path))
         try:
@@ -131,8 +138,7 @@ def bytes_of_cells(placed: Placed, n_ctx: int) -> int:
 def _check_cells(placed: Placed, model: Model, n_ctx: int) -> None:
     """Raise SpectuiError if a context on the CPU needs more than the free memory."""
     if placed.on_cpu and not model.simulated:
-        needed = bytes_of_cells(replace(placed, kernels=LLAMA_CPP), n_ctx)
-        check_cells(model, n_ctx or model.trained_ctx, needed)
+        check_cells(model, n_ctx or model.trained_ctx, bytes_of_cells(placed, n_ctx))
 
 
 def target_context(placed: Placed, model: Model, interrupt: Interrupt) -> Context:

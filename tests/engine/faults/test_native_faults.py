@@ -234,12 +234,13 @@ def test_a_conversation_that_the_template_does_not_take(chat: Chat, expected: st
 
 @pytest.mark.parametrize(
     ("nth", "error", "again"), [(2, SpectuiError, {}), (4, DraftError, {"draft": None})], ids=["target", "draft"]
-)  # each is simulated first
+)  # each is simulated first, once for a size
 def test_no_memory_for_a_context(chat: Chat, setup: Setup, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch,
                                  nth: int, error: type[SpectuiError], again: dict[str, None]) -> None:  # fmt: skip
     inject("llama_init_from_model", None, nth=nth)
-    with pytest.raises(error, match="A context of 512 tokens could not be made"):
-        chat.session.load(replace(setup, ctx_size=512))
+    n_ctx = 512 + nth
+    with pytest.raises(error, match=f"A context of {n_ctx} tokens could not be made"):
+        chat.session.load(replace(setup, ctx_size=n_ctx))
     with pytest.raises(SpectuiError, match="No model is loaded"):
         chat.ask()  # and not with a drafter whose model is gone
     monkeypatch.undo()
