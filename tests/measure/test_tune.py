@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from random import Random
 
@@ -15,7 +14,7 @@ from spectui.measure.bench.prompt_files import built_in
 from spectui.measure.bench.results import FINALS, Run
 from spectui.measure.bench.settings import Setting
 from spectui.measure.bench.summary import Summary, remarks, summarise
-from spectui.measure.tune import AUTO, PLAIN, Search, candidates, neighbours, sentences
+from spectui.measure.tune import AUTO, PLAIN, Search, candidates, sentences
 from tests.measure.bench.runs import FAST, a_run, searched
 from tests.speculation.replaying import MACHINES, RECORDED, recorded, replay
 
@@ -77,8 +76,8 @@ def test_a_slow_target_has_shorter_replies_so_that_the_time_is_kept(repetitions)
 
 
 def test_a_stop_keeps_what_was_repeated():
-    search, runs = search_on("AMX", 400.0, stops=200)
-    assert search.best.policy == "fixed" and len(runs) == len(search.runs) + 1 == 200
+    search, runs = search_on("AMX", 400.0, stops=330)
+    assert search.best.policy == "fixed" and len(runs) == len(search.runs) + 1 == 330
 
 
 def test_a_stop_in_the_halving_shows_the_longest_replies_of_each_setting():
@@ -147,12 +146,3 @@ def test_the_sentences_say_what_is_used_and_what_no_setting_gives():
 def test_nothing_wins_before_it_was_repeated():
     search, summary = ended({PLAIN: [10], AUTO: [15], FAST: [18]})
     assert not search.finished and summary.chosen == PLAIN
-
-
-def test_neighbours_are_valid_settings_of_their_own():
-    edge = Setting("model", "fixed", 1, 0, 0.0)
-    for each in (edge, replace(edge, draft_max=48, draft_min=48, p_min=0.95)):
-        near = neighbours(each)
-        assert each not in near and len(set(near)) == len(near)
-        for setting in near:
-            setting.on(Knobs())
