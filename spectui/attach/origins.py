@@ -86,7 +86,8 @@ class Origins:
     """Whether the server counts; None while that is not known."""
     _open: _Open | None = None
     _index: int = 0
-    _seen: Counters = _NOTHING
+    seen: Counters = _NOTHING
+    """The server's counters so far."""
     _held: list[_Piece] = field(default_factory=list)  # what no token was counted for yet
     _thought: bool = False  # the last token was thought
 
@@ -112,21 +113,19 @@ class Origins:
             held, self._held = self._held, []
             yield from (self._plain(piece, seconds) for piece in held if piece.text)
 
-    def end(self, counters: Counters | None = None, total: int | None = None) -> Iterator[Round]:
-        """The rest. `counters`: the last ones. `total`: tokens of the reply as a server without counters says in the end."""
-        if counters is not None:
-            yield from self._count(counters)
+    def end(self, total: int | None = None) -> Iterator[Round]:
+        """The rest. `total`: tokens of the reply as a server without counters says in the end."""
         left = [self._piece()] if self._held else []
         if self._open is not None and self._open.missing > 0:
             self._open.pieces += left
             left = []
         yield from self._close()
         if total is not None and not self.counted:
-            left += [_Piece("")] * min(MOST_AT_ONCE, total - self._seen.predicted - len(left))
+            left += [_Piece("")] * min(MOST_AT_ONCE, total - self.seen.predicted - len(left))
         yield from (self._plain(piece, 0.0) for piece in left)
 
     def _count(self, now: Counters) -> Iterator[Round]:
-        seen = self._seen
+        seen = self.seen
         new = min(MOST_AT_ONCE, max(0, now.predicted - seen.predicted))
         if not new:
             return
@@ -134,15 +133,14 @@ class Origins:
         # One that is accepted was drafted, whatever the other counter says: it catches up later.
         drafted = max(accepted, min(MOST_AT_ONCE, max(0, now.drafted - seen.drafted)))
         seconds = max(0.0, (now.seconds or 0.0) - (seen.seconds or 0.0))
-        self._seen = now._replace(
+        self.seen = now._replace(
             predicted=seen.predicted + new, drafted=seen.drafted + drafted, accepted=seen.accepted + accepted,
             seconds=max(now.seconds or 0.0, seen.seconds or 0.0),
         )  # fmt: skip
         rest = [*[_Piece("")] * (new - 1), self._piece()]
         if self._open is not None:
-            fills = min(
-                self._open.missing, len(rest) - bool(drafted)
-            )  # the last one is of the round that the jump began
+            # The last one is of the round that the jump began.
+            fills = min(self._open.missing, len(rest) - bool(drafted))
             self._open.pieces += rest[:fills]
             rest = rest[fills:]
             if not rest:
@@ -179,9 +177,8 @@ class Origins:
             yield self._round(opened)
 
     def _round(self, opened: _Open) -> Round:
-        own: Origin = (
-            "plain" if not opened.drafted else "bonus" if opened.accepted == opened.drafted else "correction"
-        )  # fmt: skip
+        judged: Origin = "bonus" if opened.accepted == opened.drafted else "correction"
+        own: Origin = judged if opened.drafted else "plain"
         tokens = tuple(self._token(piece, n, n < opened.accepted, own) for n, piece in enumerate(opened.pieces))
         taken = [(token.id, token.text) for token in tokens[: opened.accepted]]
         taken += [(UNKNOWN, "")] * (opened.drafted - len(taken))
@@ -192,7 +189,7 @@ class Origins:
         if self._index and opened.seconds and not drafted:  # the first one has no time of its own
             self.times.add(opened.seconds)
         if not self.counted:
-            self._seen = self._seen._replace(predicted=self._seen.predicted + len(tokens))
+            self.seen = self.seen._replace(predicted=self.seen.predicted + len(tokens))
         made = Round(
             self._index, self.position, self.knobs, drafted, tokens, 0.0, 0.0, 0.0, opened.seconds,
             0 if opened.untimed else 1 + opened.drafted, None if drafted else self.reason,
@@ -205,15 +202,6 @@ class Origins:
     def _token(self, piece: _Piece, place: int, accepted: bool, own: Origin) -> Token:
         self._thought = self._thought if piece.thought is None else piece.thought
         id, p = (piece.chosen.id, piece.chosen.p) if piece.chosen else (UNKNOWN, None)
+        origin: Origin = "accepted" if accepted else own
         source = self.source if accepted else None
-        return Token(
-            id,
-            piece.text,
-            "accepted" if accepted else own,
-            source,
-            self._index,
-            self.position + place,
-            None,
-            p,
-            self._thought,
-        )
+        return Token(id, piece.text, origin, source, self._index, self.position + place, None, p, self._thought)

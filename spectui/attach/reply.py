@@ -56,7 +56,6 @@ class Reply:
         self.use(facts)
         self._text: list[str] = []
         self._statistics = Statistics()
-        self._counters: Counters | None = None
         self._usage = Usage(None, None)
         self._total: int | None = None  # tokens of the prompt
         self._asked = self._read = False
@@ -127,7 +126,6 @@ class Reply:
         if text or chunk.counters is not None:
             seconds, self._last = now - self._last, now
             self._tell(self._origins.add(text, chunk.counters, chunk.chosen, seconds, thought))
-        self._counters = chunk.counters or self._counters
         if chunk.last and self._read:  # some servers end a reply by this alone
             self.reason = self.reason or StopReason.EOS
         if chunk.finish:
@@ -194,7 +192,7 @@ class Reply:
         """The event that ends it."""
         if not self._asked:
             self._ask(None)
-        counters, reason, needed = self._counters, self.reason or StopReason.CANCELLED, 0
+        reason, needed = self.reason or StopReason.CANCELLED, 0
         prompt = self._total if self._total is not None else self._usage.prompt
         n_ctx = self.facts.model.n_ctx
         written = self._statistics.emitted
@@ -203,7 +201,7 @@ class Reply:
             needed = self._to_drop(prompt + written, n_ctx)
         return Finished(
             reason, "".join(self._text), self._statistics, self._knobs, prompt,
-            counters.prompt_s if counters is not None else None, self._first_s, needed,
+            self._origins.seen.prompt_s, self._first_s, needed,
         )  # fmt: skip
 
 

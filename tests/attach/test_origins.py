@@ -23,7 +23,7 @@ def rebuilt(
 ) -> list[Round]:
     origins = Origins(Knobs(), "draft-simple")
     rounds = [round for text, found in chunks for round in origins.add(text, found)]
-    return [*rounds, *origins.end(last, total)]
+    return [*rounds, *origins.add("", last), *origins.end(total)]
 
 
 def words(rounds: list[Round]) -> str:
