@@ -26,11 +26,11 @@ AUTO = Setting("auto", "auto")
 _FEWEST_TOKENS = 16
 """Shortest replies of a rung: shorter ones tell little of a text."""
 
-_HALVING, _CHOICE = 0.4, 0.5
-"""Shares of the time after which the halving, and the choice among the finalists, end."""
+_HALVING = 0.4
+"""Share of the time after which the halving ends."""
 
 _FINALISTS, _REPEATED = 3, 3
-"""Settings to choose from at the end, and how often, at least, the chosen one is to be repeated."""
+"""Settings that answer at full length in the end, and how often, at least, the chosen one is to be repeated."""
 
 
 _DEAR_DRAFT = 0.3
@@ -108,9 +108,7 @@ class Search:
         assert plain is not None
         self._stage = "halving"
         alive = self._halve(list(settings), exp(plain))
-        self._stage = "choice"
-        ranked = sorted(self._scores, key=lambda setting: -self._scores[setting]) or alive
-        self.best = self._choose(ranked[:_FINALISTS])
+        self.best = max(self._scores, key=lambda setting: self._scores[setting], default=next(iter(alive), None))
         self._stage = FINALS
         number = 1
         while self._repeat([self.plain, self.auto, *filter(None, [self.best])], number) and self.used < 1.0:
@@ -123,7 +121,7 @@ class Search:
         """
         first = self._make(PlannedRun(self.plain, self.prompts[0], 0, _FEWEST_TOKENS, self._stage))
         if first.decoding > 0:
-            reply_s = (1 - _CHOICE) * self.budget_s / (_REPEATED * 3 * len(self.prompts))
+            reply_s = (1 - _HALVING) * self.budget_s / (_REPEATED * 3 * len(self.prompts))
             tokens = int((reply_s - (first.prompt_s or 0.0)) * first.decoding)
             self.predict = min(self.predict, max(_FEWEST_TOKENS, tokens))
 
@@ -174,16 +172,6 @@ class Search:
             self._score_each([setting for setting in alive if setting not in self._scores], self.predict)
         )
         return alive
-
-    def _choose(self, finalists: Sequence[Setting]) -> Setting | None:
-        """The best of the finalists after another reply of each to each prompt, if the time suffices."""
-        for setting in finalists if len(finalists) > 1 else ():
-            again = self._score(setting, self.predict, _CHOICE)
-            if again is None:
-                break
-            self._scores[setting] = (self._scores.get(setting, again) + again) / 2
-        known = [setting for setting in finalists if setting in self._scores]
-        return max(known, key=lambda setting: self._scores[setting], default=finalists[0] if finalists else None)
 
     def _repeat(self, settings: Sequence[Setting], number: int) -> bool:
         """One more repetition of all, every second one backwards. False: the time was up before its end."""
