@@ -33,10 +33,6 @@ def read(stream: bytes, size: int) -> list[Chunk]:
     return asyncio.run(whole())
 
 
-def test_there_are_streams_of_drafts_of_n_grams_and_without():
-    assert [file.stem for file in FILES] == ["draft-simple", "ngram-mod", "plain"]
-
-
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_origins_of_a_recorded_stream_add_up_to_what_the_server_counted(file):
     stream, _, counted = file.read_text().partition(": counted ")
@@ -75,7 +71,8 @@ def test_the_streams_of_other_servers_are_read(file):
     assert told == ([(8, 12)] if file.stem == "mlx_lm" else [])
 
 
-def test_there_is_a_stream_of_each_server_that_docs_name():
+def test_there_are_streams_of_each_kind_of_drafts_and_of_each_server_that_docs_name():
+    assert [file.stem for file in FILES] == ["draft-simple", "ngram-mod", "plain"]
     assert [file.stem for file in DOCUMENTED] == ["lm-studio", "mlx_lm", "ollama", "openrouter", "vllm"]
 
 

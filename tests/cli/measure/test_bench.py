@@ -121,12 +121,7 @@ def test_a_long_bench_asks_first_and_yes_answers(pair, file, monkeypatch):
     [
         (["--draft-max", "8:2"], "flag --draft-max: the range '8:2' has no values"),
         (["--draft-max", "2", "--draft-min", "4"], "In every combination draft-min is above draft-max"),
-        (
-            ["--draft-max", "1:48", "--draft-min", "0:48", "--p-min", "0:0.99:0.01", "--temp", "0:2:0.1", "--yes"],
-            "These lists mean 4,939,200 combinations, 59,270,400 runs, and a bench makes at most 100,000",
-        ),
         (["--prompts", "python,klingon"], "There is no prompt 'klingon'"),
-        (["--prompts", "python", "-f", "x"], "not with both"),
         (["-f", "missing.txt"], "The prompt file missing.txt cannot be read"),
         (["--show", "--results", "missing.jsonl"], "The results missing.jsonl cannot be read"),
         (["--draft", "none.gguf,other.gguf"], "There is no draft model 'none.gguf': check the path."),

@@ -43,6 +43,7 @@ UNREAD = Reason("unread", seconds=12.4)
 NO_MATCH, DRAFT_FULL, NO_ROOM = Reason("no match", limit=16), Reason("draft full", limit=64), Reason("no room")
 FULL = "the draft's context is full: raise -cd 64"
 PAIRED, NEARLY_FULL = {"has_draft": True}, {"has_draft": True, "n_context": 4095, "n_ctx": 4096}
+TRANSLATED = PAIRED | {"translated": True}
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,8 @@ PAIRED, NEARLY_FULL = {"has_draft": True}, {"has_draft": True, "n_context": 4095
         ({}, NEARLY_FULL, [plainly], "the context is nearly full: no room for a draft"),
         ({}, PAIRED | {"draft_failed": True}, [plainly], "the draft model failed; the next reply tries it again"),
         (FIXED | {"p_min": 0.9}, PAIRED, [because(DRAFT_FULL)], FULL),
+        (FIXED, TRANSLATED, [plainly], "the draft has another vocabulary"),
+        (FIXED, TRANSLATED, [in_vain], "all drafts are rejected; the draft has another vocabulary"),
         ({}, PAIRED, [in_vain, because(DRAFT_FULL)], "all drafts are rejected; the draft's context is full"),
         ({"drafter": "off"}, PAIRED, [plainly], "the drafter is off"),
         ({"draft_max": 0}, PAIRED, [plainly], "draft-max is 0"),
@@ -121,16 +124,3 @@ async def test_a_draft_of_another_vocabulary_that_is_refused(make_app: Make, eng
         engine.finish_loading()
         await asked(pilot, engine, 9, plainly)
         await wait_until(pilot, lambda: said(pilot).startswith("there is no draft model"))
-
-
-@pytest.mark.parametrize("write", [plainly, in_vain])
-async def test_a_draft_of_another_vocabulary_that_is_translated(
-    make_app: Make, engine: FakeEngine, write: Callable[[FakeEngine], Round]
-) -> None:
-    app = make_app(PAIR)
-    async with app.run_test(size=(120, 40)) as pilot:
-        engine.knobs = replace(engine.knobs, drafter="model", policy="fixed")
-        await wait_until(pilot, lambda: engine.loads)
-        engine.finish_loading("Token 777 is 'x' in the draft and 'y' in the target. It drafts by text.")
-        await asked(pilot, engine, 9, write)
-        await wait_until(pilot, lambda: "the draft has another vocabulary" in said(pilot))
