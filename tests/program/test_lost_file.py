@@ -15,7 +15,7 @@ from tests.cli.programs import PROGRAM, spectui
 from tests.helpers.terminal import Terminal
 from tests.llama.ggufs import write_model
 from tests.program.test_chat_in_a_terminal import ask
-from tests.program.test_endings import DIED, one_line, restored
+from tests.program.test_endings import DIED, restored
 from tests.store.journal_helpers import last, until
 
 pytestmark = [
@@ -63,7 +63,7 @@ def test_the_window_is_closed_and_the_next_one_says_why(model: Path) -> None:
         restored(terminal)
     with Terminal("chat", "-m", str(model)) as terminal:
         said = "was cut off or its disk failed while it was in use"
-        terminal.wait("what happened", lambda: said in one_line(terminal))
+        terminal.wait("what happened", lambda: said in terminal.left)
         terminal.press("ctrl+q")
         assert terminal.end() == 0
 
