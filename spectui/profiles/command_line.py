@@ -31,12 +31,15 @@ class Shape(NamedTuple):
 class CommandLine:
     """A command line in click's form, and what was left out of it.
 
-    `arguments`: each flag as it is declared, its value detached. `spelled`: option name -> the flag as it was written.
+    `arguments`: each flag as it is declared, its value detached. `given`: our flags with their values, None for one without.
+    `strays`: words that belong to no flag. `spelled`: option name -> the flag as it was written.
     `unused` and `refused`: flags of llama.cpp that have no use here, or that choose a model in a way that spectui does not
     have, with their values. `unknown`: other flags, with the words that follow them; only where they are allowed.
     """
 
     arguments: list[str] = field(default_factory=list)
+    given: list[tuple[str, str | None]] = field(default_factory=list)
+    strays: list[str] = field(default_factory=list)
     spelled: dict[str | None, str] = field(default_factory=dict)
     unused: list[tuple[str, ...]] = field(default_factory=list)
     refused: list[tuple[str, ...]] = field(default_factory=list)
@@ -57,9 +60,11 @@ def read(
         argument = rest.pop()
         if argument == "--":
             line.arguments += [argument, *reversed(rest)]
+            line.strays += reversed(rest)
             break
         if not argument.startswith("-") or argument == "-":
             line.arguments.append(argument)
+            line.strays.append(argument)
             continue
         written, equals, value = argument.partition("=")
         flag = written.replace("_", "-") if written.startswith("--") else written  # as llama.cpp does
@@ -70,9 +75,11 @@ def read(
         shape = flags.get(flag)
         if shape is not None:
             line.spelled[shape.name] = written
+            if rest and not attached and not shape.switch:  # a value may look like a flag (`-n -1`)
+                is_value = not rest[-1].startswith("-") if shape.bare else strict or rest[-1] not in flags
+                attached = [rest.pop()] if is_value else []
             line.arguments += [flag, *attached]
-            if not attached and not shape.bare and not shape.switch and rest:
-                line.arguments.append(rest.pop())  # it may look like a flag (`-n -1`)
+            line.given.append((flag, attached[0] if attached else None))
             continue
         values = unused_values(flag) if settings else None
         if values is not None:

@@ -204,9 +204,15 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
             left_out.append(LeftOut(CHANGES_TEXT if changes_text(flag) else NOT_USED, _shown(flag, values)))
     left_out += [LeftOut(UNKNOWN, _shown(flag, values)) for flag, *values in line.unknown]
     left_out += [LeftOut("spectui takes no model from", _shown(flag, values)) for flag, *values in line.refused]
-    escapes = [word for word in line.arguments if word in ESCAPES]
-    for flag, value in _pairs(line.arguments, left_out):
-        read_escapes = SHAPES[flag].name == "stop" and escapes[-1:] != ["--no-escape"]
+    left_out += [LeftOut(NO_FLAG, shown(_told(word))) for word in line.strays]
+    escapes = [flag for flag, _ in line.given if flag in ESCAPES]
+    for flag, given_value in line.given:
+        shape = SHAPES[flag]
+        value = config.SETTINGS[shape.name].spec.bare if shape.bare and given_value is None else given_value
+        if value is None:
+            left_out += [LeftOut(NO_VALUE, flag)] if not shape.switch else []
+            continue
+        read_escapes = shape.name == "stop" and escapes[-1:] != ["--no-escape"]
         _take(settings, flag, unescaped(value) if read_escapes else value, started, left_out)
     if rest := next((what for reason, what in left_out if reason == NO_FLAG and what.endswith(".gguf")), ""):
         raise ScriptError(f"{rest} belongs to no flag: put quotes around paths with blanks.")
@@ -289,24 +295,6 @@ def _from_environment(variables: Mapping[str, str], left_out: list[LeftOut]) -> 
         elif _OF_THE_MACHINE.match(name):
             reason = OTHER_YEARS if name.startswith("LLAMA_ARG_") else ENVIRONMENT
             left_out.append(LeftOut(reason, shown(f"{name}={value}")))
-
-
-def _pairs(arguments: Sequence[str], left_out: list[LeftOut]) -> Iterable[tuple[str, str]]:
-    """Each flag of ours with its value."""
-    rest = list(reversed(arguments))
-    while rest:
-        flag = rest.pop()
-        shape = SHAPES.get(flag)
-        if shape is None:
-            left_out.append(LeftOut(NO_FLAG, shown(_told(flag))))
-        elif shape.switch:
-            continue
-        elif shape.bare and (not rest or rest[-1].startswith("-")):
-            yield flag, config.SETTINGS[shape.name].spec.bare
-        elif rest and rest[-1] not in SHAPES:
-            yield flag, rest.pop()
-        else:
-            left_out.append(LeftOut(NO_VALUE, flag))
 
 
 def _take(settings: dict[str, Any], flag: str, value: str, started: Started, left_out: list[LeftOut]) -> None:

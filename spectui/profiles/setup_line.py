@@ -34,18 +34,14 @@ def with_flags(setup: Setup, line: str) -> Setup:
     except ValueError as error:
         raise UsageError(f"{line!r} is no line of flags: {error}.") from None
     shapes = {flag: Shape(row.key, bool(row.spec.bare)) for flag, row in _FLAGS.items()}
-    rest = list(reversed(read(words, shapes, "the loaded models", settings=False).arguments))
+    read_line = read(words, shapes, "the loaded models", settings=False)
+    if read_line.strays:
+        raise UsageError(f"Models are placed with flags such as -ngl 20 -ctk q8_0, not {read_line.strays[0]!r}.")
     changes: dict[str, Any] = {}
-    while rest:
-        flag = rest.pop()
-        row = _FLAGS.get(flag)
-        if row is None:
-            raise UsageError(f"Models are placed with flags such as -ngl 20 -ctk q8_0, not {flag!r}.")
-        if row.spec.bare and not (rest and rest[-1] not in _FLAGS):
-            value = row.spec.bare
-        elif rest:
-            value = rest.pop()
-        else:
+    for flag, given in read_line.given:
+        row = _FLAGS[flag]
+        value = row.spec.bare or None if given is None else given
+        if value is None:
             raise UsageError(f"The flag {flag} needs a value.")
         # An empty text is llama.cpp's choice, as `-ts ''`.
         if row.spec.adds and row.key in changes:
