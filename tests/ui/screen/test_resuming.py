@@ -78,7 +78,8 @@ async def test_a_conversation_goes_on(window: Window, engine: FakeEngine, file: 
         assert {KINDS[kind] for kind in kinds} == {"accepted", "correction", "bonus", "plain"}, "the colours came back"
         await ask(pilot, "and now")
         await wait_until(pilot, lambda: engine.generates)
-        assert engine.generates[0] == (Message("user", "add"), Message("assistant", REPLY), Message("user", "and now"))
+        prompt = [message._replace(tokens=()) for message in engine.generates[0]]
+        assert prompt == [Message("user", "add"), Message("assistant", REPLY), Message("user", "and now")]
         await answer(pilot, engine)
     assert len(library.summaries(file)) == 1
     assert [message.text for message in last(file).messages] == ["add", REPLY, "and now", REPLY]

@@ -150,9 +150,8 @@ async def test_copied_as_it_is_seen_and_sent_and_kept_as_it_was_written(window: 
         assert transcript.document.text.endswith("target\n" + "".join(THOUGHT) + SPOKEN)
         await ask(pilot, "and 3+3")
         await wait_until(pilot, lambda: len(engine.generates) == 2)
-        assert engine.generates[1][1] == Message("assistant", SPOKEN.strip(), thought="let me see"), (
-            "the template leaves it out, or not"
-        )
+        reply = engine.generates[1][1]._replace(tokens=())
+        assert reply == Message("assistant", SPOKEN.strip(), thought="let me see"), "the template leaves it out, or not"
 
 
 async def test_the_cursor_skips_what_is_folded_and_goes_when_it_is_folded_away(
