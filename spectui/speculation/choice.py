@@ -65,18 +65,11 @@ class Choice(NamedTuple):
         return self._replace(token=token, p=float(self.shares[self.ids == token].sum()))
 
 
-def choose(row: Row, knobs: Knobs, position: int, history: Sequence[int]) -> int:
-    """The token at this absolute position. `history`: the tokens before it, for the penalties.
+def choose(row: Row | TopK, knobs: Knobs, position: int, history: Sequence[int]) -> tuple[int, float]:
+    """The token at this absolute position, and its share among the 10 likeliest: a draft model's confidence.
 
+    `row`: of logits, or the `needed(knobs)` likeliest tokens of one. `history`: the tokens before it, for the penalties.
     Raises NumericsError if the logits hold a NaN or nothing finite.
-    """
-    return choose_draft(row, knobs, position, history)[0]
-
-
-def choose_draft(row: Row | TopK, knobs: Knobs, position: int, history: Sequence[int]) -> tuple[int, float]:
-    """The same token, and its share among the 10 likeliest: a draft model's confidence. Raises what `choose` raises.
-
-    `row`: of logits, or the `needed(knobs)` likeliest tokens of one.
     """
     found = row if isinstance(row, TopK) else top_k(row[None], max(CONFIDENCE_TOKENS, _looked_at(knobs)))
     _check(found, 0)

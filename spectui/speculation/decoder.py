@@ -5,6 +5,7 @@ Every token is chosen by the target (`choice.choose`); a draft only decides how 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import NamedTuple, Protocol
@@ -109,32 +110,25 @@ class Decoder:
 
     def rounds(self, knobs: Callable[[], Knobs]) -> Iterator[Round]:
         """Rounds until the reply ends. `knobs` is asked once per round."""
-        try:
-            yield from self._overlapped(knobs) if self._overlaps else self._in_turn(knobs)
-        except Interrupted:
-            self.reason = StopReason.CANCELLED
-        finally:
-            self.strategy.end_reply()
-
-    def _in_turn(self, knobs: Callable[[], Knobs]) -> Iterator[Round]:
-        while (begun := self._begin(knobs())) is not None:
-            yield self._written(*self._judge(begun))
-
-    def _overlapped(self, knobs: Callable[[], Knobs]) -> Iterator[Round]:
-        """The same rounds. Each is written and yielded while the target's device computes the next one's pass."""
-        last: tuple[Round, Sequence[Choice]] | None = None
+        judged: deque[tuple[Round, Sequence[Choice]]] = deque()
+        failure: SpectuiError | None = None
         try:
             while (begun := self._begin(knobs())) is not None:
-                if last is not None:
-                    done, last = self._written(*last), None
-                    yield done
-                last = self._judge(begun)
-        except (SpectuiError, Interrupted):
-            if last is not None:
-                yield self._written(*last)
-            raise
-        if last is not None:
-            yield self._written(*last)
+                while judged:  # while the target's device computes the next pass
+                    yield self._written(*judged.popleft())
+                judged.append(self._judge(begun))
+                if not self._overlaps:
+                    yield self._written(*judged.popleft())
+        except Interrupted:
+            self.reason = StopReason.CANCELLED
+        except SpectuiError as error:
+            failure = error
+        finally:
+            self.strategy.end_reply()
+        while judged:
+            yield self._written(*judged.popleft())
+        if failure is not None:
+            raise failure
 
     def _limit(self, knobs: Knobs) -> int | None:
         """Most tokens to draft in the next round; None if the reply has ended, and `reason` says why."""

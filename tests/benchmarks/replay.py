@@ -26,7 +26,7 @@ from statistics import geometric_mean
 
 from spectui.engine.events import Event, RoundDone
 from spectui.knobs import Knobs, Setup
-from spectui.speculation.choice import choose_draft
+from spectui.speculation.choice import choose
 from spectui.speculation.evaluator import Evaluator, feed
 from tests.benchmarks.prompts import PROMPTS, SHORT
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
@@ -97,7 +97,7 @@ def _chain(model: Evaluator, text: list[int], knobs: Knobs) -> list[tuple[int, f
     chain: list[tuple[int, float]] = []
     history, likely = list(text), 1.0
     while len(chain) < _LONGEST and likely > _HOPELESS:
-        token, p = choose_draft(model.evaluate(history[-1:], 1)[0], knobs, len(history), history)
+        token, p = choose(model.evaluate(history[-1:], 1)[0], knobs, len(history), history)
         likely *= p
         history.append(token)
         chain.append((token, round(p, 3)))

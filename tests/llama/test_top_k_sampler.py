@@ -23,7 +23,7 @@ from spectui.llama.devices.memory_use import logged
 from spectui.llama.interrupt import Interrupt
 from spectui.llama.library import listening, llama
 from spectui.llama.model import Model
-from spectui.speculation.choice import choose_draft, choose_rows, evaluate_rows, tokens_to_keep
+from spectui.speculation.choice import choose, choose_rows, evaluate_rows, tokens_to_keep
 from spectui.speculation.top_k import TopK, top_k
 from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
 from tests.helpers.smollm2 import alone, setup
@@ -120,13 +120,13 @@ def test_the_choices_and_confidences_are_those_of_whole_rows(context: Context, t
         for choice in choose_rows(rows, knobs, few):
             few.append(choice.token)
             chosen.append(choice)
-        confident = choose_draft(rows.of(8), knobs, len(few), few)
+        confident = choose(rows.of(8), knobs, len(few), few)
         logits = again(context).evaluate(tokens, 9)
         for choice, other in zip(choose_rows(logits, knobs, whole), chosen, strict=True):
             whole.append(choice.token)
             assert choice.p == pytest.approx(other.p, rel=1e-4)
         assert whole == few
-        assert choose_draft(logits[8], knobs, len(whole), whole) == confident
+        assert choose(logits[8], knobs, len(whole), whole) == confident
 
 
 @pytest.mark.parametrize("knobs", [Knobs(temperature=0.8, top_k=0), Knobs(temperature=0.8, repeat_penalty=0.9)])

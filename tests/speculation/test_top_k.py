@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
-from spectui.speculation.choice import NumericsError, choose, choose_draft, choose_rows, needed
+from spectui.speculation.choice import NumericsError, choose, choose_rows, needed
 from spectui.speculation.noise import gumbel
 from spectui.speculation.sampling import distribution, penalised
 from spectui.speculation.top_k import TopK, top_k
@@ -53,7 +53,7 @@ def test_rows_chosen_at_once_give_what_the_rule_says_of_each(knobs, seed, n, voc
             ids, log_p = distribution(own, knobs)
             expected = int(ids[(log_p + gumbel(knobs.seed, len(history), ids)).argmax()])
         assert choice.token == expected
-        assert choose_draft(row, knobs, len(history), history)[0] == expected
+        assert choose(row, knobs, len(history), history)[0] == expected
         assert choice.p == pytest.approx(p[expected], rel=1e-4)
         best = np.argsort(-row, kind="stable")[:5]
         assert choice.ids.tolist() == best.tolist()
@@ -78,8 +78,8 @@ def test_the_likeliest_tokens_alone_give_the_same_choices(knobs, seed, n, vocabu
         assert choice.p == pytest.approx(whole.p, rel=1e-6)
         assert choice.ids.tolist() == whole.ids.tolist()
         assert choice.shares == pytest.approx(whole.shares, rel=1e-6)
-        drafted = choose_draft(rows[index], knobs, len(history), history)
-        assert choose_draft(kept.of(index), knobs, len(history), history) == drafted
+        drafted = choose(rows[index], knobs, len(history), history)
+        assert choose(kept.of(index), knobs, len(history), history) == drafted
         history.append(choice.token)
 
 
@@ -103,7 +103,7 @@ def test_a_penalty_on_all_of_the_likeliest_tokens_leaves_others_to_choose(temper
         kept = kept_of(top_k(row[None], needed(knobs) or 0))
         chosen = next(choose_rows(kept, knobs, history)).token
         assert chosen not in history
-        assert chosen == next(choose_rows(row[None], knobs, history)).token == choose(row, knobs, 64, history)
+        assert chosen == next(choose_rows(row[None], knobs, history)).token == choose(row, knobs, 64, history)[0]
 
 
 def test_in_a_large_vocabulary_the_probabilities_are_exact():
@@ -144,4 +144,4 @@ def test_a_row_without_numbers_is_refused_only_when_it_is_reached(vocabulary, ba
         with pytest.raises(NumericsError):
             next(choices)
         with pytest.raises(NumericsError):
-            choose_draft(kept.of(1), replace(Knobs(), temperature=temperature, top_k=10), 0, [])
+            choose(kept.of(1), replace(Knobs(), temperature=temperature, top_k=10), 0, [])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 
 from spectui.knobs import Knobs
-from spectui.speculation.choice import choose_draft, evaluate_rows
+from spectui.speculation.choice import choose, evaluate_rows
 from spectui.speculation.drafters.text import CommonPrefix, DraftedText
 from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, feed
 from spectui.speculation.records import Candidate
@@ -133,7 +133,7 @@ class ModelDrafter(DraftModel):
         while len(history) < end and len(model.tokens) + len(pending) <= model.n_ctx:
             started = self._clock()
             row = self._row_after(pending, knobs)
-            token, p = choose_draft(row, knobs, len(history), history)
+            token, p = choose(row, knobs, len(history), history)
             yield Candidate(token, p, self.source, seconds=self._clock() - started)
             history.append(token)
             pending = [token]

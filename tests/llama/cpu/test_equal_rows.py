@@ -52,7 +52,7 @@ def plain_reply(context: Context, prompt: list[int], knobs: Knobs) -> tuple[list
     context.evaluate(tokens[:-1], 0)
     for _ in range(REPLY):
         rows.append(context.evaluate(tokens[-1:], 1)[0].copy())
-        tokens.append(choose(rows[-1], knobs, len(tokens), tokens))
+        tokens.append(choose(rows[-1], knobs, len(tokens), tokens)[0])
     return tokens, rows
 
 
@@ -79,7 +79,7 @@ def seeds_that_differ(prompt: int, plain: list[NDArray[np.float32]], drafted: li
         if not np.array_equal(one, other)
         for seed in range(SEEDS)
         for knobs in (replace(KNOBS, seed=seed),)
-        if choose(one, knobs, prompt + number, ()) != choose(other, knobs, prompt + number, ())
+        if choose(one, knobs, prompt + number, ())[0] != choose(other, knobs, prompt + number, ())[0]
     }
 
 

@@ -13,7 +13,7 @@ from time import perf_counter
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.speculation.choice import choose_draft
+from spectui.speculation.choice import choose
 from spectui.speculation.drafters.cross_vocabulary.contexts import RetokenisedContext, TargetRetokeniser
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import Vocabulary, VocabularyMap, usable
 from spectui.speculation.drafters.model import DraftModel
@@ -88,7 +88,7 @@ class IntersectionDrafter(_TranslatingDrafter):
         pending = self._pending(tokens)
         while self._room(pending):
             row = self._map.shared(self.model.evaluate(pending, rows=1)[0])
-            token, p = choose_draft(row, knobs, len(history), history)
+            token, p = choose(row, knobs, len(history), history)
             yield Candidate(token, p, "model", seconds=perf_counter() - started)
             started = perf_counter()
             history.append(token)
@@ -109,7 +109,7 @@ class RetokenisingDrafter(_TranslatingDrafter):
         idle = 0
         while self._room(pending) and idle < _MOST_IDLE:
             row = vocabularies.joint(self.model.evaluate(pending, rows=1)[0])
-            joint_id, p = choose_draft(row, knobs, retokeniser.position, retokeniser.history)
+            joint_id, p = choose(row, knobs, retokeniser.position, retokeniser.history)
             own = vocabularies.draft_id(joint_id)
             piece = vocabularies.draft.pieces[own] if own >= 0 else b""
             settled = retokeniser.write(piece, p, joint_id) if piece else [*retokeniser.rest(), (joint_id, p)]
