@@ -26,9 +26,14 @@ def share(value: float | None) -> str:
     return text[1:] if text.startswith("0") else text[:3]
 
 
+def tokens(number: int) -> str:
+    """ "1 token", "1 204 tokens"."""
+    return f"{count(number)} token{'s' * (number != 1)}"
+
+
 def about_tokens(size: int) -> str:
     """About how many tokens a text of so many bytes has: the tokenizer is the engine's."""
-    return f"about {count(size // _TOKEN_BYTES + 1)} tokens"
+    return f"about {tokens(size // _TOKEN_BYTES + 1)}"
 
 
 def times(factor: float) -> str:

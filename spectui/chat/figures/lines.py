@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spectui.chat.comparison import Comparison
 from spectui.chat.figures.estimates import payoff, speed_ups
-from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, size
+from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, size, tokens
 from spectui.chat.figures.reasons import why_no_drafts
 from spectui.chat.figures.records import Figures
 from spectui.speculation.records import Round, Token
@@ -29,7 +29,7 @@ def summary_line(statistics: Statistics) -> str:
             f", {percent(statistics.guessed)} of its guesses ahead right, which saved {duration(statistics.saved_s)}"
         )
     return (
-        f"{count(statistics.emitted)} tokens at {decimal(statistics.tokens_per_s)} a second, "
+        f"{tokens(statistics.emitted)} at {decimal(statistics.tokens_per_s)} a second, "
         f"{decimal(statistics.tokens_per_pass)} a pass, {percent(statistics.acceptance)} of "
         f"{count(checked)} drafted tokens accepted{ignored}{ahead}"
     )
@@ -55,7 +55,7 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
            f" {decimal(plain.tokens_per_s)} without.")  # fmt: skip
     found = comparison.difference
     if comparison.identical:
-        yield f"The text is identical, over {count(plain.emitted)} tokens."
+        yield f"The text is identical, over {tokens(plain.emitted)}."
     elif found is not None:
         first, second = (
             _quoted(token.text) if token is not None else "the end" for token in (found.first, found.second)

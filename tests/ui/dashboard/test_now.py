@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spectui.chat.figures.lines import summary_line
 from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs
 from spectui.speculation.records import Reason, Round
@@ -117,3 +118,9 @@ def test_at_the_end_of_a_reply_the_reason_is_not_that_its_last_token_has_no_room
         lambda e: e.emit_round(plain="a", reason=Reason("no room")),
     )
     assert text_of(why(figures_of(rounds, has_draft=True), 46)) == ["last round: drafting 3 of 16, expected to pay", ""]
+
+
+def test_a_single_token_is_one_token() -> None:
+    rounds = rounds_of(plain)
+    assert summary_line(figures_of(rounds).reply).startswith("1 token at ")
+    assert any("1 token: 10.0 t/s" in line for line in text_of(detail(rounds, 0, 46)))

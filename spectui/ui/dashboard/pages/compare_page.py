@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import shorten
 
 from spectui.chat.comparison import Comparison
-from spectui.chat.figures.format import UNKNOWN, count, decimal, duration
+from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, tokens
 from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.transcript.inspector import quoted
 from spectui.ui.widgets.line_widget import Line, labelled, wrapped
@@ -68,13 +68,13 @@ def _same_text(comparison: Comparison, width: int) -> list[Line]:
     answer = {True: "yes", False: "no", None: UNKNOWN}[comparison.identical]
     found = comparison.difference
     if comparison.identical:
-        answer += f", over {count(comparison.plain.emitted)} tokens"
+        answer += f", over {tokens(comparison.plain.emitted)}"
     elif found is not None:
         answer += f", from token {count(found.number)} on"
     elif comparison.problem:
         answer += f" {comparison.problem}"
     elif comparison.running and comparison.plain.emitted:
-        answer += f" alike over {count(comparison.plain.emitted)} tokens so far"
+        answer += f" alike over {tokens(comparison.plain.emitted)} so far"
     lines = wrapped("identical text", answer, width, column=NAME)
     if found is not None:
         for name, token in (("with drafts", found.first), ("without", found.second)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spectui.chat.figures.estimates import payoff
-from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, share
+from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, share, tokens
 from spectui.chat.figures.reasons import NO_PLAIN_ROUND, NOT_TOLD
 from spectui.chat.figures.records import Figures
 from spectui.ui.dashboard.pages.page import Page
@@ -110,7 +110,7 @@ def _yield(figures: Figures, width: int) -> list[Line]:
 def prompt(figures: Figures, width: int) -> list[Line]:
     """The prompt, the context, and the whole conversation."""
     chat = figures.chat
-    said = f"{count(chat.emitted)} tokens, {percent(chat.acceptance)} accepted, {decimal(chat.tokens_per_s)} t/s"
+    said = f"{tokens(chat.emitted)}, {percent(chat.acceptance)} accepted, {decimal(chat.tokens_per_s)} t/s"
     return [
         _pair("prompt", f"{decimal(figures.prompt_speed)} t/s", "first token", duration(figures.first_token_s)),
         labelled("context", *bar_of(figures.context_share, width - LABEL - 6),

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from spectui.chat.figures.estimates import speed_ups
-from spectui.chat.figures.format import UNKNOWN, decimal, milliseconds, share, times
+from spectui.chat.figures.format import UNKNOWN, decimal, milliseconds, share, times, tokens
 from spectui.chat.figures.reasons import NO_PLAIN_ROUND, NOT_TOLD, worded
 from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs, title
@@ -132,7 +132,7 @@ def stacks(rounds: Sequence[Round], first: int, last: int, height: int, chosen: 
     most = max(max((_judged(round) for round in shown), default=0), 1)
     each = -(-most // height)  # drafted tokens per cell
     lines: list[Line] = [[("accepted ", "label"), ("█", "accepted"), ("  rejected ", "label"), ("▒", "rejected"),
-                          ("  a cell: ", "label"), (f"{each} token{'s' * (each > 1)}", "value")]]  # fmt: skip
+                          ("  a cell: ", "label"), (tokens(each), "value")]]  # fmt: skip
     for row in range(height, 0, -1):
         line: Line = [(f"{each * row if row in (height, 1) else '':>3} ", "label")]
         for round in shown:
@@ -170,9 +170,7 @@ def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
     ]
     if round.verify_s:
         lines.append([("  ", "label"), *figures_of(*((name, milliseconds(seconds)) for name, seconds in round.parts))])
-    lines.append(
-        labelled("yields", (f"{len(round.tokens)} token{'s' * (len(round.tokens) != 1)}: {speed} t/s", "value"))
-    )
+    lines.append(labelled("yields", (f"{tokens(len(round.tokens))}: {speed} t/s", "value")))
     if round.plain_s:
         lines.append(labelled("costs", (_passes(round, round.plain_s), "value")))
     if round.reason or round.verify_s:
