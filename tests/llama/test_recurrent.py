@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gguf import GGUFWriter
 
+from spectui.engine.costs import measuring
 from spectui.errors import SpectuiError
 from spectui.gguf_files.header import read_header
 from spectui.knobs import Knobs, Setup
@@ -253,6 +254,16 @@ def test_the_states_that_are_kept_are_gone_back_to(memory: Context):
         assert memory.tokens == text[:left]
         if left:
             assert np.allclose(memory.evaluate([7], 1), rows[left], atol=1e-3)
+
+
+@pytest.mark.parametrize("n", [1, 3, 9])
+def test_passes_behind_a_context_are_measured_behind_that_context(memory: Context, n: int):
+    text = [2 + number % 30 for number in range(20)]
+    measuring._fill(memory, text, 20, lambda: False)
+    for _ in range(2):
+        memory.evaluate(text[:n], n)
+        memory.truncate(20)
+        assert memory.tokens == text
 
 
 def test_a_draft_goes_back_to_the_text_that_it_drafted_behind(model: Model):

@@ -233,6 +233,7 @@ def _measure_context(target: Context, found: TargetCosts, tokens: list[int], ove
         more = min(slice_, target.n_ctx - several - context)
         if more <= 0:
             break
+        target.keep_at = [context + more]  # recurrent states are gone back to
         target.evaluate(tokens[:more], 0)
     if not context:
         return
@@ -279,6 +280,7 @@ def _fill(target: Context, text: list[int], context: int, cancelled: Cancelled) 
     """Bring the context to its first tokens of the text, as many as BOUND_S lets it read."""
     begun = perf_counter()
     most = max(map(max, SIZES))  # the time of such a pass is known
+    target.keep_at = [context]
     while len(target.tokens) < context and perf_counter() - begun < BOUND_S and not cancelled():
         start = len(target.tokens)
         target.evaluate(text[start : min(context, start + most)], 0)
