@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -70,6 +69,9 @@ class TargetCosts:
     drift: float | None = 1.0
     """Time of a pass now / its measured time; None if the context held a conversation."""
 
+    def __post_init__(self) -> None:
+        self.verify = {int(n): seconds for n, seconds in self.verify.items()}  # JSON has texts for keys
+
     @property
     def strict_up_to(self) -> int:
         """The largest size that --strict may use: 1 where the passes were not compared behind a context."""
@@ -115,24 +117,11 @@ def forget(target: Key, draft: Key) -> None:
         path(what, key).unlink(missing_ok=True)
 
 
-def read_target(file: Path) -> TargetCosts | None:
-    """The target's costs in the file; None if there are none, or they are damaged, or noisy and old."""
-
-    def costs(verify: dict[str, float], **others: Any) -> TargetCosts:
-        return TargetCosts(verify={int(n): float(seconds) for n, seconds in verify.items()}, **others)
-
-    return _read(file, costs)
-
-
-def read_draft(file: Path) -> DraftCosts | None:
-    """The same for a draft."""
-    return _read(file, DraftCosts)
-
-
-def _read(file: Path, costs: Callable[..., _Costs]) -> _Costs | None:
+def read(file: Path, kind: type[_Costs]) -> _Costs | None:
+    """The costs in the file; None if there are none, or they are damaged, or noisy and old."""
     with suppress(OSError, ValueError, TypeError, AttributeError):  # it is missing, or another version's
         digest, _, text = file.read_text(encoding="utf-8").partition("\n")
-        found = costs(**json.loads(text))
+        found = kind(**json.loads(text))
         old = found.noisy and time() - file.stat().st_mtime > _NOISY_S
         return found if digest == _digest(text) and not old else None
     return None

@@ -65,7 +65,7 @@ def target_costs(
     as noisy. Raises Interrupted.
     """
     file = cost_files.path("target-costs", key)
-    found = cost_files.read_target(file)
+    found = cost_files.read(file, TargetCosts)
     if found is not None and (found.behind is not None or not strict):
         return replace(found, drift=_drift(target, min(found.verify.values()), cancelled))
     if target.tokens and not strict:
@@ -88,7 +88,7 @@ def draft_costs(
 ) -> DraftCosts:
     """The same for a draft. Raises Interrupted."""
     file = cost_files.path("draft-costs", key)
-    if (found := cost_files.read_draft(file)) is not None:
+    if (found := cost_files.read(file, DraftCosts)) is not None:
         return replace(found, drift=_drift(draft, found.first, cancelled, (1, 2) * 3))
     if draft.tokens:
         return DraftCosts()
