@@ -20,11 +20,16 @@ pytestmark = pytest.mark.skipif(
 
 needs_a_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="there is no C++ compiler")
 
-SET = 'extern "C" int {name}() {{ return 1; }}'
+REAL = build.SOURCES
+SET = """
+#include "set.h"
+extern const KernelSet {name}_set = {{}};
+"""
 PLUGIN = """
 #include <omp.h>
-extern "C" __attribute__((weak)) int avx2(), avxvnni(), avx512();
-extern "C" __attribute__((visibility("default"))) int without() { return !avx512 + 2*!avxvnni + 4*!avx2; }
+#include "set.h"
+const KernelSet * const SETS[] = { &avx512_set, &avxvnni_set, &avx2_set };
+extern "C" __attribute__((visibility("default"))) int without() { return !SETS[0] + 2*!SETS[1] + 4*!SETS[2]; }
 """
 
 
@@ -35,6 +40,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in build.SETS:
         (folder / f"{name}.cpp").write_text(SET.format(name=name))
     (folder / "plugin.cpp").write_text(PLUGIN)
+    shutil.copy(REAL / "set.h", folder)
     monkeypatch.setattr(build, "SOURCES", folder)
     return folder
 

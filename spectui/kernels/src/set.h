@@ -21,4 +21,4 @@ struct KernelSet {
 };
 
 // Weak: the compiler may lack a set, whose address is null then (build.py).
-extern const KernelSet avx2_set, avxvnni_set, avx512_set __attribute__((weak));
+extern __attribute__((weak)) const KernelSet avx2_set, avxvnni_set, avx512_set;
