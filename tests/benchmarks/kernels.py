@@ -63,7 +63,11 @@ class Worker:
         usable = selftest.run().extra_buffers
         began = perf_counter()
         self._model = Model(
-            model, on_devices=[], extra_buffers=usable, kernels=Kernels("" if kernels == LLAMA_CPP else kernels)
+            model,
+            on_devices=[],
+            extra_buffers=usable,
+            kernels=Kernels("" if kernels == LLAMA_CPP else kernels),
+            threads=threads,
         )
         self.load_s = perf_counter() - began
         size = max(context + max(SIZES), PROMPT + GENERATED, PAGE) + 1
