@@ -5,39 +5,16 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from spectui.chat.actions import no_dropping
-from spectui.chat.commands import SLASH
 from spectui.chat.comparison import Comparison
 from spectui.chat.history.message_list import ListedMessage, listed_messages
 from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT, WENT_BACK
-from spectui.config import nearest
 from spectui.engine.events import Event, Failed, Finished, RoundDone
-from spectui.text import printable
 from spectui.ui.dashboard.panel import MEASURED
 from spectui.ui.screen.conversations import show_unanswered
 from spectui.ui.screen.welcome import NUMBERS, Welcome
 from spectui.ui.screen.window import Window, do
 
-COMPLETE = "The last reply is complete: it cannot be continued."
 NO_MODEL = "No model can answer yet: {models} chooses one. The prompt is kept."
-
-
-_LISTS = ("conversations", "open", "rename", "delete", "messages", "back", "models")
-"""Commands whose words choose from a list, which the window shows."""
-
-
-def command(window: Window, name: str, words: str) -> str:
-    """Do the command of this name behind a slash, with these words. Returns why it cannot; "" if it did."""
-    chosen = SLASH.get(name)
-    if chosen is None:
-        return f"There is no command /{name}{nearest(name, SLASH)}"
-    if words and not chosen.arguments:
-        return f"/{name} takes no words."
-    if not words or chosen.do is None or chosen.id in _LISTS:
-        window.call_later(window.run_action, f"run('{chosen.id}')")
-    elif answer := do(window, chosen.id, words):
-        window.transcript.add_notice(printable(answer))
-    return ""
 
 
 # Prompts
@@ -60,33 +37,6 @@ def submit(window: Window, text: str) -> bool:
         window.transcript.scroll_to_end()
     window.show_state()
     return True
-
-
-# The last reply
-
-
-def continue_last(window: Window) -> None:
-    """Continue the last reply where it was stopped."""
-    session = window.session
-    if window.refuses(session.busy_reason):
-        return
-    if not session.can_continue or not window.transcript.continue_reply():
-        window.say(COMPLETE)
-        return
-    session.continue_reply()
-    window.show_all()
-    window.transcript.scroll_to_end()
-
-
-def drop_oldest(window: Window) -> None:
-    """Drop the oldest turns, and go on with the reply that the full context ended, or ask the prompt without room again."""
-    session = window.session
-    if not window.refuses(no_dropping(session)):
-        session.oldest.drop_for_next()
-        if session.conversation.unanswered:
-            do(window, "regenerate")
-        else:
-            continue_last(window)
 
 
 # Comparison

@@ -44,7 +44,7 @@ from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.keys import with_keys
 from spectui.ui.screen import asking, conversations, reading
-from spectui.ui.screen.commands import BINDINGS, GROUPS, behind_slash, commands_of
+from spectui.ui.screen.commands import BINDINGS, GROUPS, behind_slash, commands_of, do_behind_slash
 from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.welcome import Fetch, Welcome
 from spectui.ui.screen.window import Window
@@ -90,7 +90,7 @@ class ChatScreen(Window):
         self.commands = commands_of(self, self.controls)
         self.prompt.commands = partial(behind_slash, self, self.commands)
         self.prompt.send = partial(asking.submit, self)
-        self.prompt.command = self._command
+        self.prompt.command = partial(do_behind_slash, self, self.controls)
         self._figures_due = 0.0
         self._seen = False
         self._unsent: str | None = None  # the prompt's text as it is on disk; None before the last chat's was taken
@@ -253,13 +253,6 @@ class ChatScreen(Window):
             self.session.journal.save_unsent(self._unsent)
 
     # Actions
-
-    def _command(self, name: str, words: str) -> str:
-        """Do the command of this name behind a slash. Returns why it cannot; "" if it did."""
-        problem = asking.command(self, name, words)
-        if not problem:
-            self.controls.follow()
-        return problem
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:

@@ -8,18 +8,22 @@ from functools import partial
 from textual.binding import BindingType
 
 from spectui.chat import commands
-from spectui.chat.commands import COMMANDS, Command
+from spectui.chat.commands import COMMANDS, SLASH, Command
+from spectui.config import nearest
 from spectui.ui.dashboard.panel import MEASURED, PAGES
 from spectui.ui.keys import binding, format_key
 from spectui.ui.prompt.suggestions import Suggestion
 from spectui.ui.screen import asking, conversations, reading
 from spectui.ui.screen.controls import Controls
 from spectui.ui.screen.welcome import Choices, Welcome
-from spectui.ui.screen.window import Window, do
+from spectui.ui.screen.window import Window
 from spectui.ui.widgets.knob import Slider
 
 GROUPS = {title: commands.GROUPS[title] for title in ("panel", "steering", "chat", "messages", "reading")}
 """By the title in the help."""
+
+LISTS = ("conversations", "open", "rename", "delete", "messages", "back", "models")
+"""Commands whose words choose from a list, which the window shows."""
 
 BINDINGS: list[BindingType] = [binding(each) for group in GROUPS.values() for each in group if each.keys]
 
@@ -27,7 +31,7 @@ BINDINGS: list[BindingType] = [binding(each) for group in GROUPS.values() for ea
 def commands_of(window: Window, controls: Controls) -> dict[str, Command]:
     """The commands that the window does, by id."""
     session, models, panel, action = window.session, window.session.models, window.panel, window.run_action
-    does: Mapping[str, Callable[[], object]] = {
+    does: dict[str, Callable[[], object]] = {
         "panel": panel.toggle,
         "devices": panel.open_devices,
         "placement": controls.change_placement,
@@ -35,23 +39,17 @@ def commands_of(window: Window, controls: Controls) -> dict[str, Command]:
         "policy": partial(controls.switch, "policy"),
         "page": partial(panel.turn, 1),
         **{f"page.{page}": partial(panel.open_by_key, page) for page in PAGES if page != MEASURED},
-        "think": partial(controls.do, "think"),
         "profile": controls.next_profile,
         "save-profile": controls.save_profile,
-        "reset": partial(controls.do, "reset"),
         "stop": partial(stop, window, controls),
         "interrupt": partial(interrupt, window, controls),
         "colours": partial(reading.toggle_tokens, window),
         "rejected": partial(reading.toggle_rejected, window),
         "inspect": partial(reading.toggle_inspection, window),
-        "regenerate": partial(do, window, "regenerate"),
         "new-chat": partial(conversations.begin_new, window),
-        "without-draft": lambda: controls.show_loading(models.load_without_draft()),
-        "load": lambda: controls.show_loading(models.load_again()),
         "models": controls.choose_models,
         "best-settings": controls.measure,
         "last-chat": partial(conversations.open_offer, window),
-        "safe-mode": lambda: controls.show_loading(models.load_safely()),
         **dict.fromkeys(
             ("conversations", "open", "rename", "delete"), partial(conversations.list_conversations, window)
         ),
@@ -60,9 +58,7 @@ def commands_of(window: Window, controls: Controls) -> dict[str, Command]:
         "edit": partial(asking.edit_last, window),
         **dict.fromkeys(("messages", "back"), partial(asking.list_messages, window)),
         "undo": partial(asking.undo, window),
-        "continue": partial(asking.continue_last, window),
-        "drop": partial(asking.drop_oldest, window),
-        "undrop": partial(controls.do, "undrop"),
+        "continue": partial(go_on, window, controls),
         "system": partial(asking.show_system_prompt, window),
         "thinking": partial(reading.toggle_thinking, window),
         "copy-code": partial(reading.copy_code, window),
@@ -83,9 +79,12 @@ def commands_of(window: Window, controls: Controls) -> dict[str, Command]:
             ("measure-reply", "best-settings", "drafter", "policy", "devices"), lambda: "drafter" not in models.fixed
         ),
     }
+    by_session = {
+        command.id: partial(controls.do, command.id) for command in COMMANDS.values() if command.do is not None
+    }
     return {
         identity: COMMANDS[identity]._replace(run=run, enabled=possible.get(identity, COMMANDS[identity].enabled))
-        for identity, run in does.items()
+        for identity, run in (by_session | does).items()
     }
 
 
@@ -97,6 +96,28 @@ def behind_slash(window: Window, commands: Mapping[str, Command]) -> list[Sugges
         Suggestion(f"/{command.slash}", f"{command.help} {keys.get(command.id, '')}".rstrip(), command.id)
         for command in possible
     ]
+
+
+def do_behind_slash(window: Window, controls: Controls, name: str, words: str) -> str:
+    """Do the command of this name with these words. Returns why it cannot; "" if it did."""
+    chosen = SLASH.get(name)
+    if chosen is None:
+        return f"There is no command /{name}{nearest(name, SLASH)}"
+    if words and not chosen.arguments:
+        return f"/{name} takes no words."
+    if not words or chosen.do is None or chosen.id in LISTS:
+        window.call_later(window.run_action, f"run('{chosen.id}')")
+    else:
+        controls.do(chosen.id, words)
+    return ""
+
+
+def go_on(window: Window, controls: Controls) -> None:
+    """Go on with the reply that was stopped, or with the conversation that a crash ended."""
+    if window.session.offer is not None and not window.session.can_continue:
+        conversations.open_offer(window)
+    else:
+        controls.do("continue")
 
 
 def can_interrupt(window: Window) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from spectui.chat.actions import Remark
 from spectui.chat.device_choice import Role, pick
 from spectui.chat.sentences import saved_profile
 from spectui.engine.loading.plan import PlanInWords
@@ -14,6 +15,7 @@ from spectui.errors import SpectuiError
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.profiles.file import ProfileFile
+from spectui.text import printable
 from spectui.ui.dashboard.panel import NO_PROFILE, turned
 from spectui.ui.screen.window import Window, do
 from spectui.ui.widgets.knob import next_choice
@@ -47,13 +49,6 @@ class Controls:
         if self._session.knobs != self._profile_knobs:
             self._panel.profile.value = NO_PROFILE
 
-    def follow(self) -> None:
-        """Show what a command in the prompt may have changed: the knobs, or the models that are being loaded."""
-        if self._session.state == "loading":
-            self.show_loading(True)
-        else:
-            self._show_knobs()
-
     def turn(self, key: str, value: float | str) -> None:
         """Set one knob, which acts from the next round on."""
         if (fixed := self._models.fixed.get(key)) is not None:
@@ -71,12 +66,18 @@ class Controls:
         if not self._panel.display and getattr(self._session.knobs, key) == value:
             self._window.tell(f"{title(key)}: {value}")
 
-    def do(self, identity: str) -> None:
-        """Do what the table of commands has for the session, show the knobs that it has turned, and tell what it says."""
-        answer = do(self._window, identity)
-        self._show_knobs()
-        if answer:
+    def do(self, identity: str, words: str = "") -> None:
+        """Do what the table of commands has for the session, show the knobs or models that it has changed, and tell what it
+        says."""
+        answer = do(self._window, identity, words)
+        if self._session.state == "loading":
+            self.show_loading(True)
+        else:
+            self._show_knobs()
+        if isinstance(answer, Remark):
             self._window.say(answer, "information")
+        elif answer:
+            self._window.transcript.add_notice(printable(answer))
 
     # Profiles
 

@@ -155,6 +155,8 @@ def do(window: Window, identity: str, words: str = "") -> str:
         window.say(printable(str(error)))
         return ""
     if session.writing is not None:
+        if window.transcript.document.growing is None:
+            window.transcript.continue_reply()
         window.transcript.scroll_to_end()
     window.show_all()
     return answer
