@@ -1,7 +1,4 @@
-"""Draws a source, as its tokens or as text: a function of what was written and of a view. No widgets.
-
-Any thread may draw what is written, while another lets the source grow.
-"""
+"""Draws a source, as its tokens or as text: a function of what was written and of a view. No widgets."""
 
 from __future__ import annotations
 

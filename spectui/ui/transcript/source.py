@@ -6,7 +6,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from sys import intern
-from threading import Lock
 from typing import NamedTuple
 
 from spectui.chat.figures.format import about_tokens, count, decimal
@@ -56,7 +55,7 @@ class Fold(NamedTuple):
 
 class Source:
     """A text of the transcript. That of a reply grows by rounds, and what is kept for each token is its text, five bytes, and
-    the rejected tokens beside it. Any thread may let it grow, or read its text."""
+    the rejected tokens beside it."""
 
     def __init__(
         self,
@@ -84,7 +83,6 @@ class Source:
         """The rejected tokens, as they are drawn."""
         self.rejected_at = array("I")
         """Where each of these stands in the text: before the first token of its round that was not drafted."""
-        self._lock = Lock()
         self._firsts = array("I")  # for each round, its first token
         self._thinking = Thinking()
         if thinking:
@@ -92,25 +90,26 @@ class Source:
 
     def grow(self, rounds: Iterable[Round] | None = None) -> None:
         """Read the rounds that have come since, or these."""
-        with self._lock:
-            read, text = self.read, self.text
-            if rounds is None:
-                rounds = self.rounds.between(read, len(self.rounds)) if read else self.rounds
-            for round in rounds:
-                read += 1
-                self._thinking.add(round)
-                self._firsts.append(len(self.kinds))
-                # With the drafter off all tokens are plain, so colours have no meaning.
-                off = round.knobs.drafter == "off"
-                self.kinds.extend(TEXT if off else KINDS.index(token.origin) for token in round.tokens)
-                rejected = [token.text for token in round.drafted if token.fate == "rejected"]
-                for token in round.tokens:
-                    if token.origin != "accepted":
-                        self._reject(rejected, len(text))
-                    text += safe(token.text)
-                    self.ends.append(len(text))
-                self._reject(rejected, len(text))
-            self.text, self.read = text, read
+        if rounds is None:
+            rounds = self.rounds.between(self.read, len(self.rounds)) if self.read else self.rounds
+        text = [self.text]
+        end = len(self.text)
+        for round in rounds:
+            self.read += 1
+            self._thinking.add(round)
+            self._firsts.append(len(self.kinds))
+            # With the drafter off all tokens are plain, so colours have no meaning.
+            off = round.knobs.drafter == "off"
+            self.kinds.extend(TEXT if off else KINDS.index(token.origin) for token in round.tokens)
+            rejected = [token.text for token in round.drafted if token.fate == "rejected"]
+            for token in round.tokens:
+                if token.origin != "accepted":
+                    self._reject(rejected, end)
+                text.append(safe(token.text))
+                end += len(text[-1])
+                self.ends.append(end)
+            self._reject(rejected, end)
+        self.text = "".join(text)
 
     def _reject(self, texts: list[str], at: int) -> None:
         """Note these rejected tokens, and empty the list."""

@@ -6,10 +6,9 @@ depend on how long the conversation is.
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import ClassVar
 
 from textual import events
@@ -33,12 +32,8 @@ from spectui.ui.transcript.token_cursor import TokenCursor
 
 _MARGIN = 1  # to the right of the text, so that the cursor always has a cell
 
-AT_ONCE = 4_000
-"""Characters of replies that are drawn in the window's thread, which takes some milliseconds; more are in another."""
-_UNPACKING = 30
-"""Characters that are drawn in the time in which a round is unpacked."""
-
-_LAYOUT = "spectui.ui.transcript.markdown.layout"
+AT_ONCE_S = 0.01
+"""Seconds after which a redraw lets the window take keys before the next block."""
 
 
 class Transcript(FollowingScrollView, can_focus=True):
@@ -100,7 +95,6 @@ are never in it.
         self._inspects = inspects
         self._cursor = TokenCursor(self.document)
         self._pressed: tuple[int, int] | None = None
-        self._drawing_far = False  # replies are drawn in a thread
         self._width = INDENT + self.document.width + _MARGIN
         self._painter = Painter(self, self.document, self._cursor)
 
@@ -247,40 +241,18 @@ are never in it.
             self._redraw()
 
     def _redraw(self) -> None:
-        """Draw each block as it should be now, and keep what is read in place: at once what is near the window and short, the
-        rest in a thread."""
-        drawn: dict[Block, Drawing] = {}
-        stale, effort = self.stale(), 0
-        for reply, view in stale:
-            effort += len(reply.source.text) or _UNPACKING * len(reply.source.rounds)
-            if effort > AT_ONCE or (view.as_text and _LAYOUT not in sys.modules):
+        """Draw each block as it should be now, those near the window first, and keep what is read in place. What takes long is
+        drawn block by block, with a turn for keys between."""
+        place, begun, drawn = self._place(), monotonic(), list[Block]()
+        for block, view in self.stale():
+            block.drawing = Drawing(block.source, view)
+            drawn.append(block)
+            if monotonic() - begun > AT_ONCE_S:
+                self.call_after_refresh(self._redraw)
                 break
-            drawn[reply] = Drawing(reply.source, view)
-        self._take(drawn)
-        if len(drawn) < len(stale) and not self._drawing_far:
-            self._drawing_far = True
-            self.run_worker(self._draw_far())
-
-    async def _draw_far(self) -> None:
-        """Draw replies in a worker thread, one at a time."""
-        while stale := self.stale():
-            reply, view = stale[0]
-            drawing = await asyncio.to_thread(Drawing, reply.source, view)
-            wanted = dict(self.stale()).get(reply)
-            if wanted is not None and drawing.view == wanted.of(reply.source):
-                self._take({reply: drawing})
-        self._drawing_far = False
-
-    def _take(self, drawn: Mapping[Block, Drawing]) -> None:
-        """Show these drawings."""
         if not drawn:
             return
-        place = self._place()
-        for reply, drawing in drawn.items():
-            reply.drawing = drawing
-            if not drawing.view.as_text:
-                drawing.grow()  # a thread may have drawn it before what was written meanwhile
-        self._changed(min(self.document.blocks.index(reply) for reply in drawn))
+        self._changed(min(map(self.document.blocks.index, drawn)))
         self._keep(place)
         if self._cursor.is_folded:
             self._lose_cursor()

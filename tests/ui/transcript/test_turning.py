@@ -1,8 +1,7 @@
-"""A reply turns from tokens to text: what is read stays in place, and a long one is laid out beside the window's loop."""
+"""A reply turns from tokens to text: what is read stays in place, and keys are taken between two long ones."""
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -14,10 +13,8 @@ from textual.selection import SELECT_ALL, Selection
 from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.transcript import transcript as module
 from spectui.ui.transcript.document import Block
-from spectui.ui.transcript.markdown import layout
 from spectui.ui.transcript.painter import Painter
 from spectui.ui.transcript.transcript import Transcript
-from spectui.ui.transcript.wrap import Line
 from tests.ui.pilot_helpers import wait_until
 from tests.ui.transcript.test_transcript import a_round, append, opened, rows, token_at
 
@@ -49,12 +46,6 @@ def write(transcript: Transcript, parts: int) -> str:
     return text
 
 
-@pytest.fixture
-def little_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each reply of more than a part is drawn in a thread."""
-    monkeypatch.setattr(module, "AT_ONCE", len(PART))
-
-
 def is_text(transcript: Transcript) -> bool:
     return all(reply.is_drawn and reply.drawing.view.as_text for reply in transcript.document.replies)
 
@@ -66,9 +57,7 @@ async def written(pilot: Pilot[None], transcript: Transcript, parts: int) -> Non
     await wait_until(pilot, lambda: is_text(transcript))
 
 
-@pytest.mark.parametrize("at_once", [4000, 100], ids=["at once", "in a thread"])
-async def test_the_line_that_is_read_stays_in_place(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", at_once)
+async def test_the_line_that_is_read_stays_in_place() -> None:
     async with opened((50, 12)) as (_, pilot, transcript):
         text = write(transcript, 4)
         name = "function2"
@@ -92,7 +81,6 @@ def transcript_row(transcript: Transcript, row: int) -> str:
     return transcript.render_line(row - transcript.scroll_offset.y).text
 
 
-@pytest.mark.usefixtures("little_at_once")
 async def test_a_view_at_the_end_stays_there() -> None:
     async with opened((50, 12)) as (_, pilot, transcript):
         write(transcript, 4)
@@ -102,26 +90,29 @@ async def test_a_view_at_the_end_stays_there() -> None:
         assert transcript.scroll_y == transcript.max_scroll_y and rows(transcript)[-1] == "   stopped"
 
 
-@pytest.mark.usefixtures("little_at_once")
-async def test_a_long_reply_is_laid_out_in_a_thread_and_only_what_is_seen_is_drawn() -> None:
+async def test_the_window_has_a_turn_between_two_long_replies_and_draws_only_what_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "AT_ONCE_S", 0.0)
     async with opened((50, 12)) as (_, pilot, transcript):
-        write(transcript, 8)
-        threads, drawn = set[int](), set[int]()
-        lines_of, draw = layout.lines_of, Painter.draw
-
-        def laid(text: str, base: int, width: int) -> list[Line]:
-            threads.add(threading.get_ident())
-            return lines_of(text, base, width)
+        for _ in range(3):
+            write(transcript, 8)
+            transcript.finish_reply()
+        await wait_until(pilot, lambda: is_text(transcript))
+        drawn = set[int]()
+        draw = Painter.draw
 
         def counted(self: Painter, block: Block, row: int) -> object:
             drawn.add(row)
             return draw(self, block, row)
 
-        with patch.object(layout, "lines_of", laid), patch.object(Painter, "draw", counted):
-            transcript.finish_reply()
-            await wait_until(pilot, lambda: is_text(transcript))
+        with patch.object(Painter, "draw", counted):
+            transcript.show_tokens = True
+            assert [reply.drawing.view.as_text for reply in transcript.document.replies] == [True, True, False], (
+                "the last is seen"
+            )
+            await wait_until(pilot, lambda: not transcript.stale())
             await pilot.pause()
-        assert threads and threading.get_ident() not in threads
         assert len(drawn) <= 4 * 12 < transcript.document.height
 
 
