@@ -35,6 +35,7 @@ LONGEST_NAME = 60
 _NAMES = {"user": "You", "assistant": "Reply", "system": "System"}
 # What some file system gives a meaning to: separators, drives, streams, wildcards. `safe` finds the other control characters.
 _UNFIT = re.compile(r'[\n\t/\\:*?"<>|]')
+_FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$", re.MULTILINE)  # CommonMark's
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
@@ -49,8 +50,21 @@ def markdown(conversation: StoredConversation) -> str:
     if conversation.system:
         parts += ["## System", conversation.system.strip()]
     for message in conversation.messages:
-        parts += [f"## {_NAMES.get(message.role, message.role)}", *_texts(message)]
+        parts += [f"## {_NAMES.get(message.role, message.role)}", *map(_closed, _texts(message))]
     return "\n\n".join(parts) + "\n"
+
+
+def _closed(text: str) -> str:
+    """The text with an end to the code block that it leaves open, as a reply does that ended at its limit: else all messages
+    after it would be code."""
+    opened = ""
+    for fence in _FENCE.finditer(text):
+        run, rest = fence.groups()
+        if not opened:
+            opened = run
+        elif run.startswith(opened) and not rest.strip():
+            opened = ""
+    return f"{text}\n{opened}" if opened else text
 
 
 def document(conversation: StoredConversation) -> str:

@@ -44,6 +44,22 @@ def test_markdown_has_the_messages(conversation: StoredConversation) -> None:
     assert "z" not in text.split("## Reply")[1], "a rejected draft is no text"
 
 
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("a\n```python\nx = 1", "\n```"), ("````md\n```\nx\n```\n~~~~", "\n````"), ("~~~\n```\n", "\n~~~"),
+        ("```\nx\n```", ""), ("```\nx\n`````  \nb", ""), ("``` a ``` b", ""), ("    ```\nx", ""),
+    ],
+)  # fmt: skip
+def test_a_code_block_that_a_message_leaves_open_ends_with_it(
+    conversation: StoredConversation, text: str, end: str
+) -> None:
+    first, *others = conversation.messages
+    exported = markdown(conversation._replace(messages=(first._replace(text=text), *others)))
+    stripped = text.strip("\n")
+    assert f"## You\n\n{stripped}{end}\n\n## Reply" in exported
+
+
 def test_json_has_origins_and_figures(conversation: StoredConversation) -> None:
     table = json.loads(document(conversation))
     assert table["schema"] == "spectui.conversation/1" and table["system"] == "Be brief."
