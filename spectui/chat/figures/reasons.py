@@ -17,7 +17,7 @@ SERVER = {
 """What a server's rounds without a draft are told with."""
 
 NOT_TOLD = "a server does not tell what the time of a round went into"
-NO_PLAIN_ROUND = "not known before four rounds without a draft"
+NO_PLAIN_ROUND = "known after four plain rounds"
 """In place of figures that a server does not give."""
 
 
