@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from spectui.engine.demo import default_setup, is_demo, make_draft
+from spectui.engine.demo import NOTICE, default_setup, is_demo, make_draft
 from spectui.engine.events import Loaded, Notice
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
@@ -32,3 +33,15 @@ def test_the_demo_pairs_draft_is_made_and_it_is_said_to_be_small():
     [loaded] = [event for event in events if isinstance(event, Loaded)]
     assert loaded.draft is not None
     assert any(isinstance(event, Notice) and "demo pair" in event.message for event in events)
+
+
+def test_the_notices_gains_are_those_of_the_readmes_slower_machine():
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+    [rows] = re.findall(
+        r"^\| Q8_0: edit a pasted file \| (.*) \|\n\| snake in Python \| (.*) \|$", readme, re.MULTILINE
+    )
+    gains = []
+    for row in rows:
+        plain, _, auto, _, other_plain, _, other_auto, _ = map(float, row.split(" | "))
+        gains.append(min(auto / plain, other_auto / other_plain))
+    assert "({1:.1f}x for code, {0:.1f}x for edits)".format(*gains) in NOTICE
