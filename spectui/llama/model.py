@@ -21,7 +21,7 @@ from spectui.llama.devices.records import Device
 from spectui.llama.last_words import forget_file, watch_file
 from spectui.llama.library import clear_errors, first_error, listening, llama
 from spectui.llama.tokens.tokenizer import TextError, Tokenizer
-from spectui.text import safe
+from spectui.text import one_line, safe
 
 MOST_BYTES = 1 << 20
 """Most bytes of one token."""
@@ -177,7 +177,10 @@ class Model:
         """Such as "qwen2 1.5B Q8_0"."""
         buffer = ctypes.create_string_buffer(256)
         llama.llama_model_desc(self.handle, buffer, len(buffer))
-        return buffer.value.decode("utf-8", "replace")
+        # llama.cpp guesses the size from the number of layers.
+        architecture, _, quantisation = buffer.value.decode("utf-8", "replace").split(" ", 2)
+        size = one_line(self.metadata("general.size_label") or f"{self.parameters / 1e9:.1f}B")
+        return f"{architecture} {size} {quantisation}"
 
     @property
     def parameters(self) -> int:

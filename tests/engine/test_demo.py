@@ -11,6 +11,7 @@ import pytest
 from spectui.engine.demo import NOTICE, default_setup, is_demo, make_draft
 from spectui.engine.events import Loaded, Notice
 from spectui.errors import SpectuiError
+from spectui.gguf_files.header import read_header
 from spectui.knobs import Setup
 from tests.helpers.smollm2 import opened, whole
 
@@ -32,6 +33,11 @@ def test_the_demo_pairs_draft_is_made_and_it_is_said_to_be_small():
     _, events = opened(whole())
     [loaded] = [event for event in events if isinstance(event, Loaded)]
     assert loaded.draft is not None
+    for model in (loaded.target, loaded.draft):
+        header = read_header(Path(model.path))
+        assert model.description.startswith(f"{header.architecture} {header.parameters} "), (
+            "as the list of models has it"
+        )
     assert any(isinstance(event, Notice) and "demo pair" in event.message for event in events)
 
 

@@ -74,7 +74,7 @@ async def test_whose_memory_it_is_what_a_token_costs_and_that_a_card_is_lost() -
     page = " ".join(await lines((60, 30), models=[model(WEIGHTS)], readings=[KNOWN], figures=WRITING))
     for part in (
         "61 °C 210 W", "6.0 GB of 24.0 GB", "87 %", "spectui 4.0 GB, others 2.0 GB", "2.1 J a token",
-        "CUDA0: weights 3.0 GB, cells 1.0 GB, compute 0.2 GB",
+        "CUDA0: weights 3.0 GB, cells 1.0 GB, compute 200 MB",
     ):  # fmt: skip
         assert part in page
     page = " ".join(await lines((60, 30), models=[model(WEIGHTS)], readings=[KNOWN, LOST], figures=WRITING))

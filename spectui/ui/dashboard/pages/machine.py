@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from spectui.chat.figures.format import UNKNOWN, count, percent
+from spectui.chat.figures.format import UNKNOWN, count, percent, size
 from spectui.chat.sentences import counted_lines
 from spectui.engine.events import Device, ModelInfo, ThreadsInUse
 from spectui.telemetry.gpus import Gpu, find_gpu, joules_per_token
@@ -140,12 +140,12 @@ devices: **{devices}**, arrows and Enter pick those for the models.
         """The models, with the remarks made at load, or without."""
         lines: list[Line] = []
         for role, model in zip(("target", "draft"), self._models, strict=False):
-            weights, cells = _gigabytes(model.bytes) if model.bytes else "", f"{count(model.n_ctx)} cells"
+            weights, cells = size(model.bytes) if model.bytes else "", f"{count(model.n_ctx)} cells"
             about = (model.description, weights, cells if model.n_ctx else "")
             lines += [[], *wrapped(role, ", ".join(filter(None, about)), width)]
             for use in model.memory:
                 parts = (("weights", use.weights), ("cells", use.cells), ("compute", use.compute))
-                sizes = ", ".join(f"{name} {_gigabytes(size)}" for name, size in parts if size)
+                sizes = ", ".join(f"{name} {size(taken)}" for name, taken in parts if taken)
                 lines += wrapped("", f"{use.device}: {sizes}", width, "label")
             if remarks:
                 lines += wrapped("", f"kernels: {model.kernels_in_words}", width, "label") if model.kernels else []
