@@ -233,10 +233,10 @@ def _of(owner: type, values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key in SETTINGS and SETTINGS[key].owner is owner}
 
 
-def unknown_variables(environ: Mapping[str, str] = os.environ) -> list[str]:
+def unknown_variables() -> list[str]:
     """A sentence for each variable that has spectui's name and means nothing."""
     known = [*(row.variable for row in settings()), *VARIABLES]
-    found = sorted(name for name in environ if name.startswith("SPECTUI_") and name not in known)
+    found = sorted(name for name in os.environ if name.startswith("SPECTUI_") and name not in known)
     return [f"There is no variable {one_line(name)}{nearest(name, known)}" for name in found]
 
 

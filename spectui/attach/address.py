@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -54,7 +53,7 @@ def address(text: str) -> Address:
     return Address(f"{parts.scheme}://{parts.netloc}{root}", host in _HERE or host.startswith("127."), bases)
 
 
-def read_key(file: str, environ: Mapping[str, str] = os.environ) -> str:
+def read_key(file: str) -> str:
     """The key in the file, else in the variable, else "". Raises UsageError, which does not quote it."""
     if file:
         where = f"The file of the server's key, {file},"
@@ -62,7 +61,7 @@ def read_key(file: str, environ: Mapping[str, str] = os.environ) -> str:
         if not key:
             raise UsageError(f"{where} is empty: put the key into it.")
     else:
-        where, key = KEY_VARIABLE, environ.get(KEY_VARIABLE, "").strip()
+        where, key = KEY_VARIABLE, os.environ.get(KEY_VARIABLE, "").strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise UsageError(f"{where} holds no key: a key is one word of ASCII.")
     return key

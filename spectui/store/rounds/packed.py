@@ -32,7 +32,7 @@ class PackedRounds(Sequence[Round]):
     One thread adds, and one appends, packs and indexes; any other may iterate, ask for the length, and call `between`.
     """
 
-    def __init__(self, rounds: Iterable[Round] = ()) -> None:
+    def __init__(self) -> None:
         self._unread: tuple[bytes, ...] = ()  # chunks from the disk, whose sizes are not known yet
         self._packed: list[bytes] = []
         self._ends: list[int] = []  # for each of these: how many rounds it and those before it have
@@ -40,8 +40,6 @@ class PackedRounds(Sequence[Round]):
         self._size = 0
         self._lock = Lock()  # for all of these to be changed together
         self._unpack = lru_cache(UNPACKED)(unpack)
-        for round in rounds:
-            self.append(round)
 
     @classmethod
     def of_chunks(cls, chunks: Iterable[bytes]) -> PackedRounds:

@@ -22,6 +22,7 @@ from spectui.speculation.records import DraftToken, Likeliest, Origin, Round, To
 from spectui.store import database
 from spectui.store.records import Reply, StoredConversation, StoredMessage
 from spectui.store.rounds.packed import PackedRounds, same
+from spectui.store.rounds.packing import pack
 from spectui.store.rows import ConversationLog, write
 from spectui.ui.transcript.drawing import Drawing, View
 from spectui.ui.transcript.source import Source
@@ -150,7 +151,7 @@ def test_a_token_takes_less_than_200_bytes_also_in_a_conversation_that_was_read_
 def taken_when_read(file: Path, rounds: list[Round]) -> int:
     """Bytes that a conversation of these rounds takes: as it was read, in transcript and journal."""
     text = "".join(token.text for each in rounds for token in each.tokens)
-    reply = Reply(Setup(model="target.gguf"), "eos", 1, 0.1, 0.1, PackedRounds(rounds))
+    reply = Reply(Setup(model="target.gguf"), "eos", 1, 0.1, 0.1, PackedRounds.of_chunks([pack(rounds)]))
     connection = database.connect(file)
     try:
         message = StoredMessage(1, None, "assistant", text, 0.0, reply)
