@@ -174,9 +174,9 @@ class Session:
         except Exception:
             pair.clear_caches()
             raise
-        if pair.replies is not None and not cold:
-            pair.replies.add(reply.tokens)
         finished = reply.finished(self._to_drop(messages, begun, reply, pair.context.n_ctx))
+        if pair.replies is not None and not cold and finished.knobs.drafter != "off":  # as F5 and --verify decode
+            pair.replies.add(reply.tokens)
         self._emit(Devices(list_devices()))
         self._emit(finished)
         return finished

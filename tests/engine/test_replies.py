@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from spectui import paths
 from spectui.cli import root
 from spectui.engine import replies
+from spectui.engine.events import Message
+from spectui.engine.exactness.verify import verify
 from spectui.engine.replies import Replies
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.suffix import SuffixMatch
@@ -66,6 +68,15 @@ def test_no_draft_extends_from_one_reply_into_the_next(model: Path):
     match = SuffixMatch(remembered.automaton)
     match.advance(1)
     assert [each.id for each in match.candidates()] == [2, 3]
+
+
+def test_what_is_decoded_without_drafts_to_compare_is_not_kept(state: Path):
+    session, _ = opened(replace(alone(), remember="on"))
+    finished = ask(session, knobs := Knobs(temperature=0, predict=8), SNAKE)
+    kept = [file.read_bytes() for file in state.glob("replies-*")]
+    other = finished._replace(knobs=replace(knobs, temperature=2.0, seed=1))
+    verify(session, [Message("user", SNAKE)], other, [])
+    assert [file.read_bytes() for file in state.glob("replies-*")] == kept != []
 
 
 def test_nothing_is_stored_by_default(state: Path):
