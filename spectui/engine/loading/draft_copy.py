@@ -109,9 +109,12 @@ def load_best(
     if (copy := find(draft, target)) is not None:
         try:
             return load(str(copy))
-        except ModelFileError:
-            with suppress(OSError):
-                copy.unlink()  # it is damaged; a new one is made below
+        except ModelFileError as error:
+            from spectui.llama.model import TooLargeError
+
+            if not isinstance(error, TooLargeError):
+                with suppress(OSError):
+                    copy.unlink()  # it is damaged; a new one is made below
     loaded = load(draft)
     try:
         copy = make(loaded, target, progress)

@@ -7,16 +7,19 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from spectui.cli.forget import command
 from spectui.engine.events import Loading, Notice
-from spectui.engine.loading import draft_copy, placement
+from spectui.engine.loading import draft_copy, models, placement
+from spectui.engine.loading.placement import Placed
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.devices.listing import Device
+from spectui.llama.model import Model, TooLargeError
 from spectui.llama.quantiser import quantise
 from tests.helpers.smollm2 import SNAKE, ask, opened, setup
 from tests.llama.ggufs import write_model
@@ -80,6 +83,21 @@ def test_a_damaged_copy_is_made_again(small_pair: Setup, small: Path):
     copy.write_bytes(b"GGUF" + bytes(64))
     opened(small_pair)
     assert 68 < copy.stat().st_size < small.stat().st_size
+
+
+def test_a_copy_that_memory_has_no_room_for_stays(small_pair: Setup, small: Path, monkeypatch: pytest.MonkeyPatch):
+    opened(small_pair)
+    copy = draft_copy.copy_of(str(small))
+    written, load = copy.stat().st_ino, models.load
+
+    def full(placed: Placed, *more: Any, **named: Any) -> Model:
+        if placed.path == str(copy):
+            raise TooLargeError("The draft model does not fit into memory.")
+        return load(placed, *more, **named)
+
+    monkeypatch.setattr(models, "load", full)
+    opened(small_pair)
+    assert copy.stat().st_ino == written
 
 
 def test_requantise_draft_off_uses_the_draft_itself(small_pair: Setup, small: Path):
