@@ -132,6 +132,7 @@ class SpectuiApp(TerminalApp):
         for size, breakpoints in zip(self.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True):
             screen.add_class(next(name for least, name in reversed(breakpoints or ()) if least <= size), update=False)
         screen.call_later(restore, screen, self.remembered)  # before its first frame
+        screen.remember = self._remember
         self._chat = screen
         return screen
 
@@ -214,10 +215,13 @@ class SpectuiApp(TerminalApp):
             super().action_suspend_process()
 
     def on_unmount(self) -> None:
-        """Close the engine, stop the monitor, and write down what was chosen of the window's look."""
+        """Close the engine, stop the monitor, and write down what was chosen."""
         self._engine.close()
         if self._monitor is not None:
             self._monitor.stop()
+        self._remember()
+
+    def _remember(self) -> None:
         if self._chat is not None:
             note(self._chat, self.remembered)
         if self.theme != self._first_theme:

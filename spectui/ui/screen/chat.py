@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from inspect import isawaitable
 from time import monotonic
@@ -91,6 +91,8 @@ class ChatScreen(Window):
         self.prompt.commands = partial(behind_slash, self, self.commands)
         self.prompt.send = partial(asking.submit, self)
         self.prompt.command = partial(do_behind_slash, self, self.controls)
+        self.remember: Callable[[], object] = lambda: None
+        """Called when models are loaded, to write the pair down: a killed window writes nothing."""
         self._figures_due = 0.0
         self._seen = False
         self._unsent: str | None = None  # the prompt's text as it is on disk; None before the last chat's was taken
@@ -197,6 +199,7 @@ class ChatScreen(Window):
                 self.panel.update_models(filter(None, (event.target, event.draft)))
                 self.panel.update_fixed(session.models.fixed, session.knobs)
                 self.panel.show_knobs(session.knobs)
+                self.remember()
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
                 self.loading_line.end()
                 self.panel.update_models(())

@@ -237,7 +237,10 @@ async def test_the_last_pairs_stand_on_top_before_any_search_at_the_next_start_t
         async with make_app(setup, remembered=Remembered(file), catalogue=Slow()).run_test() as pilot:
             await wait_until(pilot, lambda number=number: len(engine.loads) == number)
             engine.finish_loading()
-            await wait_until(pilot, lambda: not engine.events)
+            latest = [[setup.model, None]]
+            await wait_until(
+                pilot, lambda latest=latest: Remembered(file).get("pairs", [])[:1] == latest
+            )  # if killed now
             await pilot.press("alt+m")
             await wait_until(
                 pilot, lambda setup=setup: f"▸ {Path(setup.model).stem}  without" in screen_text(pilot.app)
