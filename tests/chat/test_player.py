@@ -12,6 +12,7 @@ from spectui.knobs import Setup
 from spectui.speculation.records import Round
 from spectui.store.records import Reply, StoredConversation, StoredMessage
 from spectui.store.rounds.packed import PackedRounds
+from spectui.store.rounds.packing import pack
 from tests.store.journal_helpers import SETUP, some_rounds, text_of
 
 NOBODY = [Message("user", "whatever")]
@@ -20,7 +21,7 @@ NOBODY = [Message("user", "whatever")]
 def reply(
     rounds: list[Round], stop: str | None = "eos", setup: Setup = SETUP, text: str | None = None
 ) -> StoredMessage:
-    made = Reply(setup, stop, 7, 0.5, 0.6, PackedRounds(rounds))
+    made = Reply(setup, stop, 7, 0.5, 0.6, PackedRounds.of_chunks([pack(rounds)] if rounds else []))
     return StoredMessage(0, None, "assistant", text_of(rounds) if text is None else text, 0.0, made)
 
 

@@ -14,6 +14,7 @@ from spectui.speculation.statistics import Statistics
 from spectui.store.export import ExportError, document, file_name, markdown, rendered, save
 from spectui.store.records import StoredConversation
 from spectui.store.rounds.packed import PackedRounds
+from spectui.store.rounds.packing import pack
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last, some_rounds, written
 
@@ -98,7 +99,7 @@ def test_what_the_tokens_note_is_believed_before_marks(conversation: StoredConve
     engine = FakeEngine()
     for text, thought in (("<think>", True), ("so</think>\n\n", True), ("<think> opens.", False)):
         engine.emit_round(plain=text, thought=thought)
-    rounds = PackedRounds(each.round for each in engine.events if isinstance(each, RoundDone))
+    rounds = PackedRounds.of_chunks([pack([each.round for each in engine.events if isinstance(each, RoundDone)])])
     thought_message = reply._replace(
         text="<think>so</think>\n\n<think> opens.", reply=reply.reply._replace(rounds=rounds)
     )
