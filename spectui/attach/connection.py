@@ -53,6 +53,8 @@ class Connection:
         headers = {"Accept-Encoding": "identity", "User-Agent": f"spectui/{spectui.__version__}"}
         # A proxy of the environment has no way to this machine.
         proxied = not address.here and not proxy_bypass(urlsplit(address.root).hostname or "")
+        names = [name for name in os.environ if name.upper() in _PROXIES and os.environ[name]]
+        self._proxies = " and ".join(names) if proxied else ""
         # To read the authorities takes longer than a question.
         authorities = _authorities() if address.root.startswith("https:") else False
         try:
@@ -64,9 +66,8 @@ class Connection:
                 trust_env=proxied,
             )
         except (ImportError, ValueError) as error:  # it reads the proxies of the environment
-            names = " and ".join(name for name in os.environ if name.upper() in _PROXIES and os.environ[name])
             raise ServerTrouble(
-                f"The proxy in {names or 'the environment'} cannot be used ({_short(str(error))}): unset it, or name "
+                f"The proxy in {self._proxies or 'the environment'} cannot be used ({_short(str(error))}): unset it, or name "
                 f"{address.short} in NO_PROXY."
             ) from error
 
@@ -138,6 +139,9 @@ class Connection:
         if isinstance(error, http.ConnectTimeout):
             return f"{root} does not answer within {CONNECT_S:.0f} seconds: check --server, and the network."
         if isinstance(error, http.ConnectError):
+            if self._proxies:
+                return (f"Nothing answers at {root}, or at the proxy in {self._proxies} ({_short(said)}): start the server "
+                        f"there, check the proxy, or name {self.address.short} in NO_PROXY.")  # fmt: skip
             return f"Nothing answers at {root} ({_short(said)}): start the server there, or check --server."
         if isinstance(error, http.ReadTimeout):
             return f"{root} has taken the question and does not answer: try again, or look into the server's log."

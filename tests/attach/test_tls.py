@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import threading
@@ -50,6 +51,13 @@ def test_what_the_environment_asks_for_and_cannot_be_is_named(
     monkeypatch.setenv(name, value)
     with pytest.raises(SpectuiError, match=said):
         Connection(address("https://192.0.2.1:1"), "")
+
+
+def test_a_proxy_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
+    asked = Connection(address("http://192.0.2.1:1"), "").get("/v1/models")
+    with pytest.raises(SpectuiError, match="or at the proxy in ALL_PROXY"):
+        asyncio.run(asked)
 
 
 def test_a_proxy_is_not_needed_for_what_no_proxy_names(monkeypatch: pytest.MonkeyPatch) -> None:
