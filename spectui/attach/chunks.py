@@ -219,7 +219,7 @@ def read_chunk(data: Any, failed: bool = False) -> Chunk:
     row = Fields(data)
     # The first of several replies is the only one that is asked for.
     choice = next((choice for choice in row.rows("choices") if choice.table.get("index") in (0, None)), Fields(None))
-    whole = failed or row.text("object") == "error" or "error_message" in row.table
+    whole = failed or row.text("object") == "error" or ("choices" not in row.table and words(row.table))
     finish, problem = choice.text("finish_reason"), row.table.get("error") or (row.table if whole else None)
     if problem or finish == "error":
         return Chunk(error=words(problem) or "an error without words", table=Fields(problem).table)

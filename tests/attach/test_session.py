@@ -183,6 +183,7 @@ NO_ROOM = "exceed_context_size_error"
         (events({"error": "plain words"}), "", "{} broke off: plain words."),
         (events(delta("a"), {"object": "error", "message": "out of pages", "code": 500}), "a", "broke off: out of pages."),
         (events({"error_type": "context_length_exceeded", "error_message": "4096 at most"}), "", "broke off: 4096 at most."),
+        (events({"detail": "out of memory"}), "", "{} broke off: out of memory."),
         (events(b'error: {"code":400,"message":"exceeds the context"}\n\n'), "", "{} broke off: exceeds the context."),
         (events(delta("a", **timings(1)), b'{"error":{"message":"out of memory"}}\n\n'), "a", "broke off: out of memory."),
         (events(delta("a", **timings(1)), b'event: error\ndata: {"message":"out of memory"}\n\n'), "a", "broke off: out of"),
