@@ -199,6 +199,10 @@ class Reply:
         if reason is StopReason.LIMIT and n_ctx and prompt is not None and prompt + written + 1 >= n_ctx:
             reason = StopReason.CONTEXT
             needed = self._to_drop(prompt + written, n_ctx)
+        elif reason is StopReason.LIMIT and (
+            self._knobs.predict < 0 or (self._usage.reply or self._knobs.predict) < self._knobs.predict
+        ):
+            reason = StopReason.SERVER_LIMIT
         return Finished(
             reason, "".join(self._text), self._statistics, self._knobs, prompt,
             self._origins.seen.prompt_s, self._first_s, needed,

@@ -112,6 +112,8 @@ def stop_note(stop: str | None, n_ctx: int | None, *, to_drop: bool = False, lar
             return "a stop text (-r) ended it"
         case StopReason.LIMIT.value:
             return "the limit of -n/--predict is reached"
+        case StopReason.SERVER_LIMIT.value:
+            return "the server ended it at a limit of its own: {continue} goes on"
         case StopReason.CONTEXT.value:
             drop = "{drop} drops the oldest turns and goes on, " if to_drop else ""
             return f"{context_full(n_ctx)}: {drop}{{new-chat}} starts a new chat{larger}"

@@ -113,6 +113,8 @@ def command(
         raise
     if finished.reason.value == "context":
         _say_full(loaded)
+    elif finished.reason.value == "server_limit":
+        click.echo("spectui: The server ended the reply at a limit of its own.", err=True)
     if as_json:
         click.echo(json.dumps(report(loaded, printer.rounds, finished, with_rounds=with_rounds), allow_nan=False))
     else:

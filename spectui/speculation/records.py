@@ -29,6 +29,8 @@ class StopReason(StrEnum):
     """The model ended it."""
     LIMIT = "limit"
     """`predict` tokens were emitted."""
+    SERVER_LIMIT = "server_limit"
+    """A server ended it at a limit of its own."""
     STOP = "stop"
     """A text of `stop` is complete."""
     CONTEXT = "context"

@@ -146,7 +146,7 @@ def test_a_reply_is_continued():
 
 @pytest.mark.parametrize(
     ("predict", "prompt", "reason"),
-    [(-1, 253, StopReason.CONTEXT), (2, 7, StopReason.LIMIT), (-1, 7, StopReason.LIMIT)],
+    [(-1, 253, StopReason.CONTEXT), (2, 7, StopReason.LIMIT), (-1, 7, StopReason.SERVER_LIMIT)],
 )
 def test_a_reply_that_the_length_ended_says_which(predict, prompt, reason):
     """A server may have a limit of its own: the context is full only where it was reached."""
