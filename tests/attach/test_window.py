@@ -118,6 +118,7 @@ def test_the_list_of_models_is_the_servers_and_choosing_one_loads_it():
         await pilot.press("ctrl+l")
         await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen))
         await wait_until(pilot, lambda: len(app.screen.query_one(OptionList).options) == 2)
+        assert "type a path" not in screen_text(app), "which does nothing here"
         await pilot.press("down", "enter")
         await wait_until(pilot, lambda: not isinstance(app.screen, ModelsScreen) and app.screen.session.name == "two")
         await wait_until(pilot, lambda: app.screen.session.state == "ready")

@@ -49,7 +49,7 @@ _MARKS = {"same": "✓", "translated": "~", "never": "·"}
 class ModelsScreen(ListWindow[Setup]):
     """Answers with the set-up to load. A thread searches for files while the window is open."""
 
-    PLACEHOLDER = "Filter by name, quantisation, directory; or type a path"
+    PLACEHOLDER = "Filter by name, quantisation, directory"
     ACTIONS = (("choose", "choose"), ("back", "back"))
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Choose", id="models.choose", priority=True, tooltip="Take this model"),
@@ -73,6 +73,7 @@ class ModelsScreen(ListWindow[Setup]):
         `pairs`: those that were loaded last."""
         super().__init__()
         self._catalogue = catalogue
+        self.box.placeholder += "; or type a path" if catalogue.pairs else ""
         self._setup = setup
         own = [(setup.model, setup.draft)] if setup.model else []
         shown = dict.fromkeys([*own, *pairs] if catalogue.pairs else ())
@@ -260,6 +261,8 @@ class ModelsScreen(ListWindow[Setup]):
             return f"There is no GGUF file at {one_line(str(path))}."
         if self._found:
             return "No model has these words."
+        if not self._catalogue.pairs:
+            return "The server lists no models."
         return (
             "There is no GGUF file where llama.cpp, LM Studio, Hugging Face and Ollama keep theirs: type the path of a file or "
             "directory."
