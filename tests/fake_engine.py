@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from spectui.engine.events import (
@@ -138,8 +138,9 @@ class FakeEngine:
         """Tell how far loading is: `progress` in 0..1, `size` in bytes."""
         self.events.append(Loading(what, progress, size))
 
-    def finish_loading(self, draft_remark: str = "") -> None:
-        """The last set-up that was asked for is loaded; `draft_remark` is how the draft's vocabulary differs."""
+    def finish_loading(self, draft_remark: str = "", sampling: Mapping[str, float] | None = None) -> None:
+        """The last set-up that was asked for is loaded; `draft_remark` is how the draft's vocabulary differs, and `sampling`
+        what the target's file recommends."""
         self.settle()
         setup = self.loads[-1]
         self.loading = False
@@ -147,7 +148,9 @@ class FakeEngine:
         draft = self._model(setup.draft, 500_000_000, 400_000_000, draft_remark) if setup.draft else None
         found = "passes of up to 16 tokens round as single ones do, in an empty context"
         target = self._model(setup.model or "target.gguf", 1_500_000_000, 1_900_000_000, found)
-        self.events.append(Loaded(setup, target._replace(thinks=self.thinks), draft, self.devices))
+        self.events.append(
+            Loaded(setup, target._replace(thinks=self.thinks), draft, self.devices, sampling=sampling or {})
+        )
 
     def fail_loading(self, message: str, *, without_draft: bool = False) -> None:
         """Loading ends with a sentence."""

@@ -282,6 +282,12 @@ class SidePanel(VerticalScroll, can_focus=False):
             control.value = getattr(knobs, control.key)
         self._dim(knobs)
 
+    def show_defaults(self, defaults: Knobs) -> None:
+        """Mark these values on the sliders, which Delete goes back to."""
+        for slider in self.sliders.values():
+            slider.default = slider.validate_value(getattr(defaults, slider.key))
+            slider.refresh()
+
     def update_fixed(self, fixed: Iterable[str], knobs: Knobs) -> None:
         """Dim these knobs in any case: they have no effect on the loaded models."""
         self._fixed = frozenset(fixed)

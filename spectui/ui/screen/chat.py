@@ -198,6 +198,7 @@ class ChatScreen(Window):
                 self.show_models()
                 self.panel.update_models(filter(None, (event.target, event.draft)))
                 self.panel.update_fixed(session.models.fixed, session.knobs)
+                self.panel.show_defaults(session.user_knobs.defaults)
                 self.panel.show_knobs(session.knobs)
                 self.remember()
             case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):

@@ -55,6 +55,22 @@ async def test_a_number_can_be_typed(window: Window, engine: FakeEngine) -> None
         assert engine.knobs.p_min == 0.35
 
 
+async def test_delete_on_a_slider_goes_back_to_what_the_models_file_recommends(
+    window: Window, engine: FakeEngine
+) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        engine.load(app.screen.session.setup)
+        engine.finish_loading(sampling={"temperature": 0.3})
+        await wait_until(pilot, lambda: engine.knobs.temperature == 0.3)
+        await pilot.press("alt+5")
+        app.screen.query_one("#slider-temperature").focus()
+        await pilot.press("right")
+        await wait_until(pilot, lambda: engine.knobs.temperature == 0.35)
+        await pilot.press("delete")
+        await wait_until(pilot, lambda: engine.knobs.temperature != 0.35)
+        assert engine.knobs.temperature == 0.3
+
+
 async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
     window: Window, engine: FakeEngine, tmp_path: Path
 ) -> None:
