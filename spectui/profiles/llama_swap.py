@@ -57,7 +57,8 @@ def write(profiles: Sequence[tuple[str, Exported]]) -> str:
         for values in exported.arguments:
             if any("${" in word or "\n" in word for word in values):
                 raise UsageError(
-                    f"llama-swap cannot hold {' '.join(values)!r}: it would look for a macro. Rename the file."
+                    f"llama-swap cannot hold {' '.join(values)!r}: it would look for a macro. Change the setting, or "
+                    "rename the file that it names."
                 )
         lines += [f"      # {line}" for line in exported.comments()]
         lines.append(f"      {' '.join(words[0])}")

@@ -73,7 +73,7 @@ def write(profiles: Sequence[tuple[str, Exported]]) -> str:
             if _UNWRITABLE.search(value) or value != value.strip():
                 raise UsageError(
                     f"A preset cannot hold {flag} {value!r}: # and ; begin comments there, and blanks at its ends are lost. "
-                    "Rename the file."
+                    "Change the setting, or rename the file that it names."
                 )
             lines.append(f"{flag.lstrip('-')} = {value}")
         blocks.append("\n".join(lines) + "\n")

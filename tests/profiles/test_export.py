@@ -188,8 +188,8 @@ def test_a_profile_without_a_model_cannot_be_served(tmp_path: Path) -> None:
         ("preset", "*", "/m", "A preset cannot be named"),
         ("preset", "a]", "/m", "A preset cannot be named"),
         ("preset", "a", "/m#1", "A preset cannot hold --model '/m#1'"),
-        ("preset", "a", "/m ", "and blanks at its ends are lost. Rename the file."),
-        ("llama-swap", "a", "/m/${x}", "it would look for a macro"),
+        ("preset", "a", "/m ", "at its ends are lost. Change the setting, or rename the file that it names."),
+        ("llama-swap", "a", "/m/${x}", "look for a macro. Change the setting, or rename the file that it names."),
     ],
 )
 def test_what_a_format_cannot_hold_gets_one_sentence(
