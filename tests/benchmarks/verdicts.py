@@ -3,7 +3,7 @@
     python -m tests.benchmarks.verdicts
 
 prints the share of trials, the same everywhere, in which a bench of four prompts and eight settings says that one of them is
-faster than the target alone; and what a search saves. It takes two minutes.
+faster than the target alone; and what a search saves. It takes a minute.
 """
 
 from __future__ import annotations
