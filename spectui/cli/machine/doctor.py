@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 
@@ -10,11 +11,13 @@ import click
 
 import spectui
 from spectui.cli.options import Command
+from spectui.cli.terminal import json_option
 
 
 @click.command("doctor", cls=Command)
+@json_option
 @click.pass_context
-def command(ctx: click.Context) -> None:
+def command(ctx: click.Context, as_json: bool) -> None:
     """Test llama.cpp on this CPU, and find what its build leaves idle.
 
     Lists what was found, the dearest first, each with the command that mends it. Exits with 1 if something is lost.
@@ -46,18 +49,24 @@ def command(ctx: click.Context) -> None:
         "backends": ", ".join(backends),
         "devices": ", ".join(device.name for device in devices),
     }
+    say = (lambda line: None) if as_json else click.echo
     for name, line in lines.items():
-        click.echo(f"{name:<17} {line}")
+        say(f"{name:<17} {line}")
     verdict = selftest.run(force=True)
-    click.echo("\n" + "\n".join(verdict.lines))
+    say("\n" + "\n".join(verdict.lines))
     own = available(Setup(device="none"), verdict)
-    click.echo(f"spectui's kernels: {own.set or f'not used, because {own.why}'}")
+    kernels = own.set or f"not used, because {own.why}"
+    say(f"spectui's kernels: {kernels}")
     features = {*features_of(system_info), *([FAST_KERNELS] if verdict.extra_buffers else [])}
     error = library.first_error()
     facts = Facts(features, backends, cpu_flags(), gpus, devices, os.environ, error, own=bool(own.set))
     lost = list(findings(facts, rebuild_command))
     for line in advice(lost, known=bool(facts.flags)):
-        click.echo(line)
+        say(line)
+    if as_json:
+        found = [finding._asdict() for finding in lost]
+        more = {"self-test": verdict.lines, "spectui's kernels": kernels, "findings": found}
+        click.echo(json.dumps(lines | more))
     ctx.exit(1 if lost else 0)
 
 

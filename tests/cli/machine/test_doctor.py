@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -149,6 +150,10 @@ def test_the_program_names_the_command_and_ends_with_1(monkeypatch: pytest.Monke
     done = CliRunner().invoke(root, ["doctor"])
     assert done.exit_code == 1
     assert "1. This llama.cpp is built without CUDA, and there is RTX 3090: models run on the CPU alone" in done.output
+    as_json = json.loads(CliRunner().invoke(root, ["doctor", "--json"]).output)
+    assert as_json["findings"][0]["what"] == "This llama.cpp is built without CUDA, and there is RTX 3090"
+    for name in ("spectui", "llama-cpp-python", "CPU", "threads", "devices", "spectui's kernels"):
+        assert as_json[name] and as_json[name] in done.output
     assert re.search(
         r"\nThis mends 1:\n.*CMAKE_ARGS='[^']*-DGGML_CUDA=on[^']*' .* install .*llama-cpp-python==", done.output
     )
