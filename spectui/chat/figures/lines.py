@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spectui.chat.comparison import Comparison
 from spectui.chat.figures.estimates import payoff, speed_ups
-from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, size, tokens
+from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, size, times, tokens
 from spectui.chat.figures.reasons import why_no_drafts
 from spectui.chat.figures.records import Figures
 from spectui.speculation.records import Round, Token
@@ -40,8 +40,8 @@ def payoff_lines(figures: Figures) -> Iterator[str]:
     if why := why_no_drafts(figures):
         yield f"{why[0].upper()}{why[1:]}."
     elif figures.reply.drafted and (paid := payoff(figures.rounds)) is not None:
-        yield (f"Drafting is estimated to make it {paid.pays:.2f} times as fast: {decimal(paid.tokens)} tokens a round, which"
-               f" takes {decimal(paid.passes)} plain passes.")  # fmt: skip
+        yield (f"Drafting is estimated to make it about {times(paid.pays)} as fast: {decimal(paid.tokens)} tokens a round,"
+               f" which takes {decimal(paid.passes)} plain passes.")  # fmt: skip
     if expected := speed_ups(figures.rounds, figures.reply):
         best = expected.index(max(expected))
         flag = f": {figures.draft_max_flag} {best}" if figures.draft_max_flag else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spectui.chat.figures.lines import summary_line
+from spectui.chat.figures.lines import payoff_lines, summary_line
 from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs
 from spectui.speculation.records import Reason, Round
@@ -94,8 +94,15 @@ def test_a_state_takes_the_place_of_the_estimate_and_a_loss_does_not_read_as_a_g
     assert text_of([speed(figures)]) == [line]
 
 
-def test_a_round_that_lost_does_not_read_as_one_that_gained() -> None:
-    assert any("2.1 passes: 0.97x" in line for line in text_of(detail(gaining(0.206, 0.1), 0, 46)))
+@pytest.mark.parametrize(("seconds", "cost"), [(0.206, "2.1 passes: 0.97x"), (0.05, "0.5 passes: 2.0x")])
+def test_a_round_that_lost_does_not_read_as_one_that_gained_nor_any_as_gaining_more_than_its_tokens(
+    seconds: float, cost: str
+) -> None:
+    assert any(cost in line for line in text_of(detail(gaining(seconds, 0.1), 0, 46)))
+
+
+def test_in_words_an_estimate_is_about_so_much_too() -> None:
+    assert "about 2.0x as fast" in "\n".join(payoff_lines(figures_of(gaining(0.2, 1.0), state="ready")))
 
 
 def test_a_column_is_as_high_as_what_was_accepted() -> None:

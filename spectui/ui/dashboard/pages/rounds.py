@@ -189,7 +189,7 @@ def _passes(round: Round, plain_s: float) -> str:
     passes = round.seconds / (plain_s + rest_s)
     gain = round.reason.gain if round.reason is not None and round.reason.kind == "draft" else None
     expected = f" (expected {times(gain)})" if gain is not None else ""
-    return f"{passes:.1f} passes: {times(len(round.tokens) / passes)}{expected}"
+    return f"{passes:.1f} passes: {times(len(round.tokens) / max(1.0, passes))}{expected}"
 
 
 def changes(before: Knobs, after: Knobs) -> list[str]:
