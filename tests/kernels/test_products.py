@@ -267,7 +267,7 @@ def test_weights_are_repacked_by_as_many_threads_as_asked_for(kernels: str, libr
             thread = time.thread_time() - thread
         return (time.process_time() - process - thread) / thread
 
-    assert others(1) < 0.1 < others(2)
+    assert others(1) < 0.5 < others(2), "the test's process has threads of its own, which take a little"
 
 
 def test_what_is_left_to_ggml(kernels: str):
