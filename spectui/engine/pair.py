@@ -37,6 +37,10 @@ from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import Strategy
 
 
+_MANY = 64
+"""Tokens of a pass that takes so long that the cores are looked at first: a tenth of a second or more where there are few."""
+
+
 class Pair:
     """Target, draft, their contexts and the chat template. What belongs to the target is there from the first `load` on; it may
     be used while the pair is `ready`."""
@@ -108,9 +112,11 @@ class Pair:
         self._choose_threads(resolved)
         self.ready = True
 
-    def adapt_threads(self) -> None:
-        """Use as many threads as other processes leave cores. Call it between two passes."""
-        if self._threads is not None and self._threads.update():
+    def adapt_threads(self, tokens: int = 1) -> None:
+        """Use as many threads as other processes leave cores. Call it between two passes. `tokens`: of the next one."""
+        if self._threads is None:
+            return
+        if self._threads.update_for_many() if tokens >= _MANY else self._threads.update():
             self._use_threads(self._threads)
             self._emit(ThreadsInUse(self._threads.now, self._threads.most))
 

@@ -98,9 +98,10 @@ class Reply:
         return replace(round, tokens=tokens)
 
     def _read_prompt(self, since: float) -> None:
-        self._pair.adapt_threads()  # other processes may have become busy since the last reply
         prompt, context = self._prompt, self._context
         context.truncate(common_prefix(context.tokens, prompt))
+        # Other processes may have become busy since the last reply.
+        self._pair.adapt_threads(len(prompt) - len(context.tokens))
         reused = len(context.tokens)  # a context that cannot be truncated to that length keeps fewer
 
         def read(done: int) -> None:

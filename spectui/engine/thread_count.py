@@ -9,13 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from math import ceil
-from time import monotonic
+from time import monotonic, sleep
 from typing import NamedTuple
 
 from spectui.llama.cpu.cores import allowed_cpus
 
 _INTERVAL_S = 0.3
 """How long others' use of the cores is averaged; reading it takes 0.1 ms."""
+
+_STALE_S = 1.0
+"""Age of a look from which it says little of now."""
+
+_MOMENT_S = 0.1
+"""How long others' use is looked at before many tokens are read: ten ticks of the kernel's counts."""
 
 _SPARE = 0.35
 """Cores that others may use without costing a thread: the desktop, and this program's window."""
@@ -55,15 +61,16 @@ class ThreadCount:
         cores: int,
         read: Callable[[], CpuSeconds] = read_cpu_seconds,
         clock: Callable[[], float] = monotonic,
+        pause: Callable[[float], object] = sleep,
     ) -> None:
         """`may_use`: threads that this process may use now; its quota may change. `cores`: its logical CPUs.
 
-        `clock`: seconds.
+        `clock`: seconds. `pause` waits for so many.
         """
         self._may_use = may_use
         self.most = self.now = may_use()
         self._cores = cores
-        self._read, self._clock = read, clock
+        self._read, self._clock, self._pause = read, clock, pause
         self._since = clock()
         self._before = read()
         self._calm = 0
@@ -76,8 +83,19 @@ class ThreadCount:
     def update(self) -> bool:
         """Call it between passes. Returns whether `now` or `most` has changed."""
         seconds = self._clock() - self._since
-        if seconds < _INTERVAL_S:
-            return False
+        return seconds >= _INTERVAL_S and self._look(seconds)
+
+    def update_for_many(self) -> bool:
+        """As `update`, before a pass over many tokens, which takes far longer than the moment for which it looks."""
+        if self._clock() - self._since < _STALE_S:
+            return self.update()
+        self._since, self._before = self._clock(), self._read()
+        self._pause(_MOMENT_S)
+        self._calm = _CALM - 1  # a thread that was left out long ago is used at once
+        return self._look(self._clock() - self._since)
+
+    def _look(self, seconds: float) -> bool:
+        """What others used since the last look, so long ago."""
         seen = self._read()
         others = ((seen.all - self._before.all) - (seen.own - self._before.own)) / seconds
         self._since, self._before = self._since + seconds, seen

@@ -34,6 +34,8 @@ class Machine:
 
     def __init__(self) -> None:
         self.now = self.others = self.own = 0.0
+        self.busy = 0.0
+        """Cores that others use while the count pauses."""
 
     def run(self, others: float, own: float, seconds: float = 0.4) -> None:
         """Let others use so many cores, and this process too."""
@@ -44,7 +46,7 @@ class Machine:
     def count(self, most: int, cores: int = 2) -> ThreadCount:
         read = lambda: CpuSeconds(self.others + self.own, self.own)  # noqa: E731
         self.most = most
-        return ThreadCount(lambda: self.most, cores, read, lambda: self.now)
+        return ThreadCount(lambda: self.most, cores, read, lambda: self.now, lambda s: self.run(self.busy, 0.0, s))
 
 
 @pytest.fixture
@@ -95,6 +97,19 @@ def test_a_moment_tells_nothing():
     count = machine.count(2)
     machine.run(2.0, 0.0, seconds=0.05)
     assert not count.update() and count.now == 2
+
+
+def test_before_many_tokens_the_present_counts_and_not_the_time_since_the_last_look():
+    machine = Machine()
+    count = machine.count(2)
+    for busy, now in ((1.0, 1), (0.0, 2)):
+        machine.run(1.0 - busy, 0.0, seconds=600)
+        machine.busy = busy
+        assert count.update_for_many() and count.now == now
+    machine.run(1.0, 1.0)
+    since = machine.now
+    assert count.update_for_many() and count.now == 1
+    assert machine.now == since, "the last look was a moment ago"
 
 
 def test_own_time_is_part_of_all():
@@ -176,9 +191,12 @@ def test_a_prompt_is_read_from_its_first_token_on_with_the_threads_that_others_l
         return evaluate(tokens, rows)
 
     monkeypatch.setattr(context, "evaluate", noted)
-    machine.run(1.0, 1.0)
-    smollm2.ask(session, Knobs(predict=1), "hi")
-    assert used[0] == 1
+    for prompt, busy in (("hi", 1.0), ("a long prompt " * 40, 0.0), ("another long one " * 40, 1.0)):
+        machine.run(1.0 if prompt == "hi" else 1.0 - busy, 1.0, seconds=600)
+        machine.busy = busy
+        used.clear()
+        smollm2.ask(session, Knobs(predict=1), prompt)
+        assert used[0] == 2 - busy, "now, and not since the last reply"
 
 
 def test_contexts_that_are_created_or_stay_while_others_are_busy_use_as_few_threads(machine: Machine):
