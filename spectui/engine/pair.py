@@ -36,7 +36,6 @@ from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import Strategy
 
-
 _MANY = 64
 """Tokens of a pass that takes so long that the cores are looked at first: a tenth of a second or more where there are few."""
 
