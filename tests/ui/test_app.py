@@ -305,6 +305,28 @@ async def test_a_theme_that_does_not_exist_is_said(make_app: Make, engine: FakeE
         assert app.theme == "spectui-dark"
 
 
+async def test_the_last_line_ends_with_a_whole_key_and_offers_esc_while_something_runs(
+    window: Window, engine: FakeEngine
+) -> None:
+    async with window(size=(80, 24)) as (app, pilot):
+
+        def keys() -> list[FooterKey]:
+            return [key for key in app.screen.query(FooterKey) if key.region]
+
+        await wait_until(pilot, lambda: "Stop" not in [key.description for key in keys()])
+        await ask(pilot, "go")
+        write_reply(engine)
+        await wait_until(pilot, lambda: "Stop" in [key.description for key in keys()])
+
+        def room() -> int:
+            *shown, palette = keys()
+            return palette.region.x - shown[-1].region.right if shown else -1
+
+        for width in (81, 95, 120, 125, 63):
+            await pilot.resize_terminal(width, 24)
+            await wait_until(pilot, lambda: keys()[-1].region.right == app.size.width and 0 <= room() < 16)
+
+
 async def test_the_last_line_has_the_important_keys_first_and_the_inspector_stands_whole_above_it(
     window: Window, engine: FakeEngine
 ) -> None:

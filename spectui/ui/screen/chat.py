@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from time import monotonic
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, BindingType
@@ -54,6 +56,9 @@ from spectui.ui.widgets.knob import KnobRow, Slider
 
 FIGURES_S = 1.0
 """Seconds between two redraws of the figures while a reply is written."""
+
+PALETTE_WIDTH = 12
+"""Cells of the last line that Textual's key of the palette takes."""
 
 
 class ChatScreen(Window):
@@ -147,6 +152,10 @@ class ChatScreen(Window):
         """Come to the front. At start the styles are fresh, and applying them again took a twentieth of the start."""
         event.refresh_styles = self._seen
         self._seen = True
+
+    def on_resize(self) -> None:
+        """Show the keys that have room now."""
+        self.refresh_bindings()
 
     def on_unmount(self) -> None:
         """Save the text of a reply in progress and of the prompt, however the window closes."""
@@ -260,10 +269,21 @@ class ChatScreen(Window):
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """The keys in the order of the last line: a narrow window shows the first ones only."""
-        bindings = super().active_bindings
+        """The keys in the order of the last line. It shows the first ones, as many as stand there whole, and Esc while it stops
+        something.
+        """
         rank = {identity: index for index, identity in enumerate(LAST_LINE)}
-        return dict(sorted(bindings.items(), key=lambda item: rank.get(item[1].binding.id or "", 99)))
+        bindings = sorted(super().active_bindings.items(), key=lambda item: rank.get(item[1].binding.id or "", 99))
+        stops = self.session.replying or self.session.state == "loading" or bool(self.way_on)
+        room, actions = self.size.width - PALETTE_WIDTH, set()
+        for index, (key, active) in enumerate(bindings):
+            binding = active.binding
+            shown = binding.show and binding.action not in actions and (stops or binding.id != "stop")
+            if shown:
+                actions.add(binding.action)
+                room -= cell_len(f" {self.app.get_key_display(binding)} {binding.description} ")
+            bindings[index] = key, active._replace(binding=replace(binding, show=shown and room >= 0))
+        return dict(bindings)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key is active, and taken from the text area, only while its action is possible."""
