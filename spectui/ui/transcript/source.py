@@ -34,7 +34,7 @@ THOUGHT = 0x80
 """Flag in a piece's kind: it is part of the model's thinking."""
 
 LONG_LINES, SEEN_LINES = 30, 3
-"""Lines from which a prompt folds, and those that are seen then."""
+"""Lines from which a prompt folds, and those that are seen then at either end."""
 LONG_TEXT, SEEN_TEXT = 3_000, 240
 """The same in characters: a line may be as long as a file."""
 
@@ -121,7 +121,7 @@ class Source:
 
     @property
     def folds(self) -> list[Fold]:
-        """The parts that fold, in order: what a model thought, and what follows the first lines of a long prompt."""
+        """The parts that fold, in order: what a model thought, and what is between the ends of a long prompt."""
         if self.is_reply:
             return [_fold_of_thought(section) for section in self._thinking.sections]
         return [self._fold] if self._fold is not None else []
@@ -170,15 +170,20 @@ def _fold_of_thought(section: Section) -> Fold:
 
 
 def _fold_of_prompt(text: str) -> Fold | None:
-    """The fold behind a long prompt's first lines: `1 997 more lines, about 28 300 tokens in all`."""
+    """The fold between a long prompt's first and last lines, since a question may stand behind a paste:
+    `1 997 more lines, about 28 300 tokens in all`."""
     if text.count("\n") < LONG_LINES and len(text) <= LONG_TEXT:
         return None
-    start = sum(len(line) + 1 for line in text.split("\n", SEEN_LINES)[:SEEN_LINES])
-    if start > SEEN_TEXT:
-        start = text.rfind(" ", 0, SEEN_TEXT) + 1 or SEEN_TEXT
-    lines = text.count("\n", start) + 1
-    more = f"{count(lines)} more lines" if lines > 1 else f"{count(len(text) - start)} more characters"
-    return Fold(start, len(text), f"{more}, {about_tokens(len(text.encode()))} in all", False)
+    start, end = _length_seen(text), len(text) - _length_seen(text[::-1])
+    lines = text.count("\n", start, end) + 1
+    more = f"{count(lines)} more lines" if lines > 1 else f"{count(end - start)} more characters"
+    return Fold(start, end, f"{more}, {about_tokens(len(text.encode()))} in all", False)
+
+
+def _length_seen(text: str) -> int:
+    """How many characters of a folded text are seen at its beginning."""
+    length = sum(len(line) + 1 for line in text.split("\n", SEEN_LINES)[:SEEN_LINES])
+    return length if length <= SEEN_TEXT else text.rfind(" ", 0, SEEN_TEXT) + 1 or SEEN_TEXT
 
 
 class SourceReader:

@@ -116,21 +116,22 @@ async def test_messages_stand_under_headings_indented() -> None:
 @pytest.mark.parametrize(
     ("text", "seen", "unfolded"),
     [
-        ("\n".join(f"line {number}" for number in range(100)), "▸ 97 more lines, about 198 tokens in all", 105),
-        ("\n".join("漢字" for number in range(100)), "▸ 97 more lines, about 175 tokens in all", 105),
-        ("data" * 1000, "▸ 3 760 more characters, about 1 001 tokens in all", 79),
+        ("\n".join(f"line {number}" for number in range(100)), "▸ 94 more lines, about 198 tokens in all", 105),
+        ("\n".join("漢字" for number in range(100)), "▸ 94 more lines, about 175 tokens in all", 105),
+        ("data" * 1000, "▸ 3 520 more characters, about 1 001 tokens in all", 79),
     ],
     ids=["lines", "three bytes a sign", "one line"],
 )
-async def test_a_long_prompt_is_its_first_lines_until_a_click_and_copied_whole(
+async def test_a_long_prompt_is_its_first_and_last_lines_until_a_click_and_copied_whole(
     text: str, seen: str, unfolded: int
 ) -> None:
-    async with opened((60, 14)) as (_, pilot, transcript):
+    async with opened((60, 20)) as (_, pilot, transcript):
         transcript.follow([ChatMessage("user", text), ChatMessage("assistant", "so")], 0, None)
         folded = rows(transcript)
         row = folded.index(f"   {seen}")
-        assert row in (4, 6) and folded[row + 1 : row + 4] == ["", " assistant", "   so"]
-        for x, height in ((6, unfolded), (9, row + 4)):
+        assert row in (4, 6) and folded[row * 2 : row * 2 + 3] == ["", " assistant", "   so"]
+        assert "".join(text.split()).endswith("".join("".join(folded[row + 1 : row * 2]).split()))
+        for x, height in ((6, unfolded), (9, row * 2 + 3)):
             assert transcript.document.text == f"you\n{text}\n\nassistant\nso"
             transcript.scroll_to(y=0, animate=False, force=True)
             await wait_until(pilot, lambda: not transcript.scroll_offset.y)
