@@ -21,8 +21,8 @@ class ComparePage(Page):
 ## A/B
 
 **{measure-reply}** decodes the last prompt again without drafts, with the same seed: the speed-up is measured, not estimated,
-and the two texts are compared token by token. It is of decoding alone: the second time the prompt has been read. The plain text is
-written below and forgotten; the conversation keeps the first.
+and the two texts are compared token by token. It is of decoding alone: the second time the prompt has been read. The plain text
+is written below and forgotten; the conversation keeps the first.
 """
 
     DEFAULT_CSS = """
