@@ -1,4 +1,4 @@
 """Where spectui replaces parts of Textual. Everything that needs a private name of Textual belongs here.
 
-docs/developers/contributing.md says which of these parts work around a fault of Textual.
+Each file names the faults of Textual that it works around; docs/developers/contributing.md names those in other rooms.
 """
