@@ -135,8 +135,7 @@ async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk
     others, event, failed = bytearray(), bytearray(), False
     async for line in _lines(pieces, name):
         field, colon, value = (part.strip() for part in line.partition(b":"))
-        if field in (b"event", b"error") or not line.strip():
-            failed = field == b"error" or value == b"error"
+        failed |= field == b"error" or (field, value) == (b"event", b"error")
         if field == b"data" and value == b"[DONE]":
             if (data := _read(bytes(others))) is not None:  # an error that is no event
                 yield read_chunk(data)
@@ -147,17 +146,19 @@ async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk
                 yield read_chunk(data, failed)  # at once: a server may leave out the empty line that ends an event
             else:
                 event += b"\n" + value
-        elif event and not line.strip():
-            yield read_chunk(_parsed(bytes(event), name))
+        elif not line.strip():
+            if event:
+                yield read_chunk(_parsed(bytes(event), name, failed), failed)
             event.clear()
+            failed = False
         elif (read := _READ.match(line)) is not None:
             yield Chunk(progress=Prompt(min(int(read[1]), int(read[2])), int(read[2]), 0, 0.0))
-        elif line.strip() and not (colon and field in _OTHERS):
+        elif not (colon and field in _OTHERS):
             others += line
         if max(len(others), len(event)) > LARGEST_LINE:
             raise _too_long(name)
     if rest := bytes(event).strip() or bytes(others).strip():  # the last event, or an object that is none
-        yield read_chunk(_parsed(rest, name))
+        yield read_chunk(_parsed(rest, name, failed), failed)
 
 
 async def _lines(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[bytes]:
@@ -207,8 +208,11 @@ def _read(data: bytes) -> Any:
         return None
 
 
-def _parsed(data: bytes, name: str) -> Any:
+def _parsed(data: bytes, name: str, failed: bool) -> Any:
+    """The value of this JSON, or the text of an error that is none. Raises ServerTrouble for any other text."""
     if (read := _read(data)) is None:
+        if failed:
+            return data.decode("utf-8", "replace")
         what = "a web page" if data.lstrip()[:1] == b"<" else "something that is no JSON"
         raise ServerTrouble(f"{name} sends {what}: check --server, or look into the server's log.")
     return read
@@ -220,7 +224,7 @@ def read_chunk(data: Any, failed: bool = False) -> Chunk:
     # The first of several replies is the only one that is asked for.
     choice = next((choice for choice in row.rows("choices") if choice.table.get("index") in (0, None)), Fields(None))
     whole = failed or row.text("object") == "error" or ("choices" not in row.table and words(row.table))
-    finish, problem = choice.text("finish_reason"), row.table.get("error") or (row.table if whole else None)
+    finish, problem = choice.text("finish_reason"), row.table.get("error") or (data if whole else None)
     if problem or finish == "error":
         return Chunk(error=words(problem) or "an error without words", table=Fields(problem).table)
     delta = choice.fields("delta") or choice.fields("message")

@@ -186,6 +186,8 @@ NO_ROOM = "exceed_context_size_error"
         (events(b'error: {"code":400,"message":"exceeds the context"}\n\n'), "", "{} broke off: exceeds the context."),
         (events(delta("a", **timings(1)), b'{"error":{"message":"out of memory"}}\n\n'), "a", "broke off: out of memory."),
         (events(delta("a", **timings(1)), b'event: error\ndata: {"message":"out of memory"}\n\n'), "a", "broke off: out of"),
+        (events(delta("a", **timings(1)), b"event: error\ndata: out of\ndata: memory\n\n"), "a", "off: out of memory."),
+        (events(b'event: error\ndata: {"code":\ndata: 500}\n\n'), "", "{} broke off: an error without words."),
         (events(delta("a", **timings(1)), delta("x" * 10_000_000, **timings(2))), "a", "sends a line of more than 1 MB"),
         (Answer(200, (b"<!doctype html><title>Welcome</title>\n<p>hi\n",)), "", "{} sends a web page: check --server"),
         (Answer(404, (b"<html>",)), "", "{} has no /v1/chat/completions: check --server"),

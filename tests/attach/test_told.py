@@ -14,7 +14,8 @@ from spectui.engine.events import Counted, Counts, Finished, Loaded, Message, No
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
 from tests.attach.scripted_server import LISTED, PROPS, Answer, as_json, delta, events, serving, timings
-from tests.attach.test_session import ASKED, GOOD, LOADING, Opened
+from tests.attach.test_connecting import LOADING
+from tests.attach.test_session import ASKED, GOOD, Opened
 
 VLLM = """\
 # HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.
