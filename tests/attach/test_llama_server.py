@@ -21,9 +21,8 @@ from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
-from tests.attach.kinds import KINDS, MORE, QUESTION, SHARED
 from tests.helpers import smollm2
-from tests.helpers.llama_server import LlamaServer, needs_llama_server, serving
+from tests.helpers.llama_server import KINDS, MORE, QUESTION, SHARED, LlamaServer, needs_llama_server, serving
 from tests.llama.heads.headed import write_headed
 
 pytestmark = [needs_llama_server, pytest.mark.xdist_group("llama-server")]
@@ -80,8 +79,7 @@ def counted(server: LlamaServer) -> dict[str, float]:
     """What the server has counted by itself, by position too."""
     with urllib.request.urlopen(f"{server.address}/metrics") as answer:
         return {
-            name: float(value)
-            for name, value in re.findall(r"^llamacpp:(\S+) (\S+)$", answer.read().decode(), re.MULTILINE)
+            name: float(value) for name, value in re.findall(r"^llamacpp:(\S+) (\S+)$", answer.read().decode(), re.MULTILINE)
         }
 
 
@@ -123,16 +121,7 @@ def test_the_origins_add_up_to_what_the_server_counted_and_the_text_is_its_own(k
 @pytest.mark.parametrize("heads", [1, 3])
 def test_a_models_own_heads_are_counted_as_drafts(tmp_path: Path, heads: int):
     path = write_headed(tmp_path / "headed.gguf", heads=heads, echo=0.2)
-    flags = [
-        "--spec-type",
-        "draft-mtp",
-        "--spec-draft-n-max",
-        "3",
-        "--spec-draft-p-min",
-        "0",
-        "--chat-template",
-        "chatml",
-    ]
+    flags = ["--spec-type", "draft-mtp", "--spec-draft-n-max", "3", "--spec-draft-p-min", "0", "--chat-template", "chatml"]
     with serving(["-m", str(path), "--port", "${PORT}", *SHARED, *flags]) as server:
         attached = Attached(server.address)
         figures, counts = attached.ask([Message("user", "hello")]).statistics, counted(server)

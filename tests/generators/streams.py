@@ -12,9 +12,8 @@ import urllib.request
 from pathlib import Path
 
 from spectui import paths
-from tests.attach.kinds import KINDS, QUESTION, SHARED
 from tests.helpers import smollm2
-from tests.helpers.llama_server import serving
+from tests.helpers.llama_server import KINDS, QUESTION, SHARED, serving
 
 RECORDED = Path(__file__).parents[1] / "attach" / "recorded"
 

@@ -6,7 +6,7 @@ import json
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -15,6 +15,7 @@ from urllib.error import URLError
 
 import pytest
 
+from tests.helpers import smollm2
 from tests.helpers.peers import BIN, NOT_THERE
 
 PROGRAM = BIN / "llama-server"
@@ -52,9 +53,7 @@ class LlamaServer:
             return found
 
     def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        request = urllib.request.Request(
-            self.address + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
+        request = urllib.request.Request(self.address + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
@@ -71,9 +70,7 @@ class LlamaServer:
 @contextmanager
 def llama_server(model: Path) -> Iterator[LlamaServer]:
     """A server with this model."""
-    with serving(
-        ["-m", str(model), "--port", "${PORT}", "-c", "256", "-t", "1", "--no-warmup", "-fit", "off"]
-    ) as server:
+    with serving(["-m", str(model), "--port", "${PORT}", "-c", "256", "-t", "1", "--no-warmup", "-fit", "off"]) as server:
         yield server
 
 
@@ -95,3 +92,30 @@ def serving(arguments: Sequence[str]) -> Iterator[LlamaServer]:
     finally:
         process.kill()
         process.wait()
+
+
+QUESTION = "Repeat this sentence ten times: The quick brown fox jumps over the lazy dog near the river bank."
+
+SHARED = ("-c", "1024", "-t", "1", "--no-warmup", "-fit", "off", "--parallel", "1", "--metrics")
+
+KINDS: dict[str, Callable[[], tuple[str | None, ...]]] = {
+    "draft-simple": lambda: ("-md", smollm2.whole().draft, "--spec-type", "draft-simple", "--spec-draft-n-max", "6"),
+    "ngram-mod": lambda: ("--spec-type", "ngram-mod", "--spec-ngram-mod-n-match", "4", "--spec-ngram-mod-n-min", "2"),
+    "": lambda: (),
+}
+"""Name -> flags; "" has none."""
+
+MORE: dict[str, Callable[[], tuple[str | None, ...]]] = {
+    "ngram-simple": lambda: (
+        "--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "4", "--spec-ngram-simple-size-m", "8",
+    ),
+    "ngram-map-k": lambda: (
+        "--spec-type", "ngram-map-k", "--spec-ngram-map-k-size-n", "4", "--spec-ngram-map-k-size-m", "8",
+    ),
+    "ngram-cache": lambda: ("--spec-type", "ngram-cache"),
+    "draft-simple + ngram-mod": lambda: (
+        "-md", smollm2.whole().draft, "--spec-type", "draft-simple,ngram-mod", "--spec-ngram-mod-n-match", "4",
+        "--spec-ngram-mod-n-min", "2",
+    ),
+}  # fmt: skip
+"""The same of kinds whose streams are not recorded."""
