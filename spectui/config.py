@@ -47,9 +47,7 @@ SYNONYMS = {
 class UiSettings:
     """Settings of the user interface. `keys` maps a binding's id to the keys that call it."""
 
-    theme: str = setting(
-        "", "the theme's name (empty: spectui's own dark one)", "--theme", metavar="NAME", section="ui"
-    )
+    theme: str = setting("", "the theme's name (empty: spectui's own dark one)", "--theme", metavar="NAME", section="ui")
     no_history: str = setting(
         "off", "save nothing of the chat on disk", "--no-history", choices=("off", "on"), bare="on", section="ui"
     )
@@ -130,14 +128,8 @@ def load(
     `flags`: key -> (value, the flag as it was spelled). `path` replaces the user's file and must exist then. Raises
     UsageError with one sentence that names the flag, variable or file at fault.
     """
-    layers = [
-        {row.key: (row.default, "default") for row in settings()},
-        *_file_layers(path, profile),
-        _environment(environ),
-    ]
-    layers.append(
-        {key: (convert(key, value, f"flag {flag}"), f"flag {flag}") for key, (value, flag) in (flags or {}).items()}
-    )
+    layers = [{row.key: (row.default, "default") for row in settings()}, *_file_layers(path, profile), _environment(environ)]
+    layers.append({key: (convert(key, value, f"flag {flag}"), f"flag {flag}") for key, (value, flag) in (flags or {}).items()})
     merged: Layer = {}
     for layer in layers:
         merged.update(layer)
@@ -194,11 +186,7 @@ def _typed(row: Setting, value: Any, origin: str) -> Any:
     wanted = {int: "a whole number", float: "a number"}[row.kind]
     problem = UsageError(f"{origin}: {title(row.key)} must be {wanted}, not {_quoted(value)}.")
     # bool is an int to Python, and 1.5 would be cut to 1: neither is what the person meant.
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, str | int | float)
-        or (row.kind is int and isinstance(value, float))
-    ):
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or (row.kind is int and isinstance(value, float)):
         raise problem
     try:
         return row.kind(value)

@@ -66,9 +66,8 @@ class Knobs:
         16, "most tokens drafted in a round", "--draft-max", "--spec-draft-n-max", "--draft-n", low=0, high=48, step=1
     )
     draft_min: int = _speculation(
-        0, "a shorter draft than this is ignored", "--draft-min", "--spec-draft-n-min", "--draft-n-min", low=0, high=48,
-        step=1,
-    )  # fmt: skip
+        0, "a shorter draft than this is ignored", "--draft-min", "--spec-draft-n-min", "--draft-n-min", low=0, high=48, step=1
+    )
     p_min: float = _speculation(
         0.75, "policy fixed: drafting stops before a token less likely than this", "--draft-p-min", "--p-min",
         "--spec-draft-p-min", low=0.0, high=1.0, step=0.05,
@@ -77,9 +76,7 @@ class Knobs:
         0.8, "0 always takes the likeliest token", "--temp", "--temperature", low=0.0, high=5.0, step=0.05
     )
     top_k: int = _sampling(40, "keep the k likeliest tokens (0: all)", "--top-k", low=0, high=1000, step=1)
-    top_p: float = _sampling(
-        0.95, "keep the likeliest tokens that add up to p", "--top-p", low=0.0, high=1.0, step=0.01
-    )
+    top_p: float = _sampling(0.95, "keep the likeliest tokens that add up to p", "--top-p", low=0.0, high=1.0, step=0.01)
     min_p: float = _sampling(
         0.05, "drop tokens less likely than this share of the likeliest", "--min-p", low=0.0, high=1.0, step=0.01
     )
@@ -87,13 +84,11 @@ class Knobs:
         1.0, "divide the logits of the last 64 tokens by this", "--repeat-penalty", low=0.5, high=3.0, step=0.05
     )
     presence_penalty: float = _sampling(
-        0.0, "take this from the logit of each of the last 64 tokens", "--presence-penalty", low=-2.0, high=2.0,
-        step=0.1,
-    )  # fmt: skip
+        0.0, "take this from the logit of each of the last 64 tokens", "--presence-penalty", low=-2.0, high=2.0, step=0.1
+    )
     frequency_penalty: float = _sampling(
-        0.0, "take this from it for each time that it is among them", "--frequency-penalty", low=-2.0, high=2.0,
-        step=0.1,
-    )  # fmt: skip
+        0.0, "take this from it for each time that it is among them", "--frequency-penalty", low=-2.0, high=2.0, step=0.1
+    )
     seed: int = _sampling(
         -1, "the text depends on the target and this number alone (-1: a new one for each reply)", "-s", "--seed",
         low=-1, high=2**32 - 1, step=1,
@@ -174,32 +169,21 @@ class Setup:
         "--device-draft", "--spec-draft-device", metavar="NAMES",
     )  # fmt: skip
     rpc: str = _devices(
-        "", "RPC servers of llama.cpp on other machines, whose devices are added, with commas", "--rpc",
-        metavar="HOST:PORT,...",
-    )  # fmt: skip
-    tensor_split: str = _devices(
-        "", "shares of the target per GPU, with commas", "-ts", "--tensor-split", metavar="N,N,..."
+        "", "RPC servers of llama.cpp on other machines, whose devices are added, with commas", "--rpc", metavar="HOST:PORT,..."
     )
+    tensor_split: str = _devices("", "shares of the target per GPU, with commas", "-ts", "--tensor-split", metavar="N,N,...")
     tensor_split_draft: str = _devices(
         "", "shares of the draft per GPU, with commas", "-tsd", "--tensor-split-draft", metavar="N,N,..."
     )
     split_mode: str = _devices("layer", "how the target is split over GPUs", "-sm", "--split-mode", choices=_SPLITS)
-    split_mode_draft: str = _devices(
-        "layer", "how the draft is split over GPUs", "-smd", "--split-mode-draft", choices=_SPLITS
-    )
+    split_mode_draft: str = _devices("layer", "how the draft is split over GPUs", "-smd", "--split-mode-draft", choices=_SPLITS)
     main_gpu: int = _devices(0, "the GPU used with split mode none", "-mg", "--main-gpu", low=0, high=63)
-    main_gpu_draft: int = _devices(
-        0, "the draft's GPU with its split mode none", "-mgd", "--main-gpu-draft", low=0, high=63
-    )
-    cpu_moe: str = _devices(
-        "off", "keep the experts of a mixture in the host's memory", "-cmoe", "--cpu-moe", **_SWITCH
-    )
+    main_gpu_draft: int = _devices(0, "the draft's GPU with its split mode none", "-mgd", "--main-gpu-draft", low=0, high=63)
+    cpu_moe: str = _devices("off", "keep the experts of a mixture in the host's memory", "-cmoe", "--cpu-moe", **_SWITCH)
     cpu_moe_draft: str = _devices(
         "off", "the same for the draft", "-cmoed", "--cpu-moe-draft", "--spec-draft-cpu-moe", **_SWITCH
     )
-    n_cpu_moe: int = _devices(
-        0, "the same for the experts of the first N layers", "-ncmoe", "--n-cpu-moe", low=0, high=9999
-    )
+    n_cpu_moe: int = _devices(0, "the same for the experts of the first N layers", "-ncmoe", "--n-cpu-moe", low=0, high=9999)
     n_cpu_moe_draft: int = _devices(
         0, "the same for the draft's", "-ncmoed", "--n-cpu-moe-draft", "--spec-draft-n-cpu-moe", "--spec-draft-ncmoe",
         low=0, high=9999,
@@ -212,9 +196,7 @@ class Setup:
         "", "the same for the draft", "-otd", "--override-tensor-draft", "--spec-draft-override-tensor",
         metavar="PATTERN=BUFFER,...", adds=True,
     )  # fmt: skip
-    flash_attn: str = _devices(
-        "auto", "flash attention", "-fa", "--flash-attn", choices=("auto", "on", "off"), bare="on"
-    )
+    flash_attn: str = _devices("auto", "flash attention", "-fa", "--flash-attn", choices=("auto", "on", "off"), bare="on")
     flash_attn_draft: str = _devices(
         "auto", "flash attention of the draft (auto: the target's setting)", "-fad", "--flash-attn-draft",
         choices=("auto", "on", "off"), bare="on",
@@ -229,9 +211,8 @@ class Setup:
     )
     threads: int = _devices(0, "CPU threads of the target (0: one a core)", "-t", "--threads", low=-1, high=1024)
     threads_draft: int = _devices(
-        0, "CPU threads of the draft (0: the target's)", "-td", "--threads-draft", "--spec-draft-threads", low=-1,
-        high=1024,
-    )  # fmt: skip
+        0, "CPU threads of the draft (0: the target's)", "-td", "--threads-draft", "--spec-draft-threads", low=-1, high=1024
+    )
     batch: int = _devices(2048, "most tokens handed to llama.cpp at once", "-b", "--batch-size", low=1, high=65536)
     ubatch: int = _devices(512, "most tokens evaluated at once", "-ub", "--ubatch-size", low=1, high=65536)
     op_offload_min_batch: int = _devices(
@@ -244,9 +225,8 @@ class Setup:
         choices=("off", "distribute", "isolate", "numactl"),
     )  # fmt: skip
     no_repack: str = _devices(
-        "off", "keep the weights as they are in the file: repacked ones have faster kernels", "-nr", "--no-repack",
-        **_SWITCH,
-    )  # fmt: skip
+        "off", "keep the weights as they are in the file: repacked ones have faster kernels", "-nr", "--no-repack", **_SWITCH
+    )
     kernels: str = _devices(
         "auto",
         "what multiplies weights on a CPU: spectui's kernels, llama.cpp's, or spectui's where they can be used (auto)",

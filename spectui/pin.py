@@ -18,9 +18,7 @@ LONGEST_TENSOR_NAME = 63
 GGUF_VERSION = 3
 """The newest version of GGUF that it reads; version 2 is the oldest."""
 
-ONE_HEAD = (
-    "bailingmoe3 cohere2moe deepseek2 deepseek32 deepseek4 glm-dsa glm4moe nemotron_h_moe qwen35 qwen35moe qwen3next"
-)
+ONE_HEAD = "bailingmoe3 cohere2moe deepseek2 deepseek32 deepseek4 glm-dsa glm4moe nemotron_h_moe qwen35 qwen35moe qwen3next"
 """The architectures whose own head (multi-token prediction) can draft..."""
 SEVERAL_HEADS = "hy_v3 mimo2 step35"
 """... and those whose heads can, however many they have. It would end the process over others."""

@@ -8,9 +8,7 @@ from typing import BinaryIO
 from spectui.errors import SpectuiError, UsageError
 
 
-def read_text(
-    source: Path | BinaryIO, name: str, largest: int, advice: str, error: type[SpectuiError] = UsageError
-) -> str:
+def read_text(source: Path | BinaryIO, name: str, largest: int, advice: str, error: type[SpectuiError] = UsageError) -> str:
     """The text of a file or a stream without its byte order mark, with newlines for Windows' line ends. Raises `error`.
 
     `name`: what its sentence calls the file. `largest`: bytes; a larger file is not read to its end, and `advice` says what to

@@ -55,9 +55,7 @@ CLOSING = {mark: number for number, form in enumerate(_FORMS) for mark in form.c
 _ALONE = frozenset(mark for marks in (OPENING, CLOSING) for mark, form in marks.items() if not _FORMS[form].common)
 """Those that also count within an answer: a closing one may end a thought that began before the text."""
 _LONGEST = max(map(len, (*OPENING, *CLOSING)))
-MARK = re.compile(
-    "|".join(map(re.escape, sorted((*OPENING, *CLOSING), key=len, reverse=True))).join(("(?=[<\\[◁H])(?:", ")"))
-)
+MARK = re.compile("|".join(map(re.escape, sorted((*OPENING, *CLOSING), key=len, reverse=True))).join(("(?=[<\\[◁H])(?:", ")")))
 
 _FENCE = re.compile(r"\s*(?:(?:[-+*]|\d{1,9}[.)])\s+)?(?:```|~~~)[^`]*")
 """Also in a list, and after its marker."""

@@ -148,9 +148,7 @@ class FakeEngine:
         draft = self._model(setup.draft, 500_000_000, 400_000_000, draft_remark) if setup.draft else None
         found = "passes of up to 16 tokens round as single ones do, in an empty context"
         target = self._model(setup.model or "target.gguf", 1_500_000_000, 1_900_000_000, found)
-        self.events.append(
-            Loaded(setup, target._replace(thinks=self.thinks), draft, self.devices, sampling=sampling or {})
-        )
+        self.events.append(Loaded(setup, target._replace(thinks=self.thinks), draft, self.devices, sampling=sampling or {}))
 
     def fail_loading(self, message: str, *, without_draft: bool = False) -> None:
         """Loading ends with a sentence."""

@@ -28,9 +28,7 @@ def write(directory: Path, text: str) -> Path:
 
 
 @given(present=st.sets(st.sampled_from(LAYERS)))
-def test_the_highest_layer_present_wins_and_is_named(
-    tmp_path_factory: pytest.TempPathFactory, present: set[str]
-) -> None:
+def test_the_highest_layer_present_wins_and_is_named(tmp_path_factory: pytest.TempPathFactory, present: set[str]) -> None:
     values = dict(zip(LAYERS, (1, 2, 3, 4), strict=True))
     text = f"[sampling]\ntop-k = {values['file']}\n" if "file" in present else ""
     text += "[profiles.code]\n" + (f"top_k = {values['profile']}\n" if "profile" in present else "")
@@ -117,9 +115,7 @@ def test_paths_in_a_file_start_at_the_file_and_their_variables_are_replaced(
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     file = tmp_path / "config.toml"
-    file.write_text(
-        f"model = '{written}'\n[profiles.a]\ndraft = '{written}'\nmodels-dir = '/x,{written}'\nsystem = '$HOME'\n"
-    )
+    file.write_text(f"model = '{written}'\n[profiles.a]\ndraft = '{written}'\nmodels-dir = '/x,{written}'\nsystem = '$HOME'\n")
     loaded, path = load(path=file, profile="a", environ={}), path.format(tmp_path)
     assert (loaded.setup.model, loaded.setup.draft, loaded.ui.models_dir) == (path, path, f"/x,{path}")
     assert loaded.setup.system == "$HOME", "text is no path"

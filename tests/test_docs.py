@@ -171,9 +171,7 @@ def known_flags() -> frozenset[str]:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "docs/developers/performance.md"])
 def test_flags_that_are_named_exist(name: str) -> None:
-    named = {
-        words.split()[0] for words in CODE.findall(FENCE.sub("", read(ROOT / name))) if re.match("--?[a-zA-Z]", words)
-    }
+    named = {words.split()[0] for words in CODE.findall(FENCE.sub("", read(ROOT / name))) if re.match("--?[a-zA-Z]", words)}
     benchmarks = {"--rounds"}
     assert {flag for flag in named if flag.rstrip("=") not in known_flags()} <= benchmarks
 
@@ -215,9 +213,7 @@ def test_the_messages_of_a_page_are_the_codes(name: str) -> None:
 
 def test_every_field_of_the_json_is_in_scripting() -> None:
     page = read(ROOT / "docs" / "scripting.md")
-    fields = set(
-        re.findall(r"`(\w+)`", page[page.index("## The JSON object") : page.index("## The chat line by line")])
-    )
+    fields = set(re.findall(r"`(\w+)`", page[page.index("## The JSON object") : page.index("## The chat line by line")]))
     made = report(LOADED, [a_round()], finished(a_round()))
     names = {*made, *made["model"], *made["stats"], *made["tokens"][0]}
     assert names <= fields

@@ -28,10 +28,7 @@ TESTS = Path(__file__).parent
         ("spectui.engine.events", ["llama_cpp", "textual"]),
         ("spectui.store.journal", ["llama_cpp", "textual"]),
         ("spectui.chat.session", ["llama_cpp", "textual", "spectui.ui", "spectui.measure", "spectui.cli"]),
-        (
-            "spectui.attach.session",
-            ["llama_cpp", "textual", "httpx2", "spectui.llama.library", "spectui.engine.session"],
-        ),
+        ("spectui.attach.session", ["llama_cpp", "textual", "httpx2", "spectui.llama.library", "spectui.engine.session"]),
         ("spectui.cli", ["llama_cpp", "textual", "numpy"]),
     ],
 )
@@ -42,13 +39,11 @@ def test_importing_a_room_loads_no_heavy_one(room, unwanted):
 
 
 def test_the_contracts_name_every_room():
-    rooms = {
-        f"spectui.{path.stem}" for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
-    }
+    rooms = {f"spectui.{path.stem}" for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     rooms -= {"spectui.__init__", "spectui.__main__"}
-    layers, llama, window, textual, _ = tomli.loads((PACKAGE.parent / "pyproject.toml").read_text())["tool"][
-        "importlinter"
-    ]["contracts"]
+    layers, llama, window, textual, _ = tomli.loads((PACKAGE.parent / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
     assert set(layers["layers"]) == rooms
     assert set(llama["source_modules"]) == rooms - {"spectui.llama"}
     assert set(textual["source_modules"]) | set(window["source_modules"]) == rooms - {"spectui.ui"}

@@ -14,17 +14,7 @@ nasty = st.one_of(
     st.binary(max_size=12),
     st.text(max_size=6).map(str.encode),
     st.sampled_from(
-        [
-            b"\x1b[2J",
-            b"\x9b31m",
-            b"\xc2\x9b31m",
-            "\u202e".encode(),
-            b"\xe2\x80",
-            b"\xae",
-            b"\xf0\x9f",
-            b"\x98\x80",
-            b"\r\n",
-        ]
+        [b"\x1b[2J", b"\x9b31m", b"\xc2\x9b31m", "\u202e".encode(), b"\xe2\x80", b"\xae", b"\xf0\x9f", b"\x98\x80", b"\r\n"]
     ),
 )
 

@@ -31,9 +31,7 @@ class ToyModel:
     asynchronous = False
     max_drafted: int | None = None
 
-    def __init__(
-        self, seed: int = 0, n_vocab: int = 12, n_ctx: int = 96, noise: float = 0.0, ends: bool = True
-    ) -> None:
+    def __init__(self, seed: int = 0, n_vocab: int = 12, n_ctx: int = 96, noise: float = 0.0, ends: bool = True) -> None:
         self.n_vocab = n_vocab
         self.n_ctx = n_ctx
         self.chunk = 5
@@ -52,9 +50,7 @@ class ToyModel:
     def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         """The row behind these tokens."""
         before = tokens[-2] if len(tokens) > 1 else 0
-        row: NDArray[np.float32] = self._table[before % len(self._table), tokens[-1]] + np.float32(0.01) * (
-            len(tokens) % 7
-        )
+        row: NDArray[np.float32] = self._table[before % len(self._table), tokens[-1]] + np.float32(0.01) * (len(tokens) % 7)
         return np.roll(row, 0)
 
     def evaluate(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:

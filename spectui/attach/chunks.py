@@ -185,9 +185,7 @@ async def _lines(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[bytes
 
 
 def _too_long(name: str) -> ServerTrouble:
-    return ServerTrouble(
-        f"{name} sends a line of more than 1 MB, which is no token of a reply: what came before is kept."
-    )
+    return ServerTrouble(f"{name} sends a line of more than 1 MB, which is no token of a reply: what came before is kept.")
 
 
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
@@ -271,8 +269,7 @@ def _chosen(logprobs: Fields) -> Iterator[Chosen]:
     for row in logprobs.rows("content"):
         token, p = row.count("id"), _share(row)
         others = [
-            (other.count("id"), other.text("token"), _share(other))
-            for other in row.rows("top_logprobs", "top_probs")[:10]
+            (other.count("id"), other.text("token"), _share(other)) for other in row.rows("top_logprobs", "top_probs")[:10]
         ]
         best = tuple((id, safe(text), share) for id, text, share in others if id is not None and share is not None)
         if token is not None and p is not None and best:  # else it stands for a drafted token, which was not measured

@@ -34,9 +34,7 @@ class ServerTrouble(SpectuiError):
     """A server cannot be asked, or refuses. `status`: its HTTP status, 0 if none came. `table`: the error as it sent it.
     `loading`: it says that it loads its model."""
 
-    def __init__(
-        self, message: str, status: int = 0, table: Mapping[str, Any] | None = None, loading: bool = False
-    ) -> None:
+    def __init__(self, message: str, status: int = 0, table: Mapping[str, Any] | None = None, loading: bool = False) -> None:
         super().__init__(message)
         self.status, self.table, self.loading = status, table or {}, loading
 
@@ -114,9 +112,7 @@ class Connection:
             yield pieces
 
     @asynccontextmanager
-    async def _asked(
-        self, method: str, path: str, wait_s: float | None, **what: Any
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def _asked(self, method: str, path: str, wait_s: float | None, **what: Any) -> AsyncIterator[AsyncIterator[bytes]]:
         http, timeout = self._http, self._http.Timeout(wait_s, connect=CONNECT_S)
         try:
             async with self._client.stream(method, self.address.root + path, timeout=timeout, **what) as answer:
@@ -126,9 +122,7 @@ class Connection:
         except http.HTTPError as error:
             raise ServerTrouble(self._why(error, http)) from None
         except (http.InvalidURL, http.StreamError) as error:
-            raise ServerTrouble(
-                f"{self.address.root} cannot be asked ({type(error).__name__}): check --server."
-            ) from None
+            raise ServerTrouble(f"{self.address.root} cannot be asked ({type(error).__name__}): check --server.") from None
 
     def _why(self, error: Exception, http: Any) -> str:
         """The sentence for an error of the network."""
@@ -151,9 +145,7 @@ class Connection:
         status, root = answer.status_code, self.address.root
         if 300 <= status < 400:
             to = _short(answer.headers.get("location", "nowhere"))
-            return ServerTrouble(
-                f"{root} sends to {to}, which is not followed: give that address with --server.", status
-            )
+            return ServerTrouble(f"{root} sends to {to}, which is not followed: give that address with --server.", status)
         data = await _whole(answer.aiter_bytes(), self.address)
         try:
             table = json.loads(data)
@@ -202,9 +194,7 @@ def _authorities() -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=file)
     except OSError as error:  # also of what is no certificate
-        raise ServerTrouble(
-            f"SSL_CERT_FILE names {file}, which cannot be read ({_short(str(error))}): unset it."
-        ) from error
+        raise ServerTrouble(f"SSL_CERT_FILE names {file}, which cannot be read ({_short(str(error))}): unset it.") from error
 
 
 async def _whole(pieces: AsyncIterator[bytes], address: Address) -> bytes:

@@ -21,9 +21,7 @@ LOOK_S = 0.5
 LLAMA_SWAP = "llama-swap"
 _OURS = ("llamacpp", LLAMA_SWAP)
 
-_NO_CHAT = re.compile(
-    r"embed|rerank|whisper|transcri|moderation|\b(bge|e5|gte|tts|dall-e|clip|image|audio)\b", re.IGNORECASE
-)
+_NO_CHAT = re.compile(r"embed|rerank|whisper|transcri|moderation|\b(bge|e5|gte|tts|dall-e|clip|image|audio)\b", re.IGNORECASE)
 """In the names and kinds of models that answer no chat."""
 
 

@@ -92,12 +92,7 @@ class Origins:
     _thought: bool = False  # the last token was thought
 
     def add(
-        self,
-        text: str,
-        counters: Counters | None,
-        chosen: Sequence[Chosen] = (),
-        seconds: float = 0.0,
-        thought: bool = False,
+        self, text: str, counters: Counters | None, chosen: Sequence[Chosen] = (), seconds: float = 0.0, thought: bool = False
     ) -> Iterator[Round]:
         """One more chunk. Gives the rounds that it completes.
 

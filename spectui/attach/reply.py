@@ -83,9 +83,7 @@ class Reply:
                     self.use(await learn() or self.facts)
                 self._take(chunk)
                 if chunk.error is not None:
-                    raise self.worded(
-                        ServerTrouble(f"{self._root} broke off: {chunk.error.rstrip('.')}.", table=chunk.table)
-                    )
+                    raise self.worded(ServerTrouble(f"{self._root} broke off: {chunk.error.rstrip('.')}.", table=chunk.table))
         finally:
             text, thought = _joined(self._thoughts.end())
             self._tell(self._origins.add(text, None, thought=thought))
@@ -103,9 +101,7 @@ class Reply:
             task = asyncio.ensure_future(anext(pieces))
             try:
                 while not (await asyncio.wait({task}, timeout=self._stall_s))[0]:
-                    self._emit(
-                        Notice(f"{self._root} has sent nothing for {self._stall_s:.0f} seconds; it is waited for on.")
-                    )
+                    self._emit(Notice(f"{self._root} has sent nothing for {self._stall_s:.0f} seconds; it is waited for on."))
                     await asyncio.wait({task})
                 yield task.result()
             except StopAsyncIteration:

@@ -78,9 +78,7 @@ class ServerSession:
         self._facts, self._gone = facts, False
         name = facts.model.name or address(self._setup.server).short
         draft = ModelInfo(facts.source, facts.source, 0, 0, 0, 0, 0, kernels="") if facts.drafts else None
-        self._setup = replace(
-            self._setup, model=name, draft=facts.source if draft else None, ctx_size=facts.model.n_ctx
-        )
+        self._setup = replace(self._setup, model=name, draft=facts.source if draft else None, ctx_size=facts.model.n_ctx)
         loaded = Loaded(self._setup, _info(facts, name), draft, (), fixed=requests.fixed(facts))
         self._emit(loaded)
         return loaded
@@ -114,9 +112,7 @@ class ServerSession:
                     self._tell_loaded(await look(connection, self._wanted, self._emit))
                 if self._facts is not None:
                     reply.use(self._facts)
-                asked = requests.body(
-                    reply.facts, messages, knobs, cold=cold, wants_probabilities=self.wants_probabilities
-                )
+                asked = requests.body(reply.facts, messages, knobs, cold=cold, wants_probabilities=self.wants_probabilities)
                 asked = {field: value for field, value in asked.items() if field not in self._refused}
                 async with connection.stream(requests.CHAT, asked) as pieces:
                     await reply.read(pieces)
@@ -144,9 +140,9 @@ class ServerSession:
         if now.restarted(before):
             facts = await look(connection, self._wanted, self._emit)
         if now.drafts is not None:
-            self._facts = facts._replace(slots=facts.slots._replace(
-                task=now.task, drafts=now.drafts, drafters=now.drafters or facts.slots.drafters
-            ))  # fmt: skip
+            self._facts = facts._replace(
+                slots=facts.slots._replace(task=now.task, drafts=now.drafts, drafters=now.drafters or facts.slots.drafters)
+            )
         if self._facts is not None and (now.restarted(before) or self._facts.slots.drafters != before.drafters):
             self._tell_loaded(self._facts)
         return self._facts
@@ -199,16 +195,12 @@ def _without_effect(setup: Setup, told: tuple[int, int]) -> list[str]:
     """The settings that say how models are loaded here, as far as they are set. `told`: contexts that a server has told."""
     given = {key: getattr(setup, key) for key, default, _ in specs(Setup) if getattr(setup, key) != default}
     taken = ("server", "server_model", "server_key_file", "model", "draft", "system")
-    return [
-        title(key) for key, value in given.items() if key not in taken and not (key == "ctx_size" and value in told)
-    ]
+    return [title(key) for key, value in given.items() if key not in taken and not (key == "ctx_size" and value in told)]
 
 
 def _info(facts: Facts, name: str) -> ModelInfo:
     model = facts.model
-    parts = [
-        f"on {facts.kind}", facts.build, model.quantisation, f"{facts.at_once} slots" if facts.at_once > 1 else "",
-    ]  # fmt: skip
+    parts = [f"on {facts.kind}", facts.build, model.quantisation, f"{facts.at_once} slots" if facts.at_once > 1 else ""]
     return ModelInfo(
         name,
         ", ".join(filter(None, parts)),

@@ -67,9 +67,7 @@ def _refuse(reason: str) -> None:
 
 
 def _plainly(
-    does: Callable[[ChatSession], object],
-    refused: Callable[[ChatSession], str] = lambda session: "",
-    remark: str = "",
+    does: Callable[[ChatSession], object], refused: Callable[[ChatSession], str] = lambda session: "", remark: str = ""
 ) -> Callable[[ChatSession, str], str]:
     """A command without words. `refused` says why it cannot be done; `remark`: what is said when it was."""
 
@@ -202,9 +200,7 @@ def chats(session: ChatSession, words: str) -> str:
     for number, summary in enumerate(session.stored.listed, 1):
         when = datetime.fromtimestamp(summary.updated).strftime("%Y-%m-%d %H:%M")
         here = ", this one" if session.stored.is_open(summary.id) else ""
-        lines.append(
-            f"{number} {summary.title or '(no title)'}: {when}, {summary.messages} messages, {summary.target}{here}"
-        )
+        lines.append(f"{number} {summary.title or '(no title)'}: {when}, {summary.messages} messages, {summary.target}{here}")
     return "\n".join(lines) or Remark(sentences.nothing_found(words))
 
 

@@ -47,9 +47,7 @@ class Command(NamedTuple):
 
 
 def _page(number: int, page: str, slash: str = "", plain: str = "", arguments: str = "") -> Command:
-    return Command(
-        f"page.{page}", f"Page: {page}", f"See the panel's page: {page}", f"alt+{number}", slash, arguments, plain
-    )
+    return Command(f"page.{page}", f"Page: {page}", f"See the panel's page: {page}", f"alt+{number}", slash, arguments, plain)
 
 
 PANEL = (
@@ -58,7 +56,7 @@ PANEL = (
     _page(1, "now", "stats", "how fast it is, and whether drafting pays"),
     *(_page(number, page) for number, page in enumerate(("rounds", "details", "machine"), 2)),
     _page(5, "settings", "set", 'say or turn knobs, which act at once; "" for none', "[KNOB [VALUE]]"),
-)  # fmt: skip
+)
 
 STEERING = (
     Command("devices", "Devices", "Choose devices for the models", "f7", "devices",
@@ -132,7 +130,7 @@ PROMPT = (
     Command("newline", "New line", "Begin a new line", "ctrl+j,shift+enter,alt+enter"),
     # No control character: a terminal without bracketed pastes types what is pasted, and such text is full of them.
     Command("editor", "Editor", "Write the prompt in $EDITOR", "alt+o", "editor", "[TEXT]"),
-)  # fmt: skip
+)
 
 WINDOW = (
     Command("help", "Help", "Every key, and what stands on the screen", "f1", "help", plain="this list", shown=True),

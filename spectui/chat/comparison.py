@@ -129,9 +129,7 @@ def decodes_alike(one: Setup, other: Setup) -> bool:
         one.model is not None
         and other.model is not None
         and normpath(absolute(one.model)) == normpath(absolute(other.model))
-        and all(
-            getattr(one, field.name) == getattr(other, field.name) for field in fields(Setup) if _counts(field.name)
-        )
+        and all(getattr(one, field.name) == getattr(other, field.name) for field in fields(Setup) if _counts(field.name))
     )
 
 

@@ -85,9 +85,7 @@ class ChatMessage:
         if not ends or ends[-1] != len(text):  # of an earlier spectui, or damaged
             return divided(parsed(text, opened=self.reply.thinking))
         starts = [0, *ends]
-        return divided(
-            (thought, text[start:end]) for (thought, _), start, end in zip(self._noted, starts, ends, strict=False)
-        )
+        return divided((thought, text[start:end]) for (thought, _), start, end in zip(self._noted, starts, ends, strict=False))
 
     @property
     def line(self) -> list[ChatMessage]:

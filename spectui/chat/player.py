@@ -134,9 +134,7 @@ class ConversationPlayer:
 
     def _loaded(self) -> Loaded:
         setup = self.setup
-        return Loaded(
-            setup, _model(setup.model or "recorded", setup), _model(setup.draft, setup) if setup.draft else None, ()
-        )
+        return Loaded(setup, _model(setup.model or "recorded", setup), _model(setup.draft, setup) if setup.draft else None, ())
 
 
 def _model(path: str, setup: Setup) -> ModelInfo:
@@ -170,13 +168,7 @@ def _events(message: StoredMessage | None) -> Iterator[Event]:
         yield Failed(BROKEN_OFF)
     else:
         yield Finished(
-            StopReason(reply.stop),
-            "".join(text),
-            figures,
-            knobs,
-            reply.prompt_tokens,
-            reply.prompt_s,
-            reply.first_token_s,
+            StopReason(reply.stop), "".join(text), figures, knobs, reply.prompt_tokens, reply.prompt_s, reply.first_token_s
         )
 
 

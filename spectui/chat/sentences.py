@@ -21,9 +21,7 @@ POSITIONS = 8
 """The first positions of a draft, whose acceptance is told in a line."""
 
 CUT_OFF = "spectui ended here, before the reply did"
-UNANSWERED = (
-    "The last prompt has no answer: {regenerate} asks it again, {edit} changes it, and the next prompt takes it along."
-)
+UNANSWERED = "The last prompt has no answer: {regenerate} asks it again, {edit} changes it, and the next prompt takes it along."
 NOT_SAVED = "Chats are not saved: --no-history is on."
 WAITING = "{stop} first removes the waiting prompt."
 NOTHING_SAID = "Nothing was said yet."
@@ -36,7 +34,7 @@ NO_THINKING_SWITCH = "The model's chat template has no switch for thinking (enab
 NOTHING_TO_COMPARE = "There is no finished reply to compare."
 SETUP_CHANGED = (
     "The last reply used another model, device or system prompt, or turns were dropped in it. {regenerate} answers again."
-)  # fmt: skip
+)
 LARGER = ", {placement} with -c sets a larger one"
 ROOM_LEFT = "The context was not full at the last reply, so nothing is dropped."
 NOTHING_DROPPED = "No turns are dropped."
@@ -51,9 +49,7 @@ def short_name(path: str | None) -> str:
 def kernels_used(target: ModelInfo, draft: ModelInfo | None) -> str:
     """What multiplies the weights of a loaded pair."""
     of_target = target.kernels_in_words
-    of_draft = (
-        "" if draft is None or draft.kernels_in_words == of_target else f"; of the draft: {draft.kernels_in_words}"
-    )
+    of_draft = "" if draft is None or draft.kernels_in_words == of_target else f"; of the draft: {draft.kernels_in_words}"
     return f"Kernels: {of_target}{of_draft}."
 
 
@@ -167,9 +163,7 @@ def crash_advice(setup: Setup, *, offer: bool, held: bool, details: bool) -> str
     safe = f" (weights as they are, no flash attention, f16 cells, context {safe_setup(setup).ctx_size})"
     ways = [
         "{last-chat} opens the conversation again." if offer else "",
-        f"{{safe-mode}} loads the models in safe mode{safe if details else ''}."
-        if setup.model and not setup.server
-        else "",
+        f"{{safe-mode}} loads the models in safe mode{safe if details else ''}." if setup.model and not setup.server else "",
         "{load} loads them as before." if held else "",
     ]
     return " ".join(filter(None, ways))

@@ -82,9 +82,7 @@ class Root(Group):
         for heading, names in GROUPS.items():
             commands = [(f"{name:<7}", self.get_command(ctx, name)) for name in names]
             with formatter.section(heading):
-                formatter.write_dl(
-                    [(name, each.get_short_help_str(room)) for name, each in commands if each is not None]
-                )
+                formatter.write_dl([(name, each.get_short_help_str(room)) for name, each in commands if each is not None])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):
@@ -99,9 +97,7 @@ class Root(Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0].startswith("-") and args[0] not in ctx.help_option_names and args[0] != "--version":
-            raise UsageError(
-                f"{args[0]} comes after a command: spectui chat {args[0]} ...; spectui --help lists commands."
-            )
+            raise UsageError(f"{args[0]} comes after a command: spectui chat {args[0]} ...; spectui --help lists commands.")
         return super().parse_args(ctx, args)
 
 
@@ -125,9 +121,7 @@ def silence() -> int:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     invoke_without_command=True,
 )
-@click.version_option(
-    spectui.__version__, prog_name="spectui", message="%(prog)s %(version)s", help="print the version"
-)
+@click.version_option(spectui.__version__, prog_name="spectui", message="%(prog)s %(version)s", help="print the version")
 @click.pass_context
 def root(ctx: click.Context) -> None:
     """Chat with a local model at the speed of speculative decoding, see why it is fast, and steer it while it runs.

@@ -75,9 +75,7 @@ def _check(source: Path, file: Path, kind: str, replace: bool) -> None:
     from spectui.gguf_files.parts import part_of
 
     if part_of(source):
-        raise SpectuiError(
-            f"{source.name} is one part of a model, and only whole files can be quantised: join them first."
-        )
+        raise SpectuiError(f"{source.name} is one part of a model, and only whole files can be quantised: join them first.")
     has = BITS.get(read_header(source).quantisation.removesuffix("_S").removesuffix("_M"))
     if has is not None and BITS[kind] >= has:
         raise SpectuiError(f"{source.name} has no more bits a weight than {kind}, so a copy would not be faster.")

@@ -38,9 +38,7 @@ def show_list(words: tuple[str, ...]) -> None:
         click.echo(f"{each.id}  {when}  {each.messages:>4}  {each.target}  {each.title}")
     for file in () if words else set_aside_files(database_file()):
         size = f"{file.stat().st_size / 1e6:.1f} MB"
-        click.echo(
-            f"spectui: {file} ({size}) is damaged and was set aside: delete it yourself if it is not needed.", err=True
-        )
+        click.echo(f"spectui: {file} ({size}) is damaged and was set aside: delete it yourself if it is not needed.", err=True)
 
 
 @command.command("show", cls=Command)
@@ -83,9 +81,8 @@ def export(name: str, kind: str | None, rounds: bool, output: Path | None, repla
             return
         file = output.name if output else export.file_name(conversation.title, form or ".md")
         saved = export.save(
-            conversation, expanded(output).parent if output else export.working_directory(), file,
-            form=form, replace=replace,
-        )  # fmt: skip
+            conversation, expanded(output).parent if output else export.working_directory(), file, form=form, replace=replace
+        )
     except ExistsError as error:
         raise ExistsError(f"{str(error).removesuffix('.')}: --replace it, or name another with -o.") from None
     click.echo(one_line(str(saved)))

@@ -140,9 +140,7 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         commands = self.list_commands(ctx)
         if args[0] not in commands:
             raise UsageError(f"There is no command {args[0]!r} for {ctx.command_path}{nearest(args[0], commands)}")
@@ -249,16 +247,12 @@ def configuration(profile: str | None, config_path: Path | None, values: Mapping
         values["stop"] = tuple(map(unescaped, values["stop"]))
     paths = {row.key for row in settings() if row.spec.metavar in ("FILE", "DIRS")}
     given = {
-        key: (value if key in paths else _text(value), spelled[key])
-        for key, value in values.items()
-        if value not in (None, ())
+        key: (value if key in paths else _text(value), spelled[key]) for key, value in values.items() if value not in (None, ())
     }
     # Older versions of llama.cpp took the length of a draft here. "No such file" would not explain that.
     if "draft" in given and given["draft"][1] == "--draft" and given["draft"][0].isdecimal():
         length = given["draft"][0]
-        raise UsageError(
-            f"--draft takes the draft model's file; for drafts of {length} tokens write --draft-max {length}."
-        )
+        raise UsageError(f"--draft takes the draft model's file; for drafts of {length} tokens write --draft-max {length}.")
     return load(given, path=config_path, profile=profile)
 
 

@@ -14,9 +14,7 @@ from spectui.errors import UsageError
 
 @click.command("replay", cls=Command)
 @click.argument("name", metavar="ID")
-@click.option(
-    "--speed", type=float, default=1.0, metavar="X", help="play at so many times the recorded speed (default 1)"
-)
+@click.option("--speed", type=float, default=1.0, metavar="X", help="play at so many times the recorded speed (default 1)")
 @color_option
 @click.pass_context
 def command(ctx: click.Context, /, name: str, speed: float, no_color: bool) -> None:

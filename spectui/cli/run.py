@@ -46,9 +46,7 @@ PATIENCE_S = 5.0
 
 @click.command("run", cls=Command)
 @click.option("-p", "--prompt", metavar="TEXT", help="the prompt")
-@click.option(
-    "-f", "--file", "prompt_file", type=click.Path(path_type=Path), metavar="FILE", help="read the prompt here"
-)
+@click.option("-f", "--file", "prompt_file", type=click.Path(path_type=Path), metavar="FILE", help="read the prompt here")
 @json_option
 @click.option("--verify", "check", is_flag=True, help="decode plainly beside it, and compare text and speed")
 @click.option("--rounds", "with_rounds", is_flag=True, help="with --json: every round too")

@@ -161,9 +161,7 @@ class Pair:
 
     def _begin_strategy(self) -> None:
         """A strategy that has learned nothing from rounds yet."""
-        self.strategy = Strategy(
-            self.drafter, self._costs, self.replies.automaton if self.replies is not None else None
-        )
+        self.strategy = Strategy(self.drafter, self._costs, self.replies.automaton if self.replies is not None else None)
         if self._longest is not None:
             self.strategy.longest = self._longest
 

@@ -20,19 +20,14 @@ class NoRoomError(SpectuiError):
 LARGER = "set a larger context with -c/--ctx-size"
 
 
-def no_room(
-    messages: Sequence[Message], tokens: int, n_ctx: int, to_drop: int = 0, larger: str = LARGER
-) -> NoRoomError:
+def no_room(messages: Sequence[Message], tokens: int, n_ctx: int, to_drop: int = 0, larger: str = LARGER) -> NoRoomError:
     """The error about a prompt of these messages and so many tokens. A last message of the user is what was asked. `larger`:
     the way to more room."""
     alone = sum(message.role == "user" for message in messages) == 1
     what = "The prompt has" if alone else "The conversation with this prompt has"
     guided = messages[0].role == "system" and not to_drop  # dropped turns leave room for both
     shorter = "the prompt or the system prompt" if guided else "the prompt"
-    return NoRoomError(
-        f"{what} {tokens} tokens and the context holds {n_ctx}: shorten {shorter}, or {larger}.",
-        to_drop,
-    )
+    return NoRoomError(f"{what} {tokens} tokens and the context holds {n_ctx}: shorten {shorter}, or {larger}.", to_drop)
 
 
 def to_drop(messages: Sequence[Message], n_ctx: int, count: Callable[[Sequence[Message]], int]) -> int:

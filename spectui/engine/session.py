@@ -117,9 +117,7 @@ class Session:
         beside = with_heads_beside(setup)
         if beside.draft is None and beside.model is not None and not heads_in(beside.model)[0]:
             for each in damaged_beside(beside.model):
-                self._say_once(
-                    f"{Path(each.path).name}, which lies beside the target, does not draft: it {each.problem}."
-                )
+                self._say_once(f"{Path(each.path).name}, which lies beside the target, does not draft: it {each.problem}.")
         try:
             self.pair.load(beside)
         except DraftError as error:
@@ -264,9 +262,7 @@ class Session:
         """Have contexts that cannot be truncated to any length keep their states where later prompts may part from this one:
         where the next turn's does, and at its end, which other replies to it begin with."""
         pair = self._loaded_pair
-        contexts = [
-            context for context in (pair.context, pair.draft_context) if context is not None and context.forgets
-        ]
+        contexts = [context for context in (pair.context, pair.draft_context) if context is not None and context.forgets]
         lengths = {len(prompt) - 1, len(prompt) + len(begun) - 1}
         if contexts and messages[-1].role != "assistant" and not self._raw:
             lengths.add(pair.template.lasting(*_turns(messages), prompt))

@@ -102,10 +102,7 @@ class Worker(Emitter):
     """Commands go into a queue, events come out of a deque; neither side waits for the other."""
 
     def __init__(
-        self,
-        knobs: Knobs | None = None,
-        watch: Watch = lambda stage, setup: None,
-        open_session: OpenSession = session_here,
+        self, knobs: Knobs | None = None, watch: Watch = lambda stage, setup: None, open_session: OpenSession = session_here
     ) -> None:
         super().__init__()
         self._knobs = knobs or Knobs()
@@ -114,9 +111,9 @@ class Worker(Emitter):
         self._stage = ""
         self._setup = Setup()
         self._interrupt = Interrupt()
-        self._commands: SimpleQueue[
-            tuple[int, Callable[[protocol.Session], None], Callable[[Exception], Event]] | None
-        ] = SimpleQueue()
+        self._commands: SimpleQueue[tuple[int, Callable[[protocol.Session], None], Callable[[Exception], Event]] | None] = (
+            SimpleQueue()
+        )
         self._posted = 0
         self._stopped = 0
         self._session: protocol.Session | None = None

@@ -39,10 +39,7 @@ def model_directories(environ: Mapping[str, str] = os.environ) -> list[Path]:
     """llama.cpp's cache, LM Studio's models, the Hugging Face hub's cache and Ollama's models, whether or not they exist."""
     home = expanded("~")
     cache = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
-    own = {
-        "darwin": home / "Library" / "Caches",
-        "win32": Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local"),
-    }
+    own = {"darwin": home / "Library" / "Caches", "win32": Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local")}
     hub = Path(environ.get("HF_HOME") or cache / "huggingface") / "hub"
     return [
         Path(environ.get("LLAMA_CACHE") or own.get(sys.platform, cache) / "llama.cpp"),
@@ -98,11 +95,7 @@ class ModelCatalogue:
                     seen.add((found.st_dev, found.st_ino))
                     size, changed_ns, header = known.get(str(file), (0, 0, None))
                     # Other parts of a split model may have appeared or disappeared.
-                    if (
-                        header is None
-                        or (size, changed_ns) != (found.st_size, found.st_mtime_ns)
-                        or "-of-" in file.name
-                    ):
+                    if header is None or (size, changed_ns) != (found.st_size, found.st_mtime_ns) or "-of-" in file.name:
                         header = read_header(file, cancelled)
                         known[str(file)] = (found.st_size, found.st_mtime_ns, header)
                         changed = True

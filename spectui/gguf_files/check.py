@@ -96,11 +96,7 @@ def name_of_heads(path: str) -> str:
     return READ_LAYERS.get(kind_of_heads(metadata_of(path)), "MTP")
 
 
-SAMPLING = {
-    "temp": "temperature",
-    "penalty_repeat": "repeat_penalty",
-    **{key: key for key in ("top_k", "top_p", "min_p")},
-}
+SAMPLING = {"temp": "temperature", "penalty_repeat": "repeat_penalty", **{key: key for key in ("top_k", "top_p", "min_p")}}
 """The end of a key of a file that recommends sampling -> the knob."""
 
 

@@ -125,9 +125,7 @@ def lies_beside(target: Path, heads: Path) -> bool:
 
 
 def _near(target: Path) -> list[Path]:
-    has_own_folder = (
-        part_of(target) is not None or target.parent.parent.parent.name == "snapshots"
-    )  # as the hub's cache has it
+    has_own_folder = part_of(target) is not None or target.parent.parent.parent.name == "snapshots"  # as the hub's cache has it
     return [target.parent, *([target.parent.parent] if has_own_folder else [])]
 
 

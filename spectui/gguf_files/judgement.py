@@ -33,10 +33,7 @@ _LOOKED_AT = 4096
 _MOST_ENTRIES = 1_000_000  # far above the largest real file: 2,000 tensors, 100 keys
 
 _OTHERS = (
-    (
-        rb"version https://git-lfs",
-        "is a pointer of Git LFS instead of the model: download it again, as git lfs pull does",
-    ),
+    (rb"version https://git-lfs", "is a pointer of Git LFS instead of the model: download it again, as git lfs pull does"),
     (
         rb"(\xef\xbb\xbf)?\s*[<{\[]|[\t\n\r\x20-\x7e]{5,}\Z",
         "is a web page or another text instead of a model: download it again, from the link that ends in .gguf",
@@ -52,9 +49,7 @@ _NAMES = "and keep the names that the parts were downloaded with"
 _MIXED = "has parts of different models: download them again, and keep their names"
 
 _HEADS = "is the draft head ({}) of one target, no model of its own: load that target, and give this file as its draft"
-_UNUSABLE = (
-    "is a draft head ({}) with which spectui cannot draft: use a small model of the target's family as the draft"
-)
+_UNUSABLE = "is a draft head ({}) with which spectui cannot draft: use a small model of the target's family as the draft"
 _MISSING_HEADS = "claims to have {} draft heads (MTP) and has {}: choose another file of this model"
 _OTHER_HEADS: Mapping[str, str] = {
     **dict.fromkeys(("eagle", "eagle2"), "EAGLE"),
@@ -164,9 +159,7 @@ def _counts(beginning: bytes, size: int) -> tuple[int, int]:
     return int(tensors), int(keys)
 
 
-def _with_later_parts(
-    file: Path, size: int, first: Metadata, read: Callable[[Path], Metadata]
-) -> tuple[str, int, Tensors]:
+def _with_later_parts(file: Path, size: int, first: Metadata, read: Callable[[Path], Metadata]) -> tuple[str, int, Tensors]:
     """(problem, bytes, tensors) of a whole model, given its first part or its only file.
 
     llama.cpp asks the keys of the first part whether there are more, and finds those by its name.
@@ -175,11 +168,7 @@ def _with_later_parts(
     split = count > 1
     if split and (number > 0 or named != Part(1, count)):
         name = Part(1, count).of(file).name
-        return (
-            f"is part {number + 1} of {count} of a split model: choose the first, such as {name}, {_NAMES}",
-            size,
-            tensors,
-        )
+        return (f"is part {number + 1} of {count} of a split model: choose the first, such as {name}, {_NAMES}", size, tensors)
     for part in (Part(number, named.parts) for number in range(2, named.parts + 1)) if named is not None else ():
         try:
             size += os.stat(part.of(file)).st_size

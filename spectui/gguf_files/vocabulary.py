@@ -103,9 +103,7 @@ def lacking(target: VocabularyDigest, draft: VocabularyDigest) -> str:
     return f"it lacks the target's {_named(draft.count)}{others}" if more > 0 else ""
 
 
-def read_vocabulary(
-    values: Mapping[str, metadata.Value], count: int, digests: str, padding: int
-) -> VocabularyDigest | None:
+def read_vocabulary(values: Mapping[str, metadata.Value], count: int, digests: str, padding: int) -> VocabularyDigest | None:
     """The vocabulary of a file with these keys; None where its tokens have no texts."""
     name, pre = (_text(values.get(f"tokenizer.ggml.{key}")) for key in ("model", "pre"))
     if not count or not name or kind_of(name) == WITHOUT_TEXT:

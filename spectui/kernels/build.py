@@ -43,9 +43,7 @@ def build(library: Path = LIBRARY) -> str:
         if why:
             library.unlink(missing_ok=True)  # it may not be that of these sources
     except OSError as error:
-        return (
-            f"their library cannot be written ({library.parent}: {error.strerror}): install spectui where you may write"
-        )
+        return f"their library cannot be written ({library.parent}: {error.strerror}): install spectui where you may write"
     return why
 
 

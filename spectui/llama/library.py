@@ -39,9 +39,7 @@ def _other_version(found: str) -> OtherVersionError:
     )
 
 
-if (
-    os.environ.get("LLAMA_CPP_LIB_PATH") == ""
-):  # not set, as in other programs; llama_cpp would take the current directory
+if os.environ.get("LLAMA_CPP_LIB_PATH") == "":  # not set, as in other programs; llama_cpp would take the current directory
     del os.environ["LLAMA_CPP_LIB_PATH"]
 allowed_cpus()
 try:
@@ -49,9 +47,7 @@ try:
     from llama_cpp import llama_cpp as llama
 except (ImportError, AttributeError, OSError, RuntimeError) as error:  # its functions are bound as it is imported
     missing = isinstance(error, ModuleNotFoundError) and error.name == "llama_cpp"
-    raise _other_version(
-        "none" if missing else f"one that cannot be loaded ({' '.join(str(error).split())})"
-    ) from error
+    raise _other_version("none" if missing else f"one that cannot be loaded ({' '.join(str(error).split())})") from error
 
 LOG: deque[str] = deque(maxlen=400)
 """llama.cpp's last log lines."""

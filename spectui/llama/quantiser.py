@@ -32,12 +32,7 @@ _Q4_0 = 2
 
 
 def quantise(
-    source: Path,
-    destination: Path,
-    kind: str,
-    progress: Callable[[float], None] = lambda _: None,
-    *,
-    throughout: bool = False,
+    source: Path, destination: Path, kind: str, progress: Callable[[float], None] = lambda _: None, *, throughout: bool = False
 ) -> None:
     """Write a copy of `source` quantised as `kind`, atomically. Raises SpectuiError.
 

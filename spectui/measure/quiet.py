@@ -33,9 +33,7 @@ def read_processes() -> dict[int, Used]:
 class Others:
     """What other processes use of the cores from now on. Those that have ended before the figures are read are not counted."""
 
-    def __init__(
-        self, read: Callable[[], Mapping[int, Used]] = read_processes, clock: Callable[[], float] = monotonic
-    ) -> None:
+    def __init__(self, read: Callable[[], Mapping[int, Used]] = read_processes, clock: Callable[[], float] = monotonic) -> None:
         """`clock`: seconds."""
         self._read, self._clock = read, clock
         self._before, self._began = read(), clock()

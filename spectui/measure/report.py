@@ -32,9 +32,7 @@ LEGEND = (
     "from it. ± half of the range of the runs; n_drafted and n_accept: of all runs."
 )
 
-DIVERGENCE = (
-    "KL: divergence of the draft from the target over 128 tokens of a page, in nats; – where it drafts by text."
-)
+DIVERGENCE = "KL: divergence of the draft from the target over 128 tokens of a page, in nats; – where it drafts by text."
 
 
 def head(summary: Summary) -> str:

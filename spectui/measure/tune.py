@@ -45,9 +45,7 @@ def candidates(drafts: bool) -> list[Setting]:
     the noise, so no neighbours are tried afterwards.)"""
     settings = []
     if drafts:
-        settings += [
-            Setting("model", "fixed", most, 0, p) for most in (3, 5, 8, 12, 16, 24) for p in (0.0, 0.3, 0.5, 0.7)
-        ]
+        settings += [Setting("model", "fixed", most, 0, p) for most in (3, 5, 8, 12, 16, 24) for p in (0.0, 0.3, 0.5, 0.7)]
         settings += [Setting("auto", "fixed", most, 0, p) for most in (5, 8, 12, 16, 24) for p in (0.2, 0.4, 0.6)]
     return settings + [Setting("suffix", "fixed", most, 0, 0.5) for most in (4, 8, 16)]
 
@@ -129,9 +127,7 @@ class Search:
         """The speed of a reply. Raises SpectuiError if it is empty."""
         run = self._make(PlannedRun(setting, prompt, repetition, tokens, self._stage))
         if run.speed <= 0:
-            raise SpectuiError(
-                f"The reply to the prompt {prompt.name!r} is empty, so it has no speed: take other prompts."
-            )
+            raise SpectuiError(f"The reply to the prompt {prompt.name!r} is empty, so it has no speed: take other prompts.")
         self.runs.append(run)
         return run.speed
 
@@ -168,9 +164,7 @@ class Search:
                 self._scores.update(scores)
             ranked = sorted(scores, key=lambda setting: -scores[setting])
             alive = ranked[: max(_FINALISTS, (len(alive) + 1) // 2)]
-        self._scores.update(
-            self._score_each([setting for setting in alive if setting not in self._scores], self.predict)
-        )
+        self._scores.update(self._score_each([setting for setting in alive if setting not in self._scores], self.predict))
         return alive
 
     def _repeat(self, settings: Sequence[Setting], number: int) -> bool:

@@ -169,9 +169,7 @@ def _undisturbed(pairs: Pairs) -> dict[str, NDArray[np.float64]]:
     usual = float(np.median(np.sort(np.concatenate(rest))[-free:])) / 0.6745
     most = max(_DISTURBED * usual, _MUCH)
     kept = [far <= (most if np.sum(far > _QUIET * usual) == 1 else np.inf) for far in rest]
-    return {
-        name: each[near] if len(each) > _FEW else each for name, each, near in zip(names, prompts, kept, strict=True)
-    }
+    return {name: each[near] if len(each) > _FEW else each for name, each, near in zip(names, prompts, kept, strict=True)}
 
 
 def _enough(error: float, chance: float, free: float, pairs: int) -> int | None:

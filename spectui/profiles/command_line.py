@@ -46,9 +46,7 @@ class CommandLine:
     unknown: list[tuple[str, ...]] = field(default_factory=list)
 
 
-def read(
-    words: Iterable[str], flags: Mapping[str, Shape], command: str, *, settings: bool, strict: bool = True
-) -> CommandLine:
+def read(words: Iterable[str], flags: Mapping[str, Shape], command: str, *, settings: bool, strict: bool = True) -> CommandLine:
     """Read the words of a command line.
 
     `flags`: ours, by every name. `command` is named in messages. Flags of llama.cpp are left out where the command takes
@@ -89,9 +87,7 @@ def read(
             line.unused.append((flag, *attached, *(rest.pop() for _ in range(min(missing, len(rest))))))
         elif settings and chooses_model(flag):
             if strict:
-                raise UsageError(
-                    f"spectui takes no model from {flag}: give its file with -m, or its repository with -hf."
-                )
+                raise UsageError(f"spectui takes no model from {flag}: give its file with -m, or its repository with -hf.")
             line.refused.append((flag, *attached, *_values(rest)))
         elif strict:
             raise UsageError(f"There is no flag {written} for {command}{nearest(flag, flags)}")

@@ -36,9 +36,7 @@ DRAFT_FLAGS = {
 }  # fmt: skip
 """The same, where a draft model is used."""
 
-SPECULATION_FLAGS = {
-    "draft_max": "--spec-draft-n-max", "draft_min": "--spec-draft-n-min", "p_min": "--spec-draft-p-min"
-}  # fmt: skip
+SPECULATION_FLAGS = {"draft_max": "--spec-draft-n-max", "draft_min": "--spec-draft-n-min", "p_min": "--spec-draft-p-min"}
 """The same, for the drafts of a draft model."""
 
 OTHER_DEFAULTS = ("ctx_size", "draft_max", "p_min")
@@ -71,9 +69,7 @@ def exported(settings: Configuration, name: str, heads: str = "") -> Exported:
     `heads`: llama-server's name of the heads that draft for its target, which are in its file or in the draft's.
     """
     if settings.setup.model is None:
-        raise UsageError(
-            f"Profile {name!r} names no model, which llama-server needs: give one with -m, or in the file."
-        )
+        raise UsageError(f"Profile {name!r} names no model, which llama-server needs: give one with -m, or in the file.")
     drafters = _drafters(settings.knobs, settings.setup, heads)
     flags = FLAGS | (SPECULATION_FLAGS | DRAFT_FLAGS if any(each.startswith("draft-") for each in drafters) else {})
     if drafters == (LOOKUP,):
@@ -136,9 +132,7 @@ def _notes(settings: Configuration, drafters: tuple[str, ...]) -> list[str]:
     if LOOKUP in drafters:
         notes.append(f"{LOOKUP} is the nearest to spectui's lookup of repetitions.")
     if "draft-simple" in drafters and setup.requantise_draft == "auto":
-        notes.append(
-            "On a CPU spectui drafts with a Q4_0 copy where that is faster; llama-server drafts with this file."
-        )
+        notes.append("On a CPU spectui drafts with a Q4_0 copy where that is faster; llama-server drafts with this file.")
     if "draft-simple" in drafters and setup.device and not setup.device_draft:
         notes.append("llama-server puts the draft on the target's devices; spectui's default is all GPUs.")
     if setup.system:

@@ -81,9 +81,7 @@ class ProfileFile:
         known = self.names()
         for name in profiles:
             if name in known and not replace:
-                raise ExistsError(
-                    f"{self._path} has a profile {name!r} already: --replace it, or give this one another name."
-                )
+                raise ExistsError(f"{self._path} has a profile {name!r} already: --replace it, or give this one another name.")
 
     def _write(self, profiles: Mapping[str, Mapping[str, Any]], *, alone: bool) -> None:
         text = self._written(profiles, alone=alone)

@@ -50,8 +50,7 @@ _NOT_READ = re.compile(
 """Names of files that are no script, or of a kind that is not read."""
 
 _BATCH = re.compile(
-    r"^[ \t]*@?(echo (on|off)|rem |set \"?\w+=|start \"|setlocal|cmd(\.exe)? /)|\^[ \t]*$|%~?\w+%",
-    re.MULTILINE | re.IGNORECASE,
+    r"^[ \t]*@?(echo (on|off)|rem |set \"?\w+=|start \"|setlocal|cmd(\.exe)? /)|\^[ \t]*$|%~?\w+%", re.MULTILINE | re.IGNORECASE
 )
 _POWERSHELL = re.compile(
     r"`[ \t]*$|^[ \t]*(\$[\w:]+[ \t]*=|&[ \t]|param[ \t]*\(|start-process )|\$env:\w", re.MULTILINE | re.IGNORECASE

@@ -158,9 +158,7 @@ class ImportedFile(NamedTuple):
     """Why a model cannot be imported, by its name."""
 
 
-def imported_each(
-    commands: Mapping[Any, Entry], read: Callable[[str, Entry], ImportedProfile], what: str
-) -> ImportedFile:
+def imported_each(commands: Mapping[Any, Entry], read: Callable[[str, Entry], ImportedProfile], what: str) -> ImportedFile:
     """The profile of each entry of a file that can be read; the others with the reason.
 
     Raises UsageError if none can be; `what` is an entry's name in that sentence.
@@ -267,14 +265,10 @@ def _take_types(settings: dict[str, Any], types: Sequence[str], left_out: list[L
             LeftOut("", "spectui drafts with the draft; newer versions of llama-server would not, without --spec-type.")
         )
     elif draft and not set(_DRAFTING) & set(types) and any(name.startswith("draft-") for name in types):
-        left_out.append(
-            LeftOut("", f"draft {settings.pop('draft')} is left out: it is made for what spectui does not have.")
-        )
+        left_out.append(LeftOut("", f"draft {settings.pop('draft')} is left out: it is made for what spectui does not have."))
 
 
-def _take_lengths(
-    settings: dict[str, Any], types: Sequence[str], lengths: Mapping[str, str], left_out: list[LeftOut]
-) -> None:
+def _take_lengths(settings: dict[str, Any], types: Sequence[str], lengths: Mapping[str, str], left_out: list[LeftOut]) -> None:
     """The length of what a lookup drafts, which llama-server has apart from that of a draft model's drafts."""
     for flag, value in lengths.items():
         used = _LOOKUP_LENGTHS[flag] in types

@@ -73,9 +73,7 @@ def parsed(text: str) -> Any:
     # All scalars stay text, as they are written (`on` is no boolean to llama-swap); merge keys work.
     resolvers = {"<": [each for each in yaml.SafeLoader.yaml_implicit_resolvers["<"] if each[0].endswith(":merge")]}
     kinds = (None, *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")))
-    constructors = {
-        tag: yaml.SafeLoader.yaml_constructors[tag] for tag in kinds
-    }  # the others raise all sorts of errors
+    constructors = {tag: yaml.SafeLoader.yaml_constructors[tag] for tag in kinds}  # the others raise all sorts of errors
     members = {"yaml_implicit_resolvers": resolvers, "yaml_constructors": constructors}
     loader = type("TextLoader", (yaml.SafeLoader,), members)
     try:
@@ -83,9 +81,7 @@ def parsed(text: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1})" if mark else ""
-        raise UsageError(
-            f"It is not valid YAML{where}: {getattr(error, 'problem', None) or 'it cannot be read'}."
-        ) from None
+        raise UsageError(f"It is not valid YAML{where}: {getattr(error, 'problem', None) or 'it cannot be read'}.") from None
     except RecursionError:
         raise UsageError("It is no such configuration: its values are nested too deeply.") from None
     except ValueError as error:
@@ -130,9 +126,7 @@ def _typed(value: Any) -> Any:
         return {key: _typed(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_typed(each) for each in value]
-    return (
-        json.loads(value) if re.fullmatch(r"true|false|null|-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?", str(value)) else value
-    )
+    return json.loads(value) if re.fullmatch(r"true|false|null|-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?", str(value)) else value
 
 
 def _uncommented(command: str) -> str:

@@ -105,9 +105,7 @@ def _profile(name: str, section: _Section, shared: Mapping[str, str]) -> Importe
         elif key != "version":
             words += flag_words(_flag(key), value)
     found = imported(Started(words), name=name, comments="\n".join(section.comments))
-    if "model" not in found.settings and not any(
-        "-hf" in each.what or "--hf-repo" in each.what for each in found.left_out
-    ):
+    if "model" not in found.settings and not any("-hf" in each.what or "--hf-repo" in each.what for each in found.left_out):
         left_out.append(LeftOut("", f"{name} names no model: give one with -m, or fetch it with -hf."))
     return found._replace(left_out=(*found.left_out, *left_out))
 

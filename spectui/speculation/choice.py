@@ -138,9 +138,7 @@ def tokens_to_keep(knobs: Knobs) -> int | None:
     return None if needed(knobs) is None or knobs.top_k > _MOST_KEPT else max(_LOOKED_AT, knobs.top_k) + PENALTY_WINDOW
 
 
-def submit_rows(
-    model: Evaluator, tokens: Sequence[int], rows: int, knobs: Knobs
-) -> Callable[[], NDArray[np.float32] | TopK]:
+def submit_rows(model: Evaluator, tokens: Sequence[int], rows: int, knobs: Knobs) -> Callable[[], NDArray[np.float32] | TopK]:
     """Append the tokens; a function that returns what choosing needs of the last `rows` of them, once they are computed.
 
     That is the likeliest tokens of each row where the device keeps those, or whole rows. A device of its own computes while

@@ -70,9 +70,7 @@ def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
     return common
 
 
-def feed(
-    model: Evaluator, tokens: Sequence[int], cancelled: Cancelled, progress: Callable[[int], None] | None = None
-) -> None:
+def feed(model: Evaluator, tokens: Sequence[int], cancelled: Cancelled, progress: Callable[[int], None] | None = None) -> None:
     """Evaluate these tokens, keeping the common prefix in the KV cache. Returns early when cancelled.
 
     `progress` gets the length of the KV cache after each chunk.

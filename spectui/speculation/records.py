@@ -214,9 +214,7 @@ class Round:
         `chosen`: the target's tokens, and its probability of each at temperature 1. `measured`: the other fields.
         """
         pairs = zip(chosen, drafted[:sent], strict=False)
-        accepted = next(
-            (n for n, ((token, _), candidate) in enumerate(pairs) if token != candidate.id), min(len(chosen), sent)
-        )
+        accepted = next((n for n, ((token, _), candidate) in enumerate(pairs) if token != candidate.id), min(len(chosen), sent))
         judged = sent if accepted < len(chosen) else accepted  # after an accepted end nothing was compared
         own: Origin = "plain" if not sent else "bonus" if accepted == sent else "correction"
         tokens = tuple(

@@ -154,9 +154,7 @@ def working_directory() -> Path:
     try:
         return Path.cwd()
     except OSError as error:
-        raise ExportError(
-            "The working directory was removed: start spectui in another one, and export from there."
-        ) from error
+        raise ExportError("The working directory was removed: start spectui in another one, and export from there.") from error
 
 
 def rendered(conversation: StoredConversation, form: str) -> bytes:
@@ -165,20 +163,12 @@ def rendered(conversation: StoredConversation, form: str) -> bytes:
     return write(conversation).encode("utf-8", "replace")
 
 
-def save(
-    conversation: StoredConversation, directory: Path, name: str, *, form: str = "", replace: bool = False
-) -> Path:
+def save(conversation: StoredConversation, directory: Path, name: str, *, form: str = "", replace: bool = False) -> Path:
     """Write it under a plain name in a directory, in the `form` of a suffix, by default that of the name; returns the file.
 
     Raises ExistsError unless it may `replace` what is there, and ExportError.
     """
-    if (
-        _UNFIT.search(name)
-        or name != safe(name)
-        or name.startswith(".")
-        or not name.strip()
-        or _RESERVED.fullmatch(name)
-    ):
+    if _UNFIT.search(name) or name != safe(name) or name.startswith(".") or not name.strip() or _RESERVED.fullmatch(name):
         raise ExportError(f"{name!r} is no plain file name: give one without directories, such as chat.md.")
     file = directory / name
     data = rendered(conversation, form or file.suffix)
@@ -252,9 +242,7 @@ def _message(message: StoredMessage) -> str:
         "stats": statistics_table(figures),
         "tokens": [],
     }
-    return (
-        f"{_json(table).removesuffix('[]}')}[{','.join(f'{chr(10)} {_json(token._asdict())}' for token in tokens)}]}}"
-    )
+    return f"{_json(table).removesuffix('[]}')}[{','.join(f'{chr(10)} {_json(token._asdict())}' for token in tokens)}]}}"
 
 
 def _json(value: Any) -> str:

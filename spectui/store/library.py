@@ -71,18 +71,14 @@ def _identity(connection: sqlite3.Connection, name: str) -> str:
     """The full id of the only conversation whose id begins with `name`."""
     rows = connection.execute("SELECT id FROM conversation WHERE substr(id, 1, ?) = ?", (len(name), name)).fetchall()
     if not name or len(rows) != 1:
-        raise StoreError(
-            f"{len(rows) or 'No'} conversations have an id that begins with {name!r}: spectui history lists them."
-        )
+        raise StoreError(f"{len(rows) or 'No'} conversations have an id that begins with {name!r}: spectui history lists them.")
     return str(rows[0][0])
 
 
 def _summaries(connection: sqlite3.Connection, words: str) -> list[Summary]:
     wanted = _folded(words).split()
     connection.create_function("has", 2, lambda text, word: isinstance(text, str) and word in _folded(text))
-    having = " AND ".join(
-        "(has(title, ?) OR id IN (SELECT conversation FROM message WHERE has(text, ?)))" for _ in wanted
-    )
+    having = " AND ".join("(has(title, ?) OR id IN (SELECT conversation FROM message WHERE has(text, ?)))" for _ in wanted)
     rows = connection.execute(
         "SELECT id, title, updated, target, (SELECT count(*) FROM message WHERE conversation = conversation.id)"
         f" FROM conversation WHERE {having or '1'} ORDER BY updated DESC, id",
@@ -128,9 +124,7 @@ def _conversation(connection: sqlite3.Connection, identity: str) -> StoredConver
 
 
 def _prompts(connection: sqlite3.Connection, identity: str) -> list[str]:
-    rows = connection.execute(
-        "SELECT text FROM message WHERE conversation = ? AND role = 'user'", (identity,)
-    ).fetchall()
+    rows = connection.execute("SELECT text FROM message WHERE conversation = ? AND role = 'user'", (identity,)).fetchall()
     return [_text(row[0]) for row in rows]
 
 

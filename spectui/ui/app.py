@@ -147,15 +147,11 @@ class SpectuiApp(TerminalApp):
             binding = active.binding
             if binding.id and binding.tooltip and active.enabled and binding.id not in seen:
                 seen.add(binding.id)
-                yield SystemCommand(
-                    binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node)
-                )
+                yield SystemCommand(binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node))
         if isinstance(screen, ChatScreen):
             for name in screen.controls.profile_names():
                 shown = name.replace("[", "\\[")  # Textual reads markup there, and its `escape` leaves some of it
-                yield SystemCommand(
-                    f"Profile: {shown}", "Turn the knobs as saved", partial(screen.controls.use_profile, name)
-                )
+                yield SystemCommand(f"Profile: {shown}", "Turn the knobs as saved", partial(screen.controls.use_profile, name))
             for key, _, spec in specs(Knobs):
                 name = title(key).capitalize()
                 for choice in spec.choices:

@@ -49,9 +49,7 @@ def programs(environment: Mapping[str, str]) -> list[Program]:
     return [each for each in found if shutil.which(each.command[0])]
 
 
-async def copy(
-    text: str, send: Callable[[], None], environment: Mapping[str, str] = os.environ
-) -> tuple[Known, Path | None]:
+async def copy(text: str, send: Callable[[], None], environment: Mapping[str, str] = os.environ) -> tuple[Known, Path | None]:
     """Copy the text, without blocking the window. `send` tells the terminal. Raises OSError if not even a file can be."""
     in_tmux = bool(environment.get("TMUX")) and await _ran(TMUX, text)
     for program in programs(environment):

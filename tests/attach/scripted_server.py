@@ -31,8 +31,7 @@ def as_json(table: Any, status: int = 200) -> Answer:
 def events(*rows: Any, done: bool = True, cut: bool = False) -> Answer:
     """An answer with a stream of objects, or of bytes as they are."""
     pieces = [
-        row if isinstance(row, bytes) or callable(row) else b"data: " + json.dumps(row).encode() + b"\n\n"
-        for row in rows
+        row if isinstance(row, bytes) or callable(row) else b"data: " + json.dumps(row).encode() + b"\n\n" for row in rows
     ]
     return Answer(200, (*pieces, *([b"data: [DONE]\n\n"] if done else [])), {"Content-Type": "text/event-stream"}, cut)
 

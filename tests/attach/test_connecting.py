@@ -53,12 +53,7 @@ def test_what_is_wrong_with_the_address_is_said_at_once(paths, sentence):
 
 @pytest.mark.parametrize(
     ("end", "base"),
-    [
-        ("/v1/chat/completions", "v1"),
-        ("/v1beta/openai", "v1beta__openai"),
-        ("/a/chat/completions", "a"),
-        ("/a/v1/", "a__v1"),
-    ],
+    [("/v1/chat/completions", "v1"), ("/v1beta/openai", "v1beta__openai"), ("/a/chat/completions", "a"), ("/a/v1/", "a__v1")],
 )
 @pytest.mark.parametrize("listed", [as_json({"data": [{"id": "m"}]}), Answer(404), as_json({"error": "no"}, 403)])
 def test_an_address_may_be_any_part_of_the_chats(end, base, listed):
@@ -107,9 +102,7 @@ def test_the_key_goes_into_requests_and_into_nothing_else(monkeypatch, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["", "two words", "sk-\x01", "sk-\N{SNOWMAN}", "x" * 20_000],
-    ids=["empty", "words", "control", "ascii", "large"],
+    "content", ["", "two words", "sk-\x01", "sk-\N{SNOWMAN}", "x" * 20_000], ids=["empty", "words", "control", "ascii", "large"]
 )
 def test_a_file_that_holds_no_key_is_not_quoted(tmp_path, content):
     file = tmp_path / "key"

@@ -18,9 +18,7 @@ def counters(predicted: int, drafted: int = 0, accepted: int = 0, seconds: float
     return Counters(predicted, drafted, accepted, seconds, 7, 0, 0.05)
 
 
-def rebuilt(
-    *chunks: tuple[str, Counters | None], last: Counters | None = None, total: int | None = None
-) -> list[Round]:
+def rebuilt(*chunks: tuple[str, Counters | None], last: Counters | None = None, total: int | None = None) -> list[Round]:
     origins = Origins(Knobs(), "draft-simple")
     rounds = [round for text, found in chunks for round in origins.add(text, found)]
     return [*rounds, *origins.add("", last), *origins.end(total)]
@@ -79,9 +77,7 @@ def test_text_without_a_counted_token_is_not_lost():
 
 
 chunk_rows = st.lists(
-    st.tuples(
-        st.text(max_size=3), st.booleans(), st.integers(0, 3), st.integers(0, 9), st.integers(0, 9), st.floats(0, 2)
-    ),
+    st.tuples(st.text(max_size=3), st.booleans(), st.integers(0, 3), st.integers(0, 9), st.integers(0, 9), st.floats(0, 2)),
     max_size=40,
 )
 
@@ -94,10 +90,7 @@ def test_of_growing_counters_the_origins_add_up(rows):
     for text, told, new, drafted, accepted, seconds in rows:
         drafted = drafted if new else 0
         now = counters(
-            now.predicted + new,
-            now.drafted + drafted,
-            now.accepted + min(accepted, drafted),
-            (now.seconds or 0) + seconds,
+            now.predicted + new, now.drafted + drafted, now.accepted + min(accepted, drafted), (now.seconds or 0) + seconds
         )
         chunks.append((text, now if told else None))
         sent += text

@@ -124,9 +124,7 @@ def test_the_window_on_a_server_loads_neither_llama_cpp_nor_numpy(tmp_path):
     file = tmp_path / "modules"
     with (
         serving(GOOD) as server,
-        Terminal(
-            str(file), "chat", "--no-history", "--server", server.url, module="tests.helpers.loaded_modules"
-        ) as terminal,
+        Terminal(str(file), "chat", "--no-history", "--server", server.url, module="tests.helpers.loaded_modules") as terminal,
     ):
         terminal.wait("the model", lambda: "tiny" in terminal.text)
         terminal.type("hello\r")
@@ -136,17 +134,8 @@ def test_the_window_on_a_server_loads_neither_llama_cpp_nor_numpy(tmp_path):
     heavy = {"numpy", "llama_cpp", "gguf", "spectui.engine.pair", "spectui.speculation.decoder"}
     assert not heavy & set(file.read_text().split())
     first = file.with_suffix(".first").read_text().split()
-    later = (
-        "httpx2",
-        "hashlib",
-        "pygments",
-        "spectui.engine.isolation",
-        "spectui.gguf_files.header",
-        "spectui.ui.dialogs",
-    )
-    loaded = [
-        name for name in first if name.startswith(later) or name.startswith(("spectui.attach.", "spectui.measure"))
-    ]
+    later = ("httpx2", "hashlib", "pygments", "spectui.engine.isolation", "spectui.gguf_files.header", "spectui.ui.dialogs")
+    loaded = [name for name in first if name.startswith(later) or name.startswith(("spectui.attach.", "spectui.measure"))]
     assert loaded == ["spectui.attach.address", "spectui.attach.catalogue"]
 
 
@@ -156,10 +145,7 @@ def test_a_chat_that_was_killed_is_offered_and_the_server_asked_again(tmp_path):
     slow = events(delta("half", **timings(1)), lambda: ended.wait(20) and None)
     with serving([slow, GOOD]) as server:
         with subprocess.Popen(
-            [sys.executable, "-m", "spectui", *flags, server.url],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environ,
+            [sys.executable, "-m", "spectui", *flags, server.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ
         ) as killed:
             assert killed.stdin is not None and killed.stdout is not None
             killed.stdin.write(b"hello\n")

@@ -77,9 +77,7 @@ def test_there_are_streams_of_each_kind_of_drafts_and_of_each_server_that_docs_n
 
 
 STREAM = b"".join(
-    piece
-    for piece in events(delta("Gr"), delta("\u00fc\u00dfe"), delta(finish="stop")).pieces
-    if isinstance(piece, bytes)
+    piece for piece in events(delta("Gr"), delta("\u00fc\u00dfe"), delta(finish="stop")).pieces if isinstance(piece, bytes)
 )
 
 LINES = STREAM.replace(b": [{", b":\ndata:[\ndata: {").replace(b"}]", b"}\ndata: ]")

@@ -71,22 +71,13 @@ def test_a_reply_has_the_origins_and_the_figures_of_the_server():
     assert opened.loaded.target.n_ctx == 256 and opened.loaded.setup.model == "tiny"
     (body,) = server.bodies()
     assert body["messages"] == [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]
-    expected = {
-        "model": "tiny",
-        "temperature": 0.5,
-        "seed": 5,
-        "max_tokens": 9,
-        "stop": ["x"],
-        "timings_per_token": True,
-    }
+    expected = {"model": "tiny", "temperature": 0.5, "seed": 5, "max_tokens": 9, "stop": ["x"], "timings_per_token": True}
     assert {key: body[key] for key in expected} == expected
 
 
 def test_the_prompt_is_told_while_it_is_read():
     progress = {"total": 900, "cache": 100, "processed": 512, "time_ms": 250}
-    with serving(
-        events(delta(prompt_progress=progress), delta("A", **timings(1, prompt=900)), delta(finish="stop"))
-    ) as server:
+    with serving(events(delta(prompt_progress=progress), delta("A", **timings(1, prompt=900)), delta(finish="stop"))) as server:
         opened = Opened(server)
         opened.ask()
     assert opened.told(Prompt) == [Prompt(512, 900, 100, 0.25), Prompt(900, 900, 0, 0.05)]
@@ -99,19 +90,12 @@ def test_a_server_without_counters_gives_plain_text_and_says_why_there_are_no_co
         delta(finish="stop"),
         {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 3}},
     )
-    with serving(
-        chat, v1__models=as_json({"data": [{"id": "other", "owned_by": "vllm"}]}), props=Answer(404)
-    ) as server:
+    with serving(chat, v1__models=as_json({"data": [{"id": "other", "owned_by": "vllm"}]}), props=Answer(404)) as server:
         opened = Opened(server)
         finished = opened.ask()
     (body,) = server.bodies()
     assert "top_k" not in body and "timings_per_token" not in body
-    assert (finished.text, finished.prompt_tokens, finished.prompt_s, finished.statistics.emitted) == (
-        "one two",
-        5,
-        None,
-        3,
-    )
+    assert (finished.text, finished.prompt_tokens, finished.prompt_s, finished.statistics.emitted) == ("one two", 5, None, 3)
     rounds = [(event.round.reason.kind, event.n_context) for event in opened.told(RoundDone)]
     assert {*rounds} == {("server does not tell", None)}
     fixed = {each.knob: each for each in opened.loaded.fixed}
@@ -119,19 +103,14 @@ def test_a_server_without_counters_gives_plain_text_and_says_why_there_are_no_co
 
 
 def test_what_is_thought_stands_between_marks_and_goes_back_apart():
-    chat = events(
-        delta(reasoning_content="hm", **timings(1)), delta("\n\nyes", **timings(2)), delta(finish="stop"), timings(2)
-    )
+    chat = events(delta(reasoning_content="hm", **timings(1)), delta("\n\nyes", **timings(2)), delta(finish="stop"), timings(2))
     with serving(chat) as server:
         opened = Opened(server)
         finished = opened.ask()
         tokens = opened.tokens()
         opened.ask(*ASKED, Message("assistant", "yes", thought="hm"), Message("user", "why"))
     assert finished.text == "<think>hm</think>\n\nyes"
-    assert [(token.thought, token.text) for token in tokens] == [
-        (True, "<think>hm"),
-        (True, "</think>\n\nyes"),
-    ]
+    assert [(token.thought, token.text) for token in tokens] == [(True, "<think>hm"), (True, "</think>\n\nyes")]
     assert server.bodies()[1]["messages"][1] == {"role": "assistant", "content": "yes", "reasoning_content": "hm"}
 
 
@@ -144,15 +123,12 @@ def test_a_reply_is_continued():
 
 
 @pytest.mark.parametrize(
-    ("predict", "prompt", "reason"),
-    [(-1, 253, StopReason.CONTEXT), (2, 7, StopReason.LIMIT), (-1, 7, StopReason.SERVER_LIMIT)],
+    ("predict", "prompt", "reason"), [(-1, 253, StopReason.CONTEXT), (2, 7, StopReason.LIMIT), (-1, 7, StopReason.SERVER_LIMIT)]
 )
 def test_a_reply_that_the_length_ended_says_which(predict, prompt, reason):
     """A server may have a limit of its own: the context is full only where it was reached."""
     counted = timings(2, prompt=prompt)
-    with serving(
-        events(delta("a", **timings(1, prompt=prompt)), delta("b", **counted), delta(finish="length"))
-    ) as server:
+    with serving(events(delta("a", **timings(1, prompt=prompt)), delta("b", **counted), delta(finish="length"))) as server:
         assert Opened(server, Knobs(predict=predict)).ask().reason is reason
 
 
@@ -219,12 +195,7 @@ def test_bad_answers_are_one_sentence_and_the_next_prompt_works(answer, kept, se
         assert opened.ask().text == "Abcd"
 
 
-PARTS = [
-    {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-    {"type": "text", "text": "a"},
-    3,
-    {"text": None},
-]
+PARTS = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}, 3, {"text": None}]
 OTHERS = {"choices": [{"index": 1, "delta": {"content": "other"}}, {"index": 0, "delta": {"content": "first"}}]}
 
 
@@ -256,10 +227,7 @@ def test_a_reply_that_ends_for_another_reason_says_so(why):
 
 
 def test_an_answer_without_a_stream_is_read_whole():
-    whole = {
-        "choices": [{"message": {"content": "all at once"}, "finish_reason": "stop"}],
-        "usage": {"completion_tokens": 3},
-    }
+    whole = {"choices": [{"message": {"content": "all at once"}, "finish_reason": "stop"}], "usage": {"completion_tokens": 3}}
     with serving(Answer(200, (b'{\n "choices":\n', *as_json(whole).pieces[:0], b' [{"message": {"content": "all\\u001b"},\n',
                               b' "finish_reason": "stop"}]}'))) as server:  # fmt: skip
         assert Opened(server).ask().text == "all"
@@ -285,9 +253,7 @@ def test_a_server_that_refuses_a_setting_is_asked_without_it():
     """And one that refuses something else is not: its settings stay."""
     refusal = as_json({"error": {"message": "Unrecognized request argument: seed"}}, 400)
     other = as_json({"error": {"message": "the prompt is not allowed"}}, 400)
-    with serving(
-        [refusal, GOOD, GOOD, other], v1__models=as_json({"data": [{"id": "m"}]}), props=Answer(404)
-    ) as server:
+    with serving([refusal, GOOD, GOOD, other], v1__models=as_json({"data": [{"id": "m"}]}), props=Answer(404)) as server:
         opened = Opened(server)
         assert opened.ask().text == "Abcd" and opened.ask().text == "Abcd"
         with pytest.raises(SpectuiError, match="the prompt is not allowed"):

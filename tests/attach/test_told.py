@@ -111,10 +111,7 @@ def test_the_likeliest_tokens_are_asked_for_while_they_are_looked_at_and_shown()
     assert "logprobs" not in first and (second["logprobs"], second["top_logprobs"]) == (True, 5)
     plain, drafted = (each.round for each in opened.told(RoundDone)[-2:])
     assert plain.likeliest is not None
-    assert [(token, text, round(p, 3)) for token, text, p in plain.likeliest.at(0)] == [
-        (5, "A", 0.607),
-        (6, "B", 0.368),
-    ]
+    assert [(token, text, round(p, 3)) for token, text, p in plain.likeliest.at(0)] == [(5, "A", 0.607), (6, "B", 0.368)]
     assert round(plain.tokens[0].p_target, 3) == 0.607 and plain.tokens[0].id == 5
     assert drafted.likeliest is None and [token.p_target for token in drafted.tokens] == [None, None]
 
@@ -158,9 +155,7 @@ def test_a_server_that_was_started_again_is_looked_at_again(sign):
             "gone": [Answer(404)]}[sign]  # fmt: skip
     wider = as_json(PROPS | {"default_generation_settings": {"n_ctx": 512}})
     first = events(*plain, delta(finish="stop"))
-    with serving(
-        [first, *([LOADING] if sign == "gone" else []), GOOD], slots=told, props=[as_json(PROPS), wider]
-    ) as server:
+    with serving([first, *([LOADING] if sign == "gone" else []), GOOD], slots=told, props=[as_json(PROPS), wider]) as server:
         opened = Opened(server)
         opened.ask()
         assert [event.round.plain_s is None for event in opened.told(RoundDone)][-1] is False

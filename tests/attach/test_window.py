@@ -93,9 +93,7 @@ def test_what_the_server_fixes_is_dimmed_and_says_what_to_do():
         assert not app.screen.query_one("#slider-temperature", Slider).has_class("-idle")
         slider.focus()
         await pilot.press("left")
-        await wait_until(
-            pilot, lambda: any("restart it with another --spec-draft-n-max" in each for each in notified(app))
-        )
+        await wait_until(pilot, lambda: any("restart it with another --spec-draft-n-max" in each for each in notified(app)))
         assert app.screen.session.knobs.draft_max == slider.value == 16
         app.screen.prompt.focus()
         await ask(pilot, "hello")
@@ -141,9 +139,7 @@ def test_the_machine_page_shows_what_the_server_counts_and_a_failed_reply_can_be
         await wait_until(pilot, lambda: "what came is kept. Ctrl+R asks again." in one_line(app))
         assert "half" in screen_text(app)
         await pilot.press("ctrl+r")
-        await wait_until(
-            pilot, lambda: app.screen.session.last_reply and app.screen.session.last_reply.reply.stop == "eos"
-        )
+        await wait_until(pilot, lambda: app.screen.session.last_reply and app.screen.session.last_reply.reply.stop == "eos")
         assert "half" not in screen_text(app)
         await pilot.press("alt+4")
         shown = ("since its start 160 drafted, 120", "since the reply before 120", "drafted, 90 accepted (75 %)")

@@ -66,12 +66,7 @@ def record(pair: str, models: Path, predict: int, names: list[str], folder: Path
     """Write a recording of the reply to each of these prompts into the folder, with what was drafted at each position."""
     target, draft, flash_attn = PAIRS[pair]
     spectui = Spectui(
-        Setup(
-            model=str(models / target),
-            draft=str(models / draft) if draft else None,
-            ctx_size=4096,
-            flash_attn=flash_attn,
-        ),
+        Setup(model=str(models / target), draft=str(models / draft) if draft else None, ctx_size=4096, flash_attn=flash_attn),
         predict,
     )
     folder.mkdir(exist_ok=True)
@@ -150,9 +145,7 @@ def report_heads() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--record", choices=sorted(PAIRS), help="record replies of this pair; those to other prompts are kept"
-    )
+    parser.add_argument("--record", choices=sorted(PAIRS), help="record replies of this pair; those to other prompts are kept")
     parser.add_argument("--models", type=Path, help="directory of the GGUF files")
     parser.add_argument("--prompts", nargs="+", choices=sorted({**PROMPTS, **SHORT}), default=[*PROMPTS, *SHORT])
     parser.add_argument("--predict", type=int, default=129)

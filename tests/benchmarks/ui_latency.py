@@ -33,9 +33,7 @@ def long(tokens: int, keys: int) -> list[float]:
             terminal.type("go\r")
             terminal.wait("figures", lambda: results.exists() and len(results.read_text().splitlines()) == 3, 600)
             for line in results.read_text().splitlines():
-                print(
-                    {name: each if isinstance(each, str) else round(each, 1) for name, each in json.loads(line).items()}
-                )
+                print({name: each if isinstance(each, str) else round(each, 1) for name, each in json.loads(line).items()})
             # Each letter stands alone in what is written for it, since the box is drawn for nothing else meanwhile.
             seconds = []
             for number in range(keys):

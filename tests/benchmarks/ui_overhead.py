@@ -162,9 +162,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--starts", type=int, default=6, help="of the two processes")
-    parser.add_argument(
-        "--pairs", type=int, default=4, help="of replies in each start, one without a window and one in it"
-    )
+    parser.add_argument("--pairs", type=int, default=4, help="of replies in each start, one without a window and one in it")
     parser.add_argument("--noisy", action="store_true", help="measure although something else runs")
     options, extra = parser.parse_known_args()
     replies: dict[str, list[dict[str, Any]]] = {name: [] for name in TYPED}
@@ -175,9 +173,7 @@ def main() -> None:
     print(f"meanwhile {stolen} of the cores")
 
 
-def measure(
-    replies: dict[str, list[dict[str, Any]]], pairs: int, arguments: list[str], *, swapped: bool, noisy: bool
-) -> None:
+def measure(replies: dict[str, list[dict[str, Any]]], pairs: int, arguments: list[str], *, swapped: bool, noisy: bool) -> None:
     """Start both, have them answer in turns, and add what comes to `replies`."""
     order = list(reversed(TYPED)) if swapped else list(TYPED)
     with tempfile.TemporaryDirectory() as directory:

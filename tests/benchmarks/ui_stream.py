@@ -87,9 +87,7 @@ class StreamingEngine(FakeEngine):
             time.sleep(0.004)
         frames = self.app.frames - frames
         if name:
-            self._note(
-                name=name, frames=frames / seconds, frame_ms=1000 * (time.clock_gettime(clock) - cpu) / max(1, frames)
-            )
+            self._note(name=name, frames=frames / seconds, frame_ms=1000 * (time.clock_gettime(clock) - cpu) / max(1, frames))
 
     def _round(self) -> None:
         at = self._written

@@ -21,9 +21,7 @@ SPEEDS = (1.0, 1.05, 1.1, 1.2)
 def main() -> None:
     """Print the tables."""
     truth = "".join(f"{100 * (speed - 1):>7.0f} %" for speed in SPEEDS)
-    print(
-        f"bench, 4 prompts: called faster where the truth is faster by\n  noise  runs{truth}   any false verdict at 0 %"
-    )
+    print(f"bench, 4 prompts: called faster where the truth is faster by\n  noise  runs{truth}   any false verdict at 0 %")
     for noise in (0.02, 0.04, 0.08):
         for runs in (2, 3, 5, 10):
             found = "".join(f"{_benched(noise, runs, speed):>9.0%}" for speed in SPEEDS)

@@ -141,9 +141,7 @@ def measure(args: argparse.Namespace) -> Iterator[Record]:
     for name in args.prompts:
         rendered = spectui.template.text([("user", PROMPTS[name])])
         # Who, the setting and the number of the run; None for the best of the sweep, which is known when its runs are made.
-        wanted: list[tuple[str, Knobs | Peer | None, int]] = [
-            ("sweep", peer, number) for number, peer in enumerate(settings)
-        ]
+        wanted: list[tuple[str, Knobs | Peer | None, int]] = [("sweep", peer, number) for number, peer in enumerate(settings)]
         for number in range(args.runs):
             wanted += [("plain", PLAIN, number), ("auto", AUTO, number), ("best", None, number)]
             if draft is not None:
@@ -157,9 +155,7 @@ def measure(args: argparse.Namespace) -> Iterator[Record]:
                 best = fastest(args, name)
                 setting = next(peer for peer in settings if peer.name == best["setting"])
             stolen = Stolen()
-            made = (
-                spectui.run(setting, PROMPTS[name]) if isinstance(setting, Knobs) else run_peer(args, setting, rendered)
-            )
+            made = spectui.run(setting, PROMPTS[name]) if isinstance(setting, Knobs) else run_peer(args, setting, rendered)
             yield {"pair": args.pair, "prompt": name, "who": who, "number": number, **made, "stolen": stolen.share}
 
 

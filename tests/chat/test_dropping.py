@@ -63,9 +63,7 @@ def drop_two_turns(engine: FakeEngine, session: ChatSession) -> None:
     drained(session)
 
 
-def test_a_prompt_without_room_is_asked_again_without_the_oldest_turns(
-    engine: FakeEngine, session: ChatSession
-) -> None:
+def test_a_prompt_without_room_is_asked_again_without_the_oldest_turns(engine: FakeEngine, session: ChatSession) -> None:
     drop_oldest(engine)
     session.send("four")
     assert asked(engine) == ["Be brief.", "one", "a", "two", "b", "three", "c", "four"]
@@ -99,9 +97,7 @@ def test_a_reply_that_fills_the_context_goes_on_by_itself(engine: FakeEngine, se
     assert asked(engine) == ["Be brief.", "one", "a", "two", "b", "three", "c", "four"], "as it was asked at first"
 
 
-def test_by_default_a_full_context_ends_the_reply_and_dropping_is_asked_for(
-    engine: FakeEngine, session: ChatSession
-) -> None:
+def test_by_default_a_full_context_ends_the_reply_and_dropping_is_asked_for(engine: FakeEngine, session: ChatSession) -> None:
     assert no_dropping(session) == ROOM_LEFT
     session.send("four")
     engine.emit_round(plain="d")

@@ -36,9 +36,7 @@ def chat(engine: FakeEngine, file: Path, *prompts: str) -> ChatSession:
     return session
 
 
-def test_the_open_conversation_is_left_before_it_is_deleted_and_another_is_not(
-    engine: FakeEngine, tmp_path: Path
-) -> None:
+def test_the_open_conversation_is_left_before_it_is_deleted_and_another_is_not(engine: FakeEngine, tmp_path: Path) -> None:
     file = tmp_path / "c.db"
     session = chat(engine, file, "one")
     (first,) = session.stored.find()
@@ -107,9 +105,7 @@ def test_a_prompt_is_edited_a_reply_gone_back_to_and_a_branch_turned_to(engine: 
 
 
 @pytest.mark.parametrize("saved", [True, False])
-def test_a_reply_that_two_setups_wrote_says_so_and_is_not_compared(
-    engine: FakeEngine, tmp_path: Path, saved: bool
-) -> None:
+def test_a_reply_that_two_setups_wrote_says_so_and_is_not_compared(engine: FakeEngine, tmp_path: Path, saved: bool) -> None:
     session = loaded(engine, Journal(tmp_path / "c.db") if saved else None)
     turn(session, "one", "a", stop=StopReason.CANCELLED)
     other = replace(PAIR, model="/models/other.gguf")

@@ -18,9 +18,7 @@ from tests.store.journal_helpers import SETUP, some_rounds, text_of
 NOBODY = [Message("user", "whatever")]
 
 
-def reply(
-    rounds: list[Round], stop: str | None = "eos", setup: Setup = SETUP, text: str | None = None
-) -> StoredMessage:
+def reply(rounds: list[Round], stop: str | None = "eos", setup: Setup = SETUP, text: str | None = None) -> StoredMessage:
     made = Reply(setup, stop, 7, 0.5, 0.6, PackedRounds.of_chunks([pack(rounds)] if rounds else []))
     return StoredMessage(0, None, "assistant", text_of(rounds) if text is None else text, 0.0, made)
 
@@ -56,10 +54,7 @@ def test_rounds_prompts_ends_and_models_are_said_again_in_order() -> None:
     rounds = [event.round for event in events if isinstance(event, RoundDone)]
     assert rounds == [*some_rounds(4), *some_rounds(2)]
     ends = [event for event in events if isinstance(event, Finished)]
-    assert [(each.reason.value, each.text) for each in ends] == [
-        ("eos", text_of(rounds[:4])),
-        ("limit", text_of(rounds[4:])),
-    ]
+    assert [(each.reason.value, each.text) for each in ends] == [("eos", text_of(rounds[:4])), ("limit", text_of(rounds[4:]))]
     models = [event.setup for event in events if isinstance(event, Loaded)]
     assert [(each.model, each.system) for each in models] == [(SETUP.model, "be brief"), ("other.gguf", "be brief")]
 

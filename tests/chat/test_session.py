@@ -93,9 +93,7 @@ def test_a_models_file_chooses_what_a_person_has_not(engine: FakeEngine) -> None
     usual = Knobs()
     assert load({"temperature": 0.0, "top_p": 1.0, "min_p": 0.2}) == (0.0, usual.top_p, 0.2)
     session.knobs = replace(session.knobs, temperature=0.5)
-    assert load({"temperature": 0.1}) == (0.5, usual.top_p, usual.min_p), (
-        "what was turned stays, and the last file's goes"
-    )
+    assert load({"temperature": 0.1}) == (0.5, usual.top_p, usual.min_p), "what was turned stays, and the last file's goes"
     session.knobs = session.user_knobs.defaults
     assert session.knobs.temperature == 0.1
 
@@ -136,9 +134,7 @@ def test_round_numbers_of_a_continuation_go_on_also_when_the_chat_is_closed_mean
     assert [round.index for round in stored.reply.rounds] == [0, 1, 2, 3]
 
 
-def test_rounds_of_a_continuation_are_kept_once_also_for_a_reply_from_the_disk(
-    engine: FakeEngine, tmp_path: Path
-) -> None:
+def test_rounds_of_a_continuation_are_kept_once_also_for_a_reply_from_the_disk(engine: FakeEngine, tmp_path: Path) -> None:
     file = tmp_path / "c.db"
     session = with_stopped_reply(engine, file)
     session.journal.flush()
@@ -195,14 +191,8 @@ def test_an_edited_prompt_takes_the_place_of_the_old_one(engine: FakeEngine) -> 
     session = loaded(engine)
     for text in ("one", "two"):
         turn(session, text, "re")
-    assert (
-        session.conversation.begin_edit(session.conversation.prompt_to_edit()) == "two"
-        and session.conversation.editing == 2
-    )
-    assert (
-        session.conversation.begin_edit(session.conversation.prompt_to_edit()) == "one"
-        and session.conversation.editing == 0
-    )
+    assert session.conversation.begin_edit(session.conversation.prompt_to_edit()) == "two" and session.conversation.editing == 2
+    assert session.conversation.begin_edit(session.conversation.prompt_to_edit()) == "one" and session.conversation.editing == 0
     assert session.conversation.prompt_to_edit() is None
     session.send("other")
     assert engine.generates[-1] == (Message("user", "other"),) and session.conversation.editing is None

@@ -102,9 +102,7 @@ def test_a_thought_without_an_opening_mark_began_before_the_text() -> None:
 
 
 @given(
-    st.lists(
-        st.sampled_from([*(mark for pair in MARKS for mark in pair), "\n", " ", "a", "```", "`", "~~~", "- ", "    "])
-    ),
+    st.lists(st.sampled_from([*(mark for pair in MARKS for mark in pair), "\n", " ", "a", "```", "`", "~~~", "- ", "    "])),
     st.data(),
 )
 def test_the_pieces_do_not_depend_on_how_the_text_is_cut(words: list[str], data: st.DataObject) -> None:

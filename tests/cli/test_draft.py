@@ -98,9 +98,7 @@ def test_ctrl_c_stops_it_and_leaves_no_file(tmp_path: Path) -> None:
     copy = tmp_path / "draft.gguf"
     with Terminal("draft", "make", "-m", whole().model or "", "--type", "Q2_K", "-o", str(copy)) as terminal:
         program = psutil.Process(terminal.child.pid)
-        terminal.wait(
-            "the quantiser", lambda: any("spectui.llama.quantiser" in each.cmdline() for each in program.children())
-        )
+        terminal.wait("the quantiser", lambda: any("spectui.llama.quantiser" in each.cmdline() for each in program.children()))
         for each in program.children():
             each.suspend()  # else it may have ended before the key arrives
         terminal.type("\x03")

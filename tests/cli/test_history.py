@@ -44,9 +44,7 @@ def test_list_search_show_and_delete(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said() == "spectui: Nothing is saved yet.\n"
 
 
-def test_every_chunk_is_unpacked_once_for_the_export_with_origins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_chunk_is_unpacked_once_for_the_export_with_origins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     journal = Journal(database_file())
     exchange(journal, "a long one", some_rounds(1000))
@@ -143,9 +141,7 @@ def test_export_writes_to_a_named_file_or_to_standard_output(tmp_path: Path) -> 
     assert (lost.exit_code, "cannot be written: No such file" in lost.stderr) == (1, True)
 
 
-def test_export_from_a_removed_directory_is_refused_with_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_export_from_a_removed_directory_is_refused_with_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)

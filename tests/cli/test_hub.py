@@ -213,18 +213,12 @@ def test_without_a_network_what_is_in_the_cache_is_used(monkeypatch: pytest.Monk
     hub.listing, hub.cached = OSError("Network is unreachable"), FILES
     said, setup = run(monkeypatch, "-hf", "user/big-GGUF:Q8_0")
     assert setup.model == str(hub.directory / "big-Q8_0.gguf")
-    assert said.startswith(
-        "spectui: The hub cannot be asked for user/big-GGUF: big-Q8_0.gguf is taken from the cache.\n"
-    )
+    assert said.startswith("spectui: The hub cannot be asked for user/big-GGUF: big-Q8_0.gguf is taken from the cache.\n")
     assert not hub.fetched, "the client would look in the newest revision alone"
 
 
 def test_what_an_older_revision_had_is_found_in_the_cache(monkeypatch: pytest.MonkeyPatch, hub: FakeHub):
-    hub.listing, hub.cached, hub.cached_before = (
-        OSError("off"),
-        ("big-Q8_0.gguf",),
-        ("big-Q4_K_M.gguf", "big-Q8_0.gguf"),
-    )
+    hub.listing, hub.cached, hub.cached_before = (OSError("off"), ("big-Q8_0.gguf",), ("big-Q4_K_M.gguf", "big-Q8_0.gguf"))
     assert run(monkeypatch, "-hf", "user/big-GGUF")[1].model == str(hub.directory / "old" / "big-Q4_K_M.gguf")
     assert run(monkeypatch, "-hf", "user/big-GGUF:Q8_0")[1].model == str(hub.directory / "big-Q8_0.gguf")
 
@@ -324,9 +318,7 @@ def test_a_download_shows_how_far_it_is_and_goes_on_after_a_kill(tmp_path: Path,
         hub.shutdown()
 
 
-def test_the_pair_for_the_window_tells_how_far_it_is_and_goes_on_where_it_was_stopped(
-    tmp_path: Path,
-):
+def test_the_pair_for_the_window_tells_how_far_it_is_and_goes_on_where_it_was_stopped(tmp_path: Path):
     """With the client itself, in a process of its own, which reads at its start where the hub is."""
     code = """
 from spectui.cli.models.hub import fetch_pair
@@ -344,9 +336,7 @@ print(told == sorted(told), told[-1])
     with Hub() as hub:
         Thread(target=hub.serve_forever, daemon=True).start()
         ours = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_HOME": str(tmp_path)}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=os.environ | ours, capture_output=True, text=True, timeout=120
-        )
+        done = subprocess.run([sys.executable, "-c", code], env=os.environ | ours, capture_output=True, text=True, timeout=120)
         size, (first, then) = len(hub.data), hub.asked
         hub.shutdown()
     said, files, told = done.stdout.splitlines()

@@ -20,12 +20,7 @@ HEAVY = ("textual", "llama_cpp", "numpy", "spectui.ui", "spectui.engine", "spect
 
 @pytest.mark.parametrize(
     ("arguments", "commands"),
-    [
-        (["--help"], {*COMMANDS}),
-        (["--version"], set()),
-        (["chat", "--help"], {"chat"}),
-        (["config", "show"], {"config"}),
-    ],
+    [(["--help"], {*COMMANDS}), (["--version"], set()), (["chat", "--help"], {"chat"}), (["config", "show"], {"config"})],
 )
 def test_help_and_version_load_no_heavy_room_and_no_other_command(arguments: list[str], commands: set[str]) -> None:
     code = (
@@ -79,9 +74,7 @@ def test_the_version_is_the_packages() -> None:
 
 def test_an_argument_that_is_not_utf8() -> None:
     for flag in (b"-p", b"-sys"):
-        done = subprocess.run(
-            [*PROGRAM, b"run", b"-p", b"x", flag, b"\xff"], capture_output=True, timeout=300, check=False
-        )
+        done = subprocess.run([*PROGRAM, b"run", b"-p", b"x", flag, b"\xff"], capture_output=True, timeout=300, check=False)
         assert "not UTF-8" in one_sentence(done, 2)
 
 
@@ -100,9 +93,7 @@ def test_a_full_disk_is_said() -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("this system has no /dev/full")
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            [*PROGRAM, "config", "show"], stdout=full, stderr=subprocess.PIPE, timeout=300, check=False
-        )
+        done = subprocess.run([*PROGRAM, "config", "show"], stdout=full, stderr=subprocess.PIPE, timeout=300, check=False)
     assert done.returncode == 1
     assert done.stderr == b"spectui: No space left on device: standard output.\n"
 
@@ -111,9 +102,7 @@ def test_a_reader_that_went_away_ends_it_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
-        done = subprocess.run(
-            [*PROGRAM, "config", "show"], stdout=pipe, stderr=subprocess.PIPE, timeout=300, check=False
-        )
+        done = subprocess.run([*PROGRAM, "config", "show"], stdout=pipe, stderr=subprocess.PIPE, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
@@ -143,9 +132,7 @@ def without_llama_cpp(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("arguments", ["doctor", "devices", "costs -m x.gguf", "run -m x.gguf -p hi"])
-def test_without_llama_cpp_what_needs_it_says_so(
-    arguments: str, without_llama_cpp: dict[str, str], tmp_path: Path
-) -> None:
+def test_without_llama_cpp_what_needs_it_says_so(arguments: str, without_llama_cpp: dict[str, str], tmp_path: Path) -> None:
     write_model(tmp_path / "x.gguf")
     done = spectui(*arguments.split(), env=without_llama_cpp, cwd=tmp_path)
     said = done.stderr.decode()

@@ -21,10 +21,7 @@ def a_round() -> Round:
     """Three drafted: one accepted, one rejected, one ignored; then the correction."""
     fates = ("accepted", "rejected", "ignored")
     drafted = tuple(DraftToken(place, "a", 0.9, "model", fate) for place, fate in enumerate(fates))
-    tokens = (
-        Token(0, "a", "accepted", "model", 0, 7, 0.9, 0.8),
-        Token(5, "é", "correction", None, 0, 8, None, math.nan),
-    )
+    tokens = (Token(0, "a", "accepted", "model", 0, 7, 0.9, 0.8), Token(5, "é", "correction", None, 0, 8, None, math.nan))
     return Round(0, 7, Knobs(), drafted, tokens, 0.1, 0.2, 0.05, 0.5)
 
 

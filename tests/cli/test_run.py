@@ -197,8 +197,7 @@ def test_a_prompt_that_does_not_fit_is_a_sentence_and_has_no_figures(
 
 
 @pytest.mark.parametrize(
-    ("interrupted", "flags", "reason"),
-    [("interrupt_reply", [], "cancelled"), ("interrupt_comparison", ["--verify"], "eos")],
+    ("interrupted", "flags", "reason"), [("interrupt_reply", [], "cancelled"), ("interrupt_comparison", ["--verify"], "eos")]
 )
 def test_ctrl_c_still_gives_the_reply_and_its_figures(
     session: type[ScriptedSession], interrupted: str, flags: Sequence[str], reason: str

@@ -35,9 +35,7 @@ def test_the_demo_pairs_draft_is_made_and_it_is_said_to_be_small():
     assert loaded.draft is not None
     for model in (loaded.target, loaded.draft):
         header = read_header(Path(model.path))
-        assert model.description.startswith(f"{header.architecture} {header.parameters} "), (
-            "as the list of models has it"
-        )
+        assert model.description.startswith(f"{header.architecture} {header.parameters} "), "as the list of models has it"
     assert any(isinstance(event, Notice) and "demo pair" in event.message for event in events)
 
 

@@ -113,10 +113,7 @@ def test_the_tokens_in_memory_are_limited_too_and_the_latest_are_found(model: Pa
     assert Replies(model, 100).automaton.tokens == automaton.tokens[-10:]
 
 
-@given(
-    data=st.binary(max_size=64)
-    | st.lists(st.integers(-2, 100), max_size=12).map(lambda n: np.array(n, "<i4").tobytes())
-)
+@given(data=st.binary(max_size=64) | st.lists(st.integers(-2, 100), max_size=12).map(lambda n: np.array(n, "<i4").tobytes()))
 def test_any_file_content_is_tokens_or_none(model: Path, state: Path, data: bytes):
     Replies(model, 100).add([1])
     [file] = state.glob("replies-*.tokens")

@@ -169,9 +169,7 @@ def test_the_sampling_that_the_models_file_recommends_is_told(tmp_path: Path):
     session.close()
 
 
-@pytest.mark.parametrize(
-    ("prompts", "begun"), [(["1 2 3"], True), (["1 2 3", "4 5 6"], False), (["1 2 4", "4 5 6"], True)]
-)
+@pytest.mark.parametrize(("prompts", "begun"), [(["1 2 3"], True), (["1 2 3", "4 5 6"], False), (["1 2 4", "4 5 6"], True)])
 def test_each_conversation_has_a_balance_of_its_own(pair: Opened, prompts: list[str], begun: bool):
     """What one conversation gained or lost does not count in another; a follow-up is of the same one."""
     session, _ = pair
@@ -263,11 +261,7 @@ def test_strict_keeps_passes_equal_behind_a_long_message():
             "on",
             "nothing is drafted .* round differently .* leave --strict out",
         ),
-        (
-            TargetCosts(equal_up_to=16, tried=16),
-            "on",
-            "nothing is drafted .* no time to compare .* the next start compares",
-        ),
+        (TargetCosts(equal_up_to=16, tried=16), "on", "nothing is drafted .* no time to compare .* the next start compares"),
         (TargetCosts(equal_up_to=2, tried=16, behind=600), "on", ""),
         (TargetCosts(equal_up_to=1, tried=16), "off", "passes of several tokens .* keeps it the same, without drafts"),
         (TargetCosts(equal_up_to=3, tried=16), "off", r"passes of more than 3 tokens .* keeps it the same\.$"),

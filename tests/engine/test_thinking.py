@@ -37,9 +37,7 @@ def asked(
     session.generate(messages)
     assert session.pair is not None and session.pair.target is not None
     tokens = prompt_tokens(session, events)
-    text = "".join(
-        session.pair.target.piece(token).decode() or session.pair.target.token_text(token) for token in tokens
-    )
+    text = "".join(session.pair.target.piece(token).decode() or session.pair.target.token_text(token) for token in tokens)
     return text, next(event.round for event in events if isinstance(event, RoundDone)).tokens[0].thought
 
 
@@ -112,10 +110,7 @@ def test_harmony_s_template_takes_a_second_prompt(tmp_path: Path) -> None:
         "<|start|>{{ each.role }}<|message|>{{ each.content }}<|end|>{% endif %}{% endfor %}<|start|>assistant"
     )
     names = byte_names()
-    vocabulary = {
-        "tokens": [*WORDS, *names, *HARMONY],
-        "types": [3] * len(WORDS) + [1] * len(names) + [4] * len(HARMONY),
-    }
+    vocabulary = {"tokens": [*WORDS, *names, *HARMONY], "types": [3] * len(WORDS) + [1] * len(names) + [4] * len(HARMONY)}
     prompt = "<|start|>user<|message|>hi<|end|><|start|>assistant<|channel|>final<|message|>ho<|end|>"
     prompt += "<|start|>user<|message|>and?<|end|><|start|>assistant"
     saved = "<|channel|>analysis<|message|>well<|start|>assistant<|channel|>final<|message|>ho"

@@ -12,17 +12,7 @@ from dataclasses import replace
 import pytest
 
 from spectui.engine import worker as worker_module
-from spectui.engine.events import (
-    Event,
-    Failed,
-    Finished,
-    Loaded,
-    LoadFailed,
-    Loading,
-    Message,
-    RoundDone,
-    Unloaded,
-)
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Message, RoundDone, Unloaded
 from spectui.engine.session import Session
 from spectui.engine.worker import Worker
 from spectui.errors import SpectuiError

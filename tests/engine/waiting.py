@@ -42,9 +42,7 @@ class Events(deque[Event]):
     def wait_for_notice(self, beginning: str) -> None:
         """Fails if no notice comes that begins like this. Some machines have notices of their own."""
         with self._arrived:
-            came = self._arrived.wait_for(
-                lambda: any(each.message.startswith(beginning) for each in self.of(Notice)), PATIENCE
-            )
+            came = self._arrived.wait_for(lambda: any(each.message.startswith(beginning) for each in self.of(Notice)), PATIENCE)
             assert came, f"only {[each.message for each in self.of(Notice)]}"
 
     def of(self, kind: type[Wanted]) -> list[Wanted]:

@@ -27,13 +27,7 @@ def main(name: str, seconds: int) -> None:
     for number, seed in enumerate(target.seeds()):
         (corpus / str(number)).write_bytes(seed)
     finds = f"-artifact_prefix={tempfile.gettempdir()}/spectui-{name}-"
-    limits = [
-        f"-max_total_time={seconds}",
-        "-timeout=20",
-        "-rss_limit_mb=2048",
-        "-print_final_stats=1",
-        "-max_len=20000",
-    ]
+    limits = [f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1", "-max_len=20000"]
     atheris.Setup([sys.argv[0], *limits, finds, str(corpus)], target.run)
     atheris.Fuzz()
 

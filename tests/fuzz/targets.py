@@ -203,9 +203,7 @@ def catalogue(data: bytes) -> None:
     cache_file = home() / "models.json"
     cache_file.write_bytes(data)
     for header in ModelCatalogue([path.parent], cache_file).scan():
-        assert isinstance(header.name + header.quantisation, str) and header.size + (header.n_ctx_train or 0) >= -(
-            2**70
-        )
+        assert isinstance(header.name + header.quantisation, str) and header.size + (header.n_ctx_train or 0) >= -(2**70)
         assert header.problem == safe(header.problem)
 
 

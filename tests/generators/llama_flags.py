@@ -132,8 +132,7 @@ def _wrapped(flags: set[str]) -> str:
 def help_texts(directory: Path) -> list[str]:
     """What each program prints for `--help`."""
     return [
-        subprocess.run([directory / name, "--help"], capture_output=True, text=True, check=True).stdout
-        for name in PROGRAMS
+        subprocess.run([directory / name, "--help"], capture_output=True, text=True, check=True).stdout for name in PROGRAMS
     ]
 
 

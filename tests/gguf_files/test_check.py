@@ -186,10 +186,7 @@ def keyed(key: str, value: object) -> Callable[[gguf.GGUFWriter], None]:
         ({"strings": {"llama.rope.scaling.type": "nonsense"}}, "a scaling of positions that llama.cpp does not know"),
         ({"keys": keyed("llama.block_count", 600)}, "block_count = 600"),
         ({"keys": keyed("llama.block_count", 0)}, "block_count = 0"),
-        (
-            {"keys": keyed("llama.attention.layer_norm_rms_epsilon", float("nan"))},
-            "attention.layer_norm_rms_epsilon = nan",
-        ),
+        ({"keys": keyed("llama.attention.layer_norm_rms_epsilon", float("nan"))}, "attention.layer_norm_rms_epsilon = nan"),
         ({"keys": keyed("llama.attention.layer_norm_rms_epsilon", -1.0)}, "attention.layer_norm_rms_epsilon = -1.0"),
         ({"numbers": {"llama.expert_count": 8, "llama.expert_used_count": 9}}, "expert_used_count = 9"),
         ({"numbers": {"llama.expert_count": 1025}}, "expert_count = 1025"),
@@ -211,12 +208,9 @@ NAME = struct.pack("<Q", 17) + b"token_embd.weight"
 
 @pytest.mark.parametrize(
     ("at", "new"),
-    [
-        (0, 2**63), (len(NAME), 5), (len(NAME) + 4, 2**62), (len(NAME) + 4, 2**32),
-        (len(NAME) + 4 + 2 * 8 + 4, 2**40),
-    ],
+    [(0, 2**63), (len(NAME), 5), (len(NAME) + 4, 2**62), (len(NAME) + 4, 2**32), (len(NAME) + 4 + 2 * 8 + 4, 2**40)],
     ids=["name", "dimensions", "numbers", "more numbers than bytes", "offset"],
-)  # fmt: skip
+)
 def test_an_absurd_tensor_is_found_before_llama_cpp_reads_it(tmp_path: Path, at: int, new: int):
     content = bytearray(small())
     start = content.index(NAME) + at
@@ -244,9 +238,7 @@ def test_any_damage_is_a_sentence_or_nothing(tmp_path: Path, where: int, new: by
     path = tmp_path / "model.gguf"
     path.write_bytes(content)
     listed = read_header(path)
-    assert all(
-        text.isprintable() for text in (listed.architecture, listed.quantisation, listed.parameters, listed.problem)
-    )
+    assert all(text.isprintable() for text in (listed.architecture, listed.quantisation, listed.parameters, listed.problem))
     if listed.problem:
         assert refused(path) == f"The target model {str(path)!r} {listed.problem}."
 
@@ -280,13 +272,7 @@ def test_each_end_token_that_the_file_names_ends_a_reply(tmp_path: Path) -> None
 
 def test_the_sampling_that_a_file_recommends_is_that_of_the_knobs_in_their_ranges(tmp_path: Path):
     def keys(writer: gguf.GGUFWriter) -> None:
-        for name, value in (
-            ("temp", 0.3),
-            ("penalty_repeat", 1.1),
-            ("top_p", 7.0),
-            ("xtc_probability", 0.5),
-            ("mirostat", 0),
-        ):
+        for name, value in (("temp", 0.3), ("penalty_repeat", 1.1), ("top_p", 7.0), ("xtc_probability", 0.5), ("mirostat", 0)):
             writer.add_float32(f"general.sampling.{name}", value)
         writer.add_int32("general.sampling.top_k", 1)
         writer.add_string("general.sampling.min_p", "0.2")

@@ -26,21 +26,11 @@ def words(count: int, *, other: Sequence[int] = (), used: int | None = None) -> 
 
 
 def test_a_header_says_what_the_model_is(tmp_path: Path):
-    path = write_model(
-        tmp_path / "Some-1B-Q8_0.gguf", numbers={"general.file_type": 7}, strings={"general.size_label": "1B"}
-    )
+    path = write_model(tmp_path / "Some-1B-Q8_0.gguf", numbers={"general.file_type": 7}, strings={"general.size_label": "1B"})
     found = read_header(path)
     assert (found.name, found.path, found.size) == ("Some-1B-Q8_0", str(path), path.stat().st_size)
-    assert (found.architecture, found.quantisation, found.parameters, found.n_ctx_train) == (
-        "llama",
-        "Q8_0",
-        "1B",
-        512,
-    )
-    assert found.vocabulary is not None and (found.vocabulary.kind, found.vocabulary.count) == (
-        "BPE",
-        len(NAMES),
-    )
+    assert (found.architecture, found.quantisation, found.parameters, found.n_ctx_train) == ("llama", "Q8_0", "1B", 512)
+    assert found.vocabulary is not None and (found.vocabulary.kind, found.vocabulary.count) == ("BPE", len(NAMES))
     assert found.problem == ""
 
 
@@ -101,7 +91,5 @@ def test_a_model_that_cannot_draft_has_a_reason(tmp_path: Path):
 
 def test_the_best_drafts_come_first(tmp_path: Path):
     sizes = {"target": 700, "small": 600, "tiny": 580, "other": 300}
-    found = [
-        read_header(write_model(tmp_path / f"{name}.gguf", **words(count, used=580))) for name, count in sizes.items()
-    ]
+    found = [read_header(write_model(tmp_path / f"{name}.gguf", **words(count, used=580))) for name, count in sizes.items()]
     assert [draft.name for draft in drafts_for(found[0], found)] == ["tiny", "small", "other"]

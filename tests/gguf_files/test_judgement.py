@@ -94,14 +94,14 @@ def fixed(version: int = 3, tensors: int = 0, keys: int = 0) -> bytes:
         (fixed(keys=1) + struct.pack("<Q1sIIQ", 1, b"a", 9, 8, 2**60) + b"\0" * 90, CUT),
         (fixed(keys=1) + struct.pack("<Q1sIQ", 1, b"a", 8, 2**62) + b"\0" * 90, CUT),
         (b"\x1f\x8b\x08\0" + b"x" * 99, OTHER),
-        (b"\x60\x10\0\0\0\0\0\0{\"__metadata__\":{\"format\":\"pt\"}}", OTHER),  # safetensors
+        (b'\x60\x10\0\0\0\0\0\0{"__metadata__":{"format":"pt"}}', OTHER),  # safetensors
         (fixed(version=1) + b"\0" * 99, "is of GGUF version 1, and this llama.cpp reads the versions 2 to 3: choose another"),
         (fixed(version=4) + b"\0" * 99, "is of GGUF version 4, and this llama.cpp reads the versions 2 to 3: choose another"),
         (b"GGUF" + struct.pack(">IQQ", 3, 1, 1) + b"\0" * 99, "is of GGUF version 50331648"),  # big-endian
         (fixed(keys=2) + b"\0" * 99, "has no weights, only a vocabulary"),
     ],
     ids=lambda value: value[:24].hex() if isinstance(value, bytes) else "",
-)  # fmt: skip
+)
 def test_wrong_content(tmp_path: Path, content: bytes, says: str) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(content)
@@ -200,9 +200,7 @@ def test_parts_that_were_joined_or_renamed(tmp_path: Path) -> None:
     files = split(tmp_path)
     joined = tmp_path / "joined.gguf"
     joined.write_bytes(b"".join(file.read_bytes() for file in files))
-    assert problem(joined).startswith(
-        "is part 1 of 3 of a split model: choose the first, such as joined-00001-of-00003"
-    )
+    assert problem(joined).startswith("is part 1 of 3 of a split model: choose the first, such as joined-00001-of-00003")
     alone = files[0].rename(tmp_path / "my model.gguf")
     assert problem(alone) == (
         "is part 1 of 3 of a split model: choose the first, such as my model-00001-of-00003.gguf, and keep the names that the "
@@ -236,9 +234,7 @@ def test_a_part_that_is_missing_or_cut_short(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("numbers", "there"), [(64, 0.5), (1 << 23, 0.9)])
-def test_a_download_that_has_only_reserved_its_room_is_no_whole_model(
-    tmp_path: Path, numbers: int, there: float
-) -> None:
+def test_a_download_that_has_only_reserved_its_room_is_no_whole_model(tmp_path: Path, numbers: int, there: float) -> None:
     def written(name: str, *weights: np.ndarray) -> Path:
         writer = gguf.GGUFWriter(tmp_path / name, "llama")
         writer.add_string("tokenizer.ggml.model", "gpt2")

@@ -43,9 +43,7 @@ def setup() -> Setup:
         target.parent.mkdir(parents=True, exist_ok=True)
         _prune(Path(demo.default_setup(Setup()).model or ""), target)
         quantise(target, draft, "Q4_K")
-    return Setup(
-        model=str(target), draft=str(draft), ctx_size=1024, threads=1, ubatch=32, no_profile="on", kernels=KERNELS
-    )
+    return Setup(model=str(target), draft=str(draft), ctx_size=1024, threads=1, ubatch=32, no_profile="on", kernels=KERNELS)
 
 
 @cache

@@ -54,9 +54,7 @@ class Terminal:
         self.raw = bytearray()
         """All that the program has written."""
         self._stream = pyte.ByteStream(self.screen) if emulated else None
-        environment = {
-            name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "LINES", "COLUMNS")
-        }
+        environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "LINES", "COLUMNS")}
         self.child: pexpect.spawn[bytes] = pexpect.spawn(
             sys.executable, ["-m", module, *arguments], dimensions=(rows, columns), timeout=None,
             env=environment | {"TERM": "xterm-256color", "COLORTERM": "truecolor"} | variables,
@@ -66,9 +64,7 @@ class Terminal:
     def __enter__(self) -> Terminal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         started = psutil.Process(self.child.pid).children(recursive=True) if self.child.isalive() else []
         self.child.close(force=True)
         for each in started:  # what runs in a group of its own, or is suspended, would stay
@@ -133,11 +129,7 @@ class Terminal:
 
     def modes(self) -> dict[int, bool]:
         """The terminal's private modes as the program left them: 1049 alternate screen, 25 cursor, 1000.. mouse."""
-        return {
-            int(number): switch == b"h"
-            for numbers, switch in _MODES.findall(self.raw)
-            for number in numbers.split(b";")
-        }
+        return {int(number): switch == b"h" for numbers, switch in _MODES.findall(self.raw) for number in numbers.split(b";")}
 
     def styles(self, columns: int, rows: int) -> dict[Style, str]:
         """What is written in each style in the first columns and rows of the screen."""

@@ -85,9 +85,7 @@ class Graph:
 
     def tensor(self, kind: Kind, data: bytes | NDArray[Any], *ne: int) -> Any:
         """A tensor in host memory."""
-        return self._tensor(
-            1, kind, ne, [(0, data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes())]
-        )
+        return self._tensor(1, kind, ne, [(0, data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes())])
 
     def columns(self, values: NDArray[np.float32]) -> Any:
         """Floats in host memory: numpy's shape, turned round, is ggml's."""

@@ -34,9 +34,7 @@ class Case:
 
     def rows(self, first: int, last: int) -> Case:
         """The same with these rows of the pass."""
-        return Case(
-            self.q[:, :, first:last], self.k, self.v, self.mask[:, first:last], self.kinds, self.widths, self.shared
-        )
+        return Case(self.q[:, :, first:last], self.k, self.v, self.mask[:, first:last], self.kinds, self.widths, self.shared)
 
     def operation(self, graph: Graph) -> object:
         streams, _, n, dk = self.q.shape
@@ -72,11 +70,7 @@ class Case:
 
 
 def _values(kind: Kind, data: bytes, *shape: int) -> Floats:
-    return (
-        np.frombuffer(data, np.float16).astype(np.float32).reshape(shape)
-        if kind is Kind.F16
-        else plain(kind, data, *shape)
-    )
+    return np.frombuffer(data, np.float16).astype(np.float32).reshape(shape) if kind is Kind.F16 else plain(kind, data, *shape)
 
 
 def case(random: Random, n: int, cells: int, *, group: int = 2, shared: int = 2, widths: tuple[int, int] = (64, 64),
@@ -100,10 +94,7 @@ CASES = {
     **{f"group {group}": {"group": group} for group in range(1, 9)},
     **{f"{cells} cells": {"cells": cells} for cells in (32, 256, 992, 1024, 1056, 2080, 3072)},
     **{f"{n} rows": {"n": n} for n in (1, 2, 7, 8, 9, 16, 17, 63)},
-    **{
-        f"width {a} and {b}": {"widths": (a, b)}
-        for a, b in ((32, 32), (80, 80), (96, 96), (128, 128), (256, 256), (192, 128))
-    },
+    **{f"width {a} and {b}": {"widths": (a, b)} for a, b in ((32, 32), (80, 80), (96, 96), (128, 128), (256, 256), (192, 128))},
     **{
         f"cells of {k.name} and {v.name}": {"kinds": (k, v)}
         for k, v in itertools.product((Kind.F16, Kind.Q8_0), repeat=2)

@@ -14,9 +14,7 @@ import pytest
 
 from spectui.kernels import build
 
-pytestmark = pytest.mark.skipif(
-    platform.machine() != "x86_64" or sys.platform == "win32", reason="not for this machine"
-)
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform == "win32", reason="not for this machine")
 
 needs_a_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="there is no C++ compiler")
 
@@ -56,8 +54,7 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *refused: str) -> 
 
 @needs_a_compiler
 @pytest.mark.parametrize(
-    ("refused", "left_out"),
-    [((), 0), (("-mavx512vnni",), 1), (("-mavxvnni",), 2), (("-mavxvnni", "-mavx512f"), 3)],
+    ("refused", "left_out"), [((), 0), (("-mavx512vnni",), 1), (("-mavxvnni",), 2), (("-mavxvnni", "-mavx512f"), 3)]
 )
 def test_a_set_that_the_compiler_does_not_know_is_left_out(
     sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...], left_out: int
@@ -97,9 +94,7 @@ def test_without_a_compiler(sources: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("flag", ["-c", "-shared"])
-def test_a_compiler_that_hangs_is_waited_for_once(
-    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
-):
+def test_a_compiler_that_hangs_is_waited_for_once(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str):
     script = tmp_path / "compiler"
     script.write_text(f'#!/bin/sh\ncase " $* " in *" {flag} "*) exec tail -f /dev/null;; esac\n')
     script.chmod(0o755)
@@ -112,9 +107,7 @@ def test_a_compiler_that_hangs_is_waited_for_once(
 
 def test_a_folder_that_cannot_be_written(sources: Path, tmp_path: Path):
     why = build.build(sources / "plugin.cpp" / "lib.so")
-    assert why.startswith(
-        f"their library cannot be written ({sources / 'plugin.cpp'}: Not a directory): install spectui"
-    )
+    assert why.startswith(f"their library cannot be written ({sources / 'plugin.cpp'}: Not a directory): install spectui")
 
 
 def test_another_processor(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -127,10 +127,7 @@ def test_a_row_has_the_same_bits_in_passes_of_all_sizes(kernels: str, tried: tup
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_draft_has_signs_and_a_model_loaded_beside_it_has_none(kernels: str, tmp_path: Path, tied: bool):
     path = write_model(tmp_path / "model.gguf", Kind.Q4_0, vocabulary=1 << 16, tied=tied)
-    with (
-        context(path, kernels, 100, role="draft", signs=True) as draft,
-        context(path, kernels, 100) as target,
-    ):
+    with context(path, kernels, 100, role="draft", signs=True) as draft, context(path, kernels, 100) as target:
         right, found = (used.evaluate(tokens(0, 9), 1)[0].copy() for used in (target, draft))
         assert 1 / 16 <= np.mean(found == right) < 1 / 15
         assert found.argmax() == right.argmax()

@@ -49,10 +49,7 @@ def test_a_file_that_is_no_library(tmp_path: Path):
     [
         ({"abi": 7}, "their library is of another version (7 instead of 3): install spectui again"),
         ({"sets": ""}, "this CPU has no AVX2"),
-        (
-            {"source": "int spectui_kernels_abi(void) { return 3; }"},
-            "their library is damaged, or old: install spectui again",
-        ),
+        ({"source": "int spectui_kernels_abi(void) { return 3; }"}, "their library is damaged, or old: install spectui again"),
         ({"source": "int other(void) { return 1; }"}, "their library is damaged, or old: install spectui again"),
         ({"bind": 1}, "their library refuses this llama.cpp"),
         ({}, "ggml does not load their library"),
@@ -75,13 +72,9 @@ def test_another_openmp_runtime(tmp_path: Path):
     """Two runtimes would have two teams of threads."""
     said = "they use another OpenMP runtime than this llama.cpp: build both with one compiler"
     assert refusal(library(tmp_path)) == said
-    own = library(
-        tmp_path, source="int omp_get_max_threads(void) { return 1; }\n" + Path(tmp_path / "claims.c").read_text()
-    )
+    own = library(tmp_path, source="int omp_get_max_threads(void) { return 1; }\n" + Path(tmp_path / "claims.c").read_text())
     assert refusal(own) == said
-    assert (
-        refusal(library(tmp_path, *OPENMP), without("omp_get_max_threads")) == "this llama.cpp computes without OpenMP"
-    )
+    assert refusal(library(tmp_path, *OPENMP), without("omp_get_max_threads")) == "this llama.cpp computes without OpenMP"
 
 
 @needs_a_compiler

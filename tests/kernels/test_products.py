@@ -118,9 +118,7 @@ def test_a_layer_is_one_graph(kernels: str):
     random = np.random.default_rng(7)
     width, inner, n = 256, 512, 6
     names = {"q": Kind.Q4_K, "k": Kind.Q4_K, "v": Kind.Q6_K, "o": Kind.Q8_0, "gate": Kind.Q5_0, "up": Kind.Q5_0}
-    files = {
-        name: weights(random, kind, inner if name in ("gate", "up") else width, width) for name, kind in names.items()
-    }
+    files = {name: weights(random, kind, inner if name in ("gate", "up") else width, width) for name, kind in names.items()}
     down, x = weights(random, Kind.Q4_0, width, inner), floats(random, n, width)
 
     def build(graph: Graph) -> list[object]:
@@ -148,13 +146,9 @@ def test_experts_are_ggml_s(kernels: str, kind: Kind):
     random = np.random.default_rng(11)
     for own in (False, True):
         k, rows, _ = shape(random, kind)
-        experts, slots, tokens = (
-            int(v) for v in (random.integers(1, 9), random.integers(1, 5), random.integers(1, 40))
-        )
+        experts, slots, tokens = (int(v) for v in (random.integers(1, 9), random.integers(1, 5), random.integers(1, 40)))
         w, x = weights(random, kind, experts, rows, k), floats(random, tokens, slots if own else 1, k)
-        chosen = random.integers(0, experts, (tokens, slots + 3)).astype(
-            np.int32
-        )  # as of a sorted list, whose head is used
+        chosen = random.integers(0, experts, (tokens, slots + 3)).astype(np.int32)  # as of a sorted list, whose head is used
 
         def build(graph: Graph) -> list[object]:
             ids = graph.tensor(Kind.I32, chosen, slots + 3, tokens)  # noqa: B023
@@ -168,18 +162,14 @@ def test_experts_are_ggml_s(kernels: str, kind: Kind):
 
 
 @pytest.mark.parametrize("kind", [Kind.Q5_1, Kind.Q4_K], ids=lambda kind: kind.name)
-def test_an_output_matrix_with_signs_is_read_where_their_products_are_largest(
-    kernels: str, library: ctypes.CDLL, kind: Kind
-):
+def test_an_output_matrix_with_signs_is_read_where_their_products_are_largest(kernels: str, library: ctypes.CDLL, kind: Kind):
     random = np.random.default_rng(17)
     k, rows = 256, 66_003
     w = weights(random, kind, rows, k)
     exact = plain(kind, w, rows, k)
     x = exact[[7, rows - 1]] + exact[[rows // 2, 40_000]]  # two rows stand out
 
-    def outputs(
-        columns: NDArray[np.float32], name: bytes = b"output.weight", *, signs: bool = True
-    ) -> NDArray[np.float32]:
+    def outputs(columns: NDArray[np.float32], name: bytes = b"output.weight", *, signs: bool = True) -> NDArray[np.float32]:
         library.spectui_kernels_request(1, signs, 0)
         with Graph(KERNELS) as graph:
             matrix = graph.weights(kind, w, k, rows, parts=(100_000,))
@@ -212,9 +202,7 @@ def test_weights_that_come_in_parts(kernels: str, kind: Kind):
     for parts in ((), (1,), (100, 10_000), (len(w) // 2,)):
         with Graph(KERNELS) as graph:
             experts = graph.weights(kind, w, k, rows, 2, parts=parts)
-            found.append(
-                graph.compute(graph.op("mul_mat_id", experts, graph.columns(x), graph.tensor(Kind.I32, ids, 1, n)))[0]
-            )
+            found.append(graph.compute(graph.op("mul_mat_id", experts, graph.columns(x), graph.tensor(Kind.I32, ids, 1, n)))[0])
     assert all(np.array_equal(each, found[0]) for each in found)
 
 
@@ -285,9 +273,7 @@ def test_what_is_left_to_ggml(kernels: str):
     assert not taken(
         lambda graph: graph.op("mul_mat", graph.weights(Kind.Q8_0, w, 64, 32, 2), graph.columns(np.stack([x] * 2)))
     )
-    assert not taken(
-        lambda graph: graph.op("mul_mat", graph.tensor(Kind.Q8_0, w[: len(w) // 2], 64, 32), graph.columns(x))
-    )
+    assert not taken(lambda graph: graph.op("mul_mat", graph.tensor(Kind.Q8_0, w[: len(w) // 2], 64, 32), graph.columns(x)))
 
     def of_floats(kind: Kind, k: int, rows: int) -> Callable[[Graph], object]:
         data, columns = weights(random, kind, rows, k), floats(random, 3, k)
@@ -295,7 +281,5 @@ def test_what_is_left_to_ggml(kernels: str):
 
     assert taken(of_floats(Kind.F32, 64, 2)) and taken(of_floats(Kind.BF16, 64, 2))
     assert not taken(of_floats(Kind.F32, 64, 1)) and not taken(of_floats(Kind.F32, 12, 2))
-    assert not taken(
-        lambda graph: graph.op("mul_mat", matrix(graph), graph.tensor(Kind.F16, x.astype(np.float16), 64, 3))
-    )
+    assert not taken(lambda graph: graph.op("mul_mat", matrix(graph), graph.tensor(Kind.F16, x.astype(np.float16), 64, 3)))
     assert not taken(lambda graph: graph.op("add", graph.columns(x), graph.columns(x)))

@@ -28,9 +28,7 @@ def run(folder: Path, source: str, *includes: Path) -> bytes:
     """What the program prints. `includes`: folders of its headers."""
     code, program = folder / "program.cpp", folder / "program"
     code.write_text(source)
-    subprocess.run(
-        ["c++", "-std=c++17", "-w", *(f"-I{each}" for each in includes), str(code), "-o", str(program)], check=True
-    )
+    subprocess.run(["c++", "-std=c++17", "-w", *(f"-I{each}" for each in includes), str(code), "-o", str(program)], check=True)
     return subprocess.run([program], stdout=subprocess.PIPE, check=True).stdout
 
 
@@ -52,12 +50,7 @@ THEIR_MEMBERS = {
     "ggml_device_properties.id": "device_id",
     "ggml_device.registry": "reg",
 }
-THROUGH = {
-    "ggml_buffer_type": "iface.",
-    "ggml_device": "iface.",
-    "ggml_registry": "iface.",
-    "ggml_device_properties": "caps.",
-}
+THROUGH = {"ggml_buffer_type": "iface.", "ggml_device": "iface.", "ggml_registry": "iface.", "ggml_device_properties": "caps."}
 """Members that are in a struct within theirs, and not in one of ours."""
 
 PRINT = """
@@ -101,9 +94,7 @@ def test_the_declarations_are_ggml_s(tmp_path: Path):
     flat |= {"memory_free", "memory_total"}
     prefix = {"DEVICE": "GGML_BACKEND_DEVICE_TYPE_"}
 
-    def program(
-        include: str, structs: Sequence[str], places: Sequence[tuple[str, str]], constants: Sequence[str]
-    ) -> str:
+    def program(include: str, structs: Sequence[str], places: Sequence[tuple[str, str]], constants: Sequence[str]) -> str:
         lines = [f"MEMBER({struct}, {member});" for struct, member in places]
         lines += [f'printf("%zu bytes\\n", sizeof({struct}));' for struct in structs]
         lines += [f'printf("%d\\n", (int) {constant});' for constant in constants]
@@ -175,9 +166,7 @@ def test_blocks_are_read_as_the_gguf_package_reads_them(reader: Path, kind: str)
     numbers = np.isfinite(right).all(axis=1) & (np.abs(right).max(axis=1) < 1e30)
     blocks, right = blocks[numbers], right[numbers]
     assert len(right) > 300
-    out = subprocess.run(
-        [reader, str(int(Kind[kind]))], input=blocks.tobytes(), stdout=subprocess.PIPE, check=True
-    ).stdout
+    out = subprocess.run([reader, str(int(Kind[kind]))], input=blocks.tobytes(), stdout=subprocess.PIPE, check=True).stdout
     block, size_here, run_, offset, mins, codebook = np.frombuffer(out[:24], np.int32)
     assert (block, size_here) == (of_block, size)
     read = np.frombuffer(out[40:], VALUES)
@@ -187,8 +176,6 @@ def test_blocks_are_read_as_the_gguf_package_reads_them(reader: Path, kind: str)
     if not run_:
         found = d * q + dmin * mins
     else:
-        scale, least = (
-            np.repeat(read[name][:, : block // run_].astype(np.float64), run_, axis=1) for name in ("scale", "min")
-        )
+        scale, least = (np.repeat(read[name][:, : block // run_].astype(np.float64), run_, axis=1) for name in ("scale", "min"))
         found = d * scale * q - dmin * least * mins
     assert (np.abs(found - right) <= 1e-6 * np.abs(right).max(axis=1, keepdims=True)).all()

@@ -187,10 +187,7 @@ def test_cells_beyond_the_free_memory_are_a_sentence(gemma: Model, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("flash_attn", "reason"),
-    [
-        ("auto", r"V cache type q8_0 .* does not divide n_embd_head_v=16"),
-        ("off", r"quantized V cache requires flash_attn .*"),
-    ],
+    [("auto", r"V cache type q8_0 .* does not divide n_embd_head_v=16"), ("off", r"quantized V cache requires flash_attn .*")],
 )
 def test_the_advice_for_a_refused_context_fits_the_reason(gemma: Model, flash_attn: str, reason: str):
     with pytest.raises(SpectuiError, match=rf"\({reason}\): choose -fa on, or cells of f16 \(-ctk"):
@@ -214,9 +211,7 @@ def test_the_advice_for_a_drafts_context_names_the_drafts_flags(gemma: Model, mo
     assert failure(gemma, 3, -2, "").endswith("with a smaller -cd, or with fewer layers on GPUs (-ngld).")
     assert failure(gemma, 3, 1, "").endswith("or load the model with a larger -cd.")
     assert failure(gemma, 3, -3, "").endswith("load the models on another device (-devd).")
-    with pytest.raises(
-        SpectuiError, match=r"tokens for the draft needs .* choose (-cd|a smaller model).* -ctkd and -ctvd\."
-    ):
+    with pytest.raises(SpectuiError, match=r"tokens for the draft needs .* choose (-cd|a smaller model).* -ctkd and -ctvd\."):
         check_cells(gemma, 2**40, 2**50)
 
 
@@ -308,8 +303,7 @@ def test_rope_scaling_extends_the_context_that_a_model_was_trained_with(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("devices", "advice"),
-    [([], "choose a smaller quantisation"), (None, "lower -ngl, or choose a smaller quantisation")],
+    ("devices", "advice"), [([], "choose a smaller quantisation"), (None, "lower -ngl, or choose a smaller quantisation")]
 )
 def test_weights_that_do_not_fit_are_no_matter_of_layers_where_no_gpu_has_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: list[Device] | None, advice: str

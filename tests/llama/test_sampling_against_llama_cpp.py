@@ -126,9 +126,7 @@ knobs = st.builds(
 )
 
 
-@given(
-    place=st.integers(0, 7), knobs=knobs, history=st.lists(st.integers(0, 49_151), max_size=100), likely=st.booleans()
-)
+@given(place=st.integers(0, 7), knobs=knobs, history=st.lists(st.integers(0, 49_151), max_size=100), likely=st.booleans())
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_on_real_logits(place: int, knobs: Knobs, history: list[int], likely: bool):
     row = real_rows()[place]

@@ -133,9 +133,7 @@ def test_the_tiny_model_is_on_the_cpu_whatever_gpus_there_are(tmp_path: Path, mo
         ("raise OSError('no /proc/meminfo')", "ended with code 1 after nothing, said OSError: no /proc/meminfo"),
     ],
 )
-def test_where_nothing_works_the_sentence_says_all_that_may_help(
-    monkeypatch: pytest.MonkeyPatch, program: str, words: str
-):
+def test_where_nothing_works_the_sentence_says_all_that_may_help(monkeypatch: pytest.MonkeyPatch, program: str, words: str):
     children(monkeypatch, program, program, WORKS)
     with pytest.raises(SpectuiError) as error:
         selftest.run()

@@ -24,11 +24,7 @@ main()
 
 def said(*arguments: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", RUN, *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        timeout=60,
+        [sys.executable, "-c", RUN, *arguments], capture_output=True, text=True, env={**os.environ, **environment}, timeout=60
     )
     assert done.returncode != 0 and done.stderr.count("\n") == 1, done.stderr
     return done.stderr

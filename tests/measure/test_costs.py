@@ -82,9 +82,7 @@ def test_nothing_is_concluded_from_passes_over_one_token() -> None:
     assert any("it is not known what pays" in line for line in text) and not any("Drafts pay" in line for line in text)
 
 
-def test_again_measures_what_is_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_directories: None
-) -> None:
+def test_again_measures_what_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_directories: None) -> None:
     monkeypatch.setattr(measuring, "_is_noisy", lambda seconds: False)
     setup = tiny_setup(tmp_path, no_profile="off")
     session, _ = opened(setup)

@@ -42,9 +42,7 @@ def test_a_quiet_machine_and_a_short_time_name_none():
 def test_what_the_host_took_is_a_share_of_the_time_that_was_wanted(monkeypatch: pytest.MonkeyPatch):
     times = iter([(10.0, 5.0, 1.0, 2.0), (11.0, 7.0, 1.0, 3.0), (11.0, 7.0, 1.0, 3.0)])
     monkeypatch.setattr(
-        psutil,
-        "cpu_times",
-        lambda: SimpleNamespace(**dict(zip(("steal", "user", "nice", "system"), next(times), strict=True))),
+        psutil, "cpu_times", lambda: SimpleNamespace(**dict(zip(("steal", "user", "nice", "system"), next(times), strict=True)))
     )
     stolen = Stolen()
     assert stolen.share == 0.25 and str(stolen) == "the host took 25 %"

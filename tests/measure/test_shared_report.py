@@ -69,9 +69,7 @@ def test_the_figures_and_the_machine_are_in_both() -> None:
 
 
 def test_two_drafts_of_one_name_and_two_servers_stay_two() -> None:
-    settings = [Setting(draft=f"/{place}/d.gguf") for place in "ab"] + [
-        Setting(server=f"mybox:{at}") for at in (80, 81)
-    ]
+    settings = [Setting(draft=f"/{place}/d.gguf") for place in "ab"] + [Setting(server=f"mybox:{at}") for at in (80, 81)]
     runs = shared.anonymous([a_run(setting, 10.0) for setting in settings])
     assert [run.setting.label for run in runs] == ["d.gguf", "d.gguf 2", "server", "server 2"]
 

@@ -53,11 +53,7 @@ def value_of(key: str) -> st.SearchStrategy[Any]:
             return st.sampled_from(["", '{"enable_thinking": false}', '{"a": "it\'s $HOME", "ü": [1, null]}'])
         if spec.metavar == "FILE":
             return st.sampled_from(ODD).map("/m/{}.gguf".format)
-        return (
-            st.sampled_from(["", "CUDA0,CUDA1", "3,1"])
-            if key != "system"
-            else st.text("a\"'\\\n\t#;$ {}ü\x7f", max_size=8)
-        )
+        return st.sampled_from(["", "CUDA0,CUDA1", "3,1"]) if key != "system" else st.text("a\"'\\\n\t#;$ {}ü\x7f", max_size=8)
     if kind is tuple:
         return st.lists(st.text("aé\"'\\\n\t#$ }-", min_size=1, max_size=5), max_size=3)
     assert spec.low is not None and spec.high is not None
@@ -92,11 +88,7 @@ def test_what_is_exported_and_imported_again_is_the_same_profile(
 
 
 def test_every_setting_is_a_flag_or_kept_in_a_comment() -> None:
-    others = {key for key, row in SETTINGS.items() if row.spec.section != "ui"} - {
-        *FLAGS,
-        *DRAFT_FLAGS,
-        *SPECULATION_FLAGS,
-    }
+    others = {key for key, row in SETTINGS.items() if row.spec.section != "ui"} - {*FLAGS, *DRAFT_FLAGS, *SPECULATION_FLAGS}
     assert others == {
         "async_draft", "op_offload_min_batch", "split_mode_draft", "tensor_split_draft", "main_gpu_draft", "flash_attn_draft",
         "ctx_size_draft", "requantise_draft", "strict", "no_profile", "remember", "system", "no_template", "drafter",
@@ -111,14 +103,7 @@ def test_llama_server_has_every_flag_that_is_written() -> None:
     if not (BIN / "llama-server").exists():
         pytest.skip(NOT_THERE)
     theirs = {flag: option.arity for text in help_texts(BIN)[:1] for option in parse(text) for flag in option.flags}
-    ours = {
-        *FLAGS.values(),
-        *DRAFT_FLAGS.values(),
-        *SPECULATION_FLAGS.values(),
-        LOOKUP_LENGTH,
-        "--spec-type",
-        "--alias",
-    }
+    ours = {*FLAGS.values(), *DRAFT_FLAGS.values(), *SPECULATION_FLAGS.values(), LOOKUP_LENGTH, "--spec-type", "--alias"}
     assert {flag: theirs.get(flag) for flag in ours} == dict.fromkeys(ours, 1) | {
         "--no-repack": 0, "--special": 0, "--cpu-moe": 0, "--cpu-moe-draft": 0, "--swa-full": 0
     }  # fmt: skip
@@ -192,9 +177,7 @@ def test_a_profile_without_a_model_cannot_be_served(tmp_path: Path) -> None:
         ("llama-swap", "a", "/m/${x}", "look for a macro. Change the setting, or rename the file that it names."),
     ],
 )
-def test_what_a_format_cannot_hold_gets_one_sentence(
-    tmp_path: Path, form: str, name: str, model: str, sentence: str
-) -> None:
+def test_what_a_format_cannot_hold_gets_one_sentence(tmp_path: Path, form: str, name: str, model: str, sentence: str) -> None:
     found = exported(loaded(tmp_path / "c", name, {"model": model}), name)
     with pytest.raises(UsageError) as error:
         WRITTEN[form]([(name, found)])

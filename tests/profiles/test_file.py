@@ -117,15 +117,11 @@ def test_a_written_profile_holds_what_was_given_and_nothing_else(tmp_path: Path)
     with pytest.raises(SpectuiError, match=r"has a profile 'code' already: --replace it"):
         ProfileFile(path).write({"new": {"top_k": 5}, "code": {"top_k": 5}})
     assert "new" not in path.read_text(), "all profiles are written, or none"
-    ProfileFile(path).write(
-        {"new": {"top_k": 5}, "code": {"temperature": 0.7, "top_k": 4, "ctx_size": 99}}, replace=True
-    )
+    ProfileFile(path).write({"new": {"top_k": 5}, "code": {"temperature": 0.7, "top_k": 4, "ctx_size": 99}}, replace=True)
     code = config.load(path=path, profile="code", environ={})
     assert (code.knobs, code.setup.ctx_size, code.setup.model) == (Knobs(temperature=0.7, top_k=4), 99, None)
     text = path.read_text()
-    assert all(
-        kept in text for kept in ("# my settings", "8192  # enough", "temperature = 0.7  # cool", 'stop = "f11"')
-    )
+    assert all(kept in text for kept in ("# my settings", "8192  # enough", "temperature = 0.7  # cool", 'stop = "f11"'))
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 121])

@@ -136,9 +136,7 @@ def test_macros_environment_and_what_is_no_llama_server(monkeypatch: pytest.Monk
     }
     assert [what for _, what in found.left_out] == ["healthCheckTimeout", "groups"]
     assert list(found.refused) == ["two", "five", "six"]
-    assert (
-        found.refused["two"] == "its --model /models/x.gguf is a path in a container, and no volume of it holds that."
-    )
+    assert found.refused["two"] == "its --model /models/x.gguf is a path in a container, and no volume of it holds that."
     assert "vllm" in found.refused["five"]
     assert found.refused["six"] == "it uses the macro ${nothing}, which the file does not define."
 
@@ -279,10 +277,7 @@ unheard-of = 3
 def test_a_preset_file() -> None:
     found = preset_ini.read(INI)
     hub, custom = found.profiles
-    assert (hub.name, hub.settings) == (
-        "ggml-org/MY-MODEL-GGUF:Q8_0",
-        {"ctx_size": 8192, "gpu_layers": 123, "no_repack": "on"},
-    )
+    assert (hub.name, hub.settings) == ("ggml-org/MY-MODEL-GGUF:Q8_0", {"ctx_size": 8192, "gpu_layers": 123, "no_repack": "on"})
     assert (custom.name, custom.settings) == (
         "custom",
         {"model": "/m/a b.gguf", "ctx_size": 8192, "gpu_layers": 8, "flash_attn": "on", "drafter": "suffix"},
@@ -362,7 +357,7 @@ def test_mixtures_of_experts_are_placed_as_in_llama_server() -> None:
         ("--spec-type ngram-simple,draft-simple --spec-draft-n-max 3 --spec-ngram-simple-size-m 5", 3, [ONE_LENGTH]),
         ("--spec-type draft-simple --spec-ngram-simple-size-m 5", None, [NOT_USED]),
     ],
-)  # fmt: skip
+)
 def test_the_length_of_a_lookups_drafts_is_draft_max(flags: str, length: int | None, said: list[str]) -> None:
     found = read_shell(f"llama-server -m /a {flags}").profiles[0]
     assert (found.settings.get("draft_max"), [each.reason for each in found.left_out]) == (length, said)
@@ -372,9 +367,7 @@ def test_variables_of_other_versions_are_named_as_what_they_are() -> None:
     text = "LLAMA_ARG_DRAFT_P_MIN=0.5 LLAMA_ARG_NO_REPACK=1 CUDA_VISIBLE_DEVICES=0 llama-server -m /a"
     found = read_shell(text).profiles[0]
     assert found.settings == {"model": "/a", "no_repack": "on"}, "this llama.cpp reads both forms of a switch"
-    assert found.left_out == (
-        LeftOut(OTHER_YEARS, "LLAMA_ARG_DRAFT_P_MIN=0.5"), LeftOut(ENVIRONMENT, "CUDA_VISIBLE_DEVICES=0"),
-    )  # fmt: skip
+    assert found.left_out == (LeftOut(OTHER_YEARS, "LLAMA_ARG_DRAFT_P_MIN=0.5"), LeftOut(ENVIRONMENT, "CUDA_VISIBLE_DEVICES=0"))
 
 
 def test_parameters_that_llama_swap_sets_and_types_as_other_versions_named_them() -> None:

@@ -56,9 +56,7 @@ def spectui(*words: str) -> Result:
 
 
 def test_a_running_server_becomes_a_profile(start: Start, tmp_path: Path) -> None:
-    start(
-        "-m", "a b.gguf", "--port", "80", "-fa", "on", LLAMA_ARG_CTX_SIZE="5", CUDA_VISIBLE_DEVICES="0", TOKEN="geheim"
-    )
+    start("-m", "a b.gguf", "--port", "80", "-fa", "on", LLAMA_ARG_CTX_SIZE="5", CUDA_VISIBLE_DEVICES="0", TOKEN="geheim")
     result = spectui()
     assert result.exit_code == 0, result.stderr
     assert result.stdout.splitlines() == [

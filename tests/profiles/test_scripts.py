@@ -67,7 +67,7 @@ def assert_bash_gives_the_same(text: str, directory: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"C=5 # five\n{RUN} \\\n  -c $C \\\n  -a \"it's\"\n",
+        f'C=5 # five\n{RUN} \\\n  -c $C \\\n  -a "it\'s"\n',
         'A="-m /m/a.gguf"; B="$A -c 5"\nllama-server $B "${NONE-}" ${NONE:-}',
         f'A=(-ngl 9  # layers, don\'t\n  "-a" "x y")\nA+=(-c 5)\n{RUN} "${{A[@]}}"',
         f'A=(-c 5)\nA+=(-a "x y")\n{RUN} ${{A[*]}}',
@@ -83,7 +83,7 @@ def assert_bash_gives_the_same(text: str, directory: Path) -> None:
         'cd "$(cd "$(dirname "$0")/." && pwd)/sub" || exit 1\n../llama-server -m a.gguf -c 5',
         'D="$(cd "$(dirname "${BASH_SOURCE[0]}")" >/dev/null && pwd)"\nM=$D/sub/../a.gguf\nllama-server -m "$M"',
     ],
-)  # fmt: skip
+)
 def test_what_a_plain_script_starts_is_what_bash_starts(text: str, directory: Path) -> None:
     assert_bash_gives_the_same(text, directory)
     assert (directory / "given").exists()
@@ -120,7 +120,7 @@ def test_random_scripts_start_what_bash_starts_or_are_refused(lines: list[str], 
         ("powershell", "$a = @(\n  \"-m\", 'C:\\m\\a.gguf'  # it's\n)\n$a += '-c', '5'\n.\\llama-server.exe @a"),
         ("powershell", "$m = 'C:\\m'\nif ($x) {}\n$env:LLAMA_ARG_CTX_SIZE = 5\n$M = \"$m\\a.gguf\"\nllama-server -m $M"),
     ],
-)  # fmt: skip
+)
 def test_plain_scripts_of_windows(form: str, text: str) -> None:
     assert detect(text, "-") == form
     assert FORMATS[form].read(text, None).profiles[0].settings == {"model": r"C:\m\a.gguf", "ctx_size": 5}
@@ -133,7 +133,7 @@ def test_plain_scripts_of_windows(form: str, text: str) -> None:
         ("llama-server", f"f() {{ C=6; }}\nC=5\nf\n{RUN} -c $C", "Line 1 sets C where only a run can tell"),
         ("llama-server", f"f() {{\n{RUN} -c $C\n}}\nC=5\nf", "Line 2 is in a block"),
         ("llama-server", f"C=5\nf() {{\n{RUN} -c $C\n}}\nC=6\nf", "Line 3 is in a block, and other lines change what it uses"),
-        ("llama-server", f"A=(-ngl 9)\nnvidia-smi && A+=(-c 5)\n{RUN} \"${{A[@]}}\"", "Line 2 sets A"),
+        ("llama-server", f'A=(-ngl 9)\nnvidia-smi && A+=(-c 5)\n{RUN} "${{A[@]}}"', "Line 2 sets A"),
         ("llama-server", f"((C++))\nC+=1\n{RUN} -c $C", "Line 1 sets C"),
         ("llama-server", f"C=5\nlet C=6\n{RUN} -c $C", "Line 2 sets C"),
         ("llama-server", f"C=5\neval x\n{RUN} -c $C", "Line 2 sets C"),
@@ -142,9 +142,9 @@ def test_plain_scripts_of_windows(form: str, text: str) -> None:
         ("llama-server", f"IFS= read -r C\n{RUN} -c ${{C:-6}}", "Line 1 sets C"),
         ("llama-server", f"declare -i C=2+3\n{RUN} -c $C", "Line 1 sets C"),
         ("llama-server", f"declare -i C\nC=2\nC+=3\n{RUN} -c $C", "Line 1 sets C"),
-        ("llama-server", f"set -- -c 5\n{RUN} \"$@\"", "Line 1 sets @"),
+        ("llama-server", f'set -- -c 5\n{RUN} "$@"', "Line 1 sets @"),
         ("llama-server", f"f() {{ {RUN} -c ${{1:-5}}; }}\nf 6", "Line 1 is in a block"),
-        ("llama-server", f"f() {{ {RUN} \"$@\"; }}\nf -c 6", "Line 1 is in a block"),
+        ("llama-server", f'f() {{ {RUN} "$@"; }}\nf -c 6', "Line 1 is in a block"),
         ("llama-server", "for m in a b; do\nllama-server -m $m\ndone", "Line 1 sets m"),
         ("llama-server", f"T=$(nproc)\n{RUN} -t $T", "Line 1 has $(nproc), which only a run can tell"),
         ("llama-server", "llama-server $ARGS", "Line 1 has $ARGS, which only a run can tell"),
@@ -187,7 +187,7 @@ def test_plain_scripts_of_windows(form: str, text: str) -> None:
         ("systemd", "[Service]\nUser=x\nExecStart=llama-server -m $M\n", "Line 3 has $M, which only a run can tell"),
         ("systemd", f"[Service]\nEnvironmentFile=/no/env\nExecStart={RUN}\n", "/no/env, which sets variables for it"),
     ],
-)  # fmt: skip
+)
 def test_what_only_a_run_can_tell_is_a_sentence_and_no_guess(form: str, text: str, sentence: str) -> None:
     with pytest.raises(SpectuiError) as error:
         FORMATS[form].read(text, None)
@@ -205,7 +205,7 @@ def test_what_only_a_run_can_tell_is_a_sentence_and_no_guess(form: str, text: st
         ("compose", "services: {a: {image: redis}}", "No service in it can be imported; of a: it starts 'redis'"),
         ("compose", "services: {a: {extends: b, image: llama.cpp}}", "No service in it can be imported; of a: it has"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_script_gets_one_sentence(form: str, text: str, sentence: str) -> None:
     with pytest.raises(SpectuiError) as error:
         FORMATS[form].read(text, None)

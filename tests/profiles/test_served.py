@@ -35,9 +35,7 @@ def exported(form: str, tmp_path: Path) -> str:
 
 def arguments(command: str) -> list[str]:
     """A command's arguments as llama-swap finds them: lines that begin with # are comments."""
-    words = shlex.split(
-        "\n".join(line for line in command.splitlines() if not line.startswith("#")).replace("\\\n", " ")
-    )
+    words = shlex.split("\n".join(line for line in command.splitlines() if not line.startswith("#")).replace("\\\n", " "))
     assert words[0] == "llama-server"
     return words[1:]
 

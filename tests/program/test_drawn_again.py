@@ -29,9 +29,7 @@ def standing(terminal: Terminal) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-def test_after_a_stop_and_after_an_editor_that_is_not_there(
-    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_stop_and_after_an_editor_that_is_not_there(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The shell, or what it has started, has used the terminal meanwhile, and has reset it."""
     monkeypatch.setenv("VISUAL", "/nowhere/editor")
     shell = "tests.helpers.under_a_shell"

@@ -91,9 +91,7 @@ def comparing(terminal: Terminal) -> None:
     terminal.press("escape")
     terminal.wait("the end of the reply", lambda: "stopped" in terminal.text)
     terminal.press("f5")
-    terminal.wait(
-        "the second decoding", lambda: terminal.text.count("40 - 41") > 1 or "without drafts" in terminal.text
-    )
+    terminal.wait("the second decoding", lambda: terminal.text.count("40 - 41") > 1 or "without drafts" in terminal.text)
 
 
 def suspended(terminal: Terminal) -> None:

@@ -33,9 +33,7 @@ def test_a_window(tmp_path: Path) -> None:
     with Terminal("chat", "-m", model, "-md", model, *TINY, module=HOOKED) as terminal:
         terminal.wait("the window", lambda: "Ask something" in terminal.text and "ctx " in terminal.text)
         terminal.type("hello\r")
-        terminal.wait(
-            "a token of the reply", lambda: re.search(r"▌(accepted|bonus|plain) +[1-9]", terminal.text) is not None
-        )
+        terminal.wait("a token of the reply", lambda: re.search(r"▌(accepted|bonus|plain) +[1-9]", terminal.text) is not None)
         terminal.press("ctrl+q")
         assert terminal.end() == 0
 

@@ -137,8 +137,6 @@ def test_a_pipe_has_utf_8_whatever_the_locale_is(tmp_path: Path) -> None:
 
 def test_an_input_without_a_line_end_is_not_read_for_ever() -> None:
     with open("/dev/zero", "rb") as zeros:
-        done = subprocess.run(
-            [*SCRIPTED, "--plain"], stdin=zeros, capture_output=True, text=True, timeout=120, check=False
-        )
+        done = subprocess.run([*SCRIPTED, "--plain"], stdin=zeros, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "spectui: The input has a prompt of more than 10 MB: shorten it."

@@ -84,9 +84,7 @@ _SMOLLM2_BUSY = {1: 1, 2: 1.64, 3: 2.26, 4: 2.7, 6: 2.9, 7: 3.2, 9: 3.8, 13: 5.5
 def _steps(*passes: float, draft: float, pass_s: float) -> Costs:
     """A machine from its passes over 1 to 9, 12, 15, 16 and 17 rows; what larger ones take is drawn on."""
     sizes = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17)
-    return Costs(
-        dict(zip(sizes, passes, strict=True)), draft, 1e-4, known=(1, 2, 3, 4, 5, 8, 9, 12, 16, 17), pass_s=pass_s
-    )
+    return Costs(dict(zip(sizes, passes, strict=True)), draft, 1e-4, known=(1, 2, 3, 4, 5, 8, 9, 12, 16, 17), pass_s=pass_s)
 
 
 def _machine(*ms: float) -> Costs:
@@ -98,10 +96,7 @@ def _machine(*ms: float) -> Costs:
 MACHINES = {
     "q8": {
         "AMX": Costs(
-            {1: 1, 2: 1.3, 4: 1.36, 6: 1.45, 8: 1.5, 12: 1.65, 17: 1.8, 24: 2.3, 32: 2.8, 49: 3.9},
-            0.2,
-            1e-4,
-            pass_s=0.06,
+            {1: 1, 2: 1.3, 4: 1.36, 6: 1.45, 8: 1.5, 12: 1.65, 17: 1.8, 24: 2.3, 32: 2.8, 49: 3.9}, 0.2, 1e-4, pass_s=0.06
         ),
         "AVX-512": Costs(_AVX512, 0.18, 1e-4, pass_s=0.1),
         "AVX-512, memory busy": Costs(_AVX512_BUSY, 0.17, 1e-4, pass_s=0.1),
@@ -114,9 +109,7 @@ MACHINES = {
         "AVX-512, Q4_0": _steps(
             1, 1.51, 1.73, 1.31, 1.84, 2.12, 2.41, 2.21, 2.52, 3.01, 3.95, 3.03, 3.57, draft=0.32, pass_s=0.057
         ),
-        "AMX, Q4_K_M": _steps(
-            1, 1.4, 1.69, 1.58, 1.61, 1.76, 1.8, 1.9, 1.94, 2.04, 2.17, 2.24, 2.59, draft=0.5, pass_s=0.06
-        ),
+        "AMX, Q4_K_M": _steps(1, 1.4, 1.69, 1.58, 1.61, 1.76, 1.8, 1.9, 1.94, 2.04, 2.17, 2.24, 2.59, draft=0.5, pass_s=0.06),
         "GPU": Costs({1: 1, 2: 1.02, 4: 1.06, 8: 1.15, 9: 1.4, 17: 1.5, 33: 1.7, 49: 2}, 0.25, 1e-5, pass_s=0.008),
         "Zen 3, Q4_K_M": _machine(51.4, 91.3, 133.7, 159.9, 203.5, 340.2, 468.2, 452.6, 833.3),
         "Zen 3, Q4_K_M, spectui's kernels": _machine(35.9, 37.6, 40.4, 49.8, 72.3, 82.5, 133.9, 162.2, 343.4),
@@ -192,9 +185,7 @@ def with_heads(machine: str, acceptance: float, lengths: Iterable[int] = range(1
 def begun_at(recording: Recording, position: int) -> Recording:
     """The reply from this position of it on; what stood before it counts as prompt."""
     chains = None if recording.chains is None else recording.chains[position:]
-    return replace(
-        recording, prompt=recording.prompt + position, confidences=recording.confidences[position:], chains=chains
-    )
+    return replace(recording, prompt=recording.prompt + position, confidences=recording.confidences[position:], chains=chains)
 
 
 def replay(recording: Recording, costs: Costs, knobs: Knobs, simulator: Simulator | None = None) -> float:

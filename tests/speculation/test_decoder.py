@@ -54,9 +54,7 @@ def test_the_books_balance(sampler, seed, noise):
     for number, round in enumerate(rounds):
         own = [token for token in round.tokens if token.origin != "accepted"]
         assert len(own) == 1 or (number == len(rounds) - 1 and decoder.reason is StopReason.EOS)
-        assert [token.position for token in round.tokens] == list(
-            range(round.position, round.position + len(round.tokens))
-        )
+        assert [token.position for token in round.tokens] == list(range(round.position, round.position + len(round.tokens)))
 
 
 @pytest.mark.parametrize("noise", [0.0, 2.0])

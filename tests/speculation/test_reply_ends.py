@@ -109,11 +109,7 @@ def test_an_end_is_judged_without_a_row_of_its_own():
 
 def test_a_wrong_end_costs_no_more_than_the_draft_before_it():
     rounds = reply(Script([20, 21, 22, 23]), FIXED, ModelDrafter(Script([20, 21]), 100))
-    assert [(token.id, token.fate) for token in rounds[0].drafted] == [
-        (20, "accepted"),
-        (21, "accepted"),
-        (END, "rejected"),
-    ]
+    assert [(token.id, token.fate) for token in rounds[0].drafted] == [(20, "accepted"), (21, "accepted"), (END, "rejected")]
     assert [(token.id, token.origin) for token in rounds[0].tokens][2:] == [(22, "correction")]
     assert rounds[0].pass_size == 3
 

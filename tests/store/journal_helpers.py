@@ -31,9 +31,7 @@ def some_rounds(number: int = 3) -> list[Round]:
     for index in range(number):
         match index % 3:
             case 0:
-                engine.emit_round(
-                    plain="Ein", reason=Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.51), (0.0, 0.45))
-                )
+                engine.emit_round(plain="Ein", reason=Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.51), (0.0, 0.45)))
             case 1:
                 engine.emit_round(" 2", " ä", bonus="!\n", source="suffix")
             case _:

@@ -30,9 +30,7 @@ def test_each_round_is_a_line(conversation: StoredConversation) -> None:
     rounds = [(number, round) for number in (1, 3) for round in some_rounds(3 if number == 1 else 2)]
     assert [(row["message"], row["index"]) for row in rows] == [(number, round.index) for number, round in rounds]
     one, round = rows[2], some_rounds()[2]
-    assert [(token["text"], token["fate"]) for token in one["drafted"]] == [
-        (each.text, each.fate) for each in round.drafted
-    ]
+    assert [(token["text"], token["fate"]) for token in one["drafted"]] == [(each.text, each.fate) for each in round.drafted]
     assert round.likeliest is not None
     assert [tuple(choice.values()) for choice in one["likeliest"][1]] == round.likeliest.at(1)
     assert rows[0]["reason"]["kind"] == "unlikely" and one["knobs"]["seed"] == round.knobs.seed
@@ -52,9 +50,7 @@ def test_markdown_has_the_messages(conversation: StoredConversation) -> None:
         ("```\nx\n```", ""), ("```\nx\n`````  \nb", ""), ("``` a ``` b", ""), ("    ```\nx", ""),
     ],
 )  # fmt: skip
-def test_a_code_block_that_a_message_leaves_open_ends_with_it(
-    conversation: StoredConversation, text: str, end: str
-) -> None:
+def test_a_code_block_that_a_message_leaves_open_ends_with_it(conversation: StoredConversation, text: str, end: str) -> None:
     first, *others = conversation.messages
     exported = markdown(conversation._replace(messages=(first._replace(text=text), *others)))
     stripped = text.strip("\n")
@@ -70,9 +66,7 @@ def test_json_has_origins_and_figures(conversation: StoredConversation) -> None:
         "plain", "accepted", "accepted", "bonus", "accepted", "correction",
     ]  # fmt: skip
     figures = Statistics.of(some_rounds())
-    assert (
-        reply["stats"]["rejected"] == figures.rejected == 1 and reply["stats"]["tokens_per_s"] == figures.tokens_per_s
-    )
+    assert reply["stats"]["rejected"] == figures.rejected == 1 and reply["stats"]["tokens_per_s"] == figures.tokens_per_s
     assert reply["settings"]["model"] == "/models/target.gguf" and reply["stop_reason"] == "eos"
 
 
@@ -81,9 +75,7 @@ def test_json_has_origins_and_figures(conversation: StoredConversation) -> None:
     [("<think>\nso\n</think>\n\nFour.", False), ("so\n</think>\n\nFour.", True),
      ("<|channel|>analysis<|message|>so<|start|>assistant<|channel|>final<|message|>Four.", False)],
 )  # fmt: skip
-def test_what_a_reply_thought_is_apart_from_its_answer(
-    conversation: StoredConversation, text: str, opened: bool
-) -> None:
+def test_what_a_reply_thought_is_apart_from_its_answer(conversation: StoredConversation, text: str, opened: bool) -> None:
     prompt, reply, *_ = conversation.messages
     assert reply.reply is not None
     thought = reply._replace(text=text, reply=reply.reply._replace(thinking=opened))
@@ -100,9 +92,7 @@ def test_what_the_tokens_note_is_believed_before_marks(conversation: StoredConve
     for text, thought in (("<think>", True), ("so</think>\n\n", True), ("<think> opens.", False)):
         engine.emit_round(plain=text, thought=thought)
     rounds = PackedRounds.of_chunks([pack([each.round for each in engine.events if isinstance(each, RoundDone)])])
-    thought_message = reply._replace(
-        text="<think>so</think>\n\n<think> opens.", reply=reply.reply._replace(rounds=rounds)
-    )
+    thought_message = reply._replace(text="<think>so</think>\n\n<think> opens.", reply=reply.reply._replace(rounds=rounds))
     changed = conversation._replace(messages=(prompt, thought_message))
     assert markdown(changed).endswith("<summary>Thinking</summary>\n\nso\n\n</details>\n\n<think> opens.\n")
 
@@ -175,8 +165,6 @@ def test_a_directory_of_that_name_is_not_replaced(conversation: StoredConversati
     assert [path.name for path in home.iterdir()] == ["x.md"]
 
 
-def test_a_directory_that_cannot_be_written_to_gives_a_sentence(
-    conversation: StoredConversation, tmp_path: Path
-) -> None:
+def test_a_directory_that_cannot_be_written_to_gives_a_sentence(conversation: StoredConversation, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"nowhere.x\.md cannot be written"):
         save(conversation, tmp_path / "nowhere", "x.md")

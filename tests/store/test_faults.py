@@ -149,9 +149,7 @@ def test_a_damaged_database_is_set_aside_and_a_new_one_begun(file: Path) -> None
     journal.close()
     (aside,) = file.parent.glob("conversations.damaged-*.db")
     assert aside.read_bytes() == b"this was a database once" * 400
-    assert list(journal.notices) == [
-        f"The file of the conversations is damaged: it is now {aside}, and a new one is begun."
-    ]
+    assert list(journal.notices) == [f"The file of the conversations is damaged: it is now {aside}, and a new one is begun."]
     conversation = last(file)
     assert conversation.messages[1].text == text_of(some_rounds())
 

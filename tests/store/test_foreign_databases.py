@@ -13,16 +13,7 @@ from spectui.store import export, library
 from spectui.store.database import StoreError, connect
 from spectui.store.journal import Journal
 from spectui.store.schema import VERSION
-from tests.store.journal_helpers import (
-    TABLES,
-    assert_set_aside,
-    begun_anew,
-    damaging,
-    exchange,
-    last,
-    some_rounds,
-    written,
-)
+from tests.store.journal_helpers import TABLES, assert_set_aside, begun_anew, damaging, exchange, last, some_rounds, written
 
 
 @pytest.mark.parametrize("change", ["DROP TABLE chunk", "ALTER TABLE message RENAME COLUMN text TO words"])

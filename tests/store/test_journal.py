@@ -183,9 +183,7 @@ def test_a_regenerated_reply_is_a_branch_and_the_first_one_stays(file: Path) -> 
     assert [(message.id, message.parent, message.text) for message in conversation.others] == [(first, prompt, "Ein")]
 
 
-def test_a_search_covers_titles_and_messages_with_words_in_any_order_whatever_their_case_and_accents(
-    file: Path,
-) -> None:
+def test_a_search_covers_titles_and_messages_with_words_in_any_order_whatever_their_case_and_accents(file: Path) -> None:
     journal = Journal(file)
     for prompt, number in (("100% of_it", 0), ("Ein Café", 0), ("Über die Straße nach Łódź", 2)):
         exchange(journal, prompt, some_rounds(number))

@@ -44,17 +44,13 @@ def read(monkeypatch: pytest.MonkeyPatch, **functions: object) -> tuple[Gpu, ...
 
 
 def test_every_figure_is_read_in_its_unit(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read(monkeypatch) == (
-        Gpu(0, "NVIDIA H100", "0000:c1:00.0", 3 << 30, 80 << 30, 0.37, 61.0, 312.5, maker="NVIDIA"),
-    )
+    assert read(monkeypatch) == (Gpu(0, "NVIDIA H100", "0000:c1:00.0", 3 << 30, 80 << 30, 0.37, 61.0, 312.5, maker="NVIDIA"),)
 
 
 def test_a_ggml_device_finds_its_gpu_by_pci_address_not_by_index(monkeypatch: pytest.MonkeyPatch) -> None:
     addresses = ["00000000:01:00.0", "00000000:C1:00.0"]
     gpus = read(
-        monkeypatch,
-        nvmlDeviceGetCount=lambda: 2,
-        nvmlDeviceGetPciInfo=lambda handle: SimpleNamespace(busId=addresses[handle]),
+        monkeypatch, nvmlDeviceGetCount=lambda: 2, nvmlDeviceGetPciInfo=lambda handle: SimpleNamespace(busId=addresses[handle])
     )
     first_for_cuda = Device("CUDA0", "NVIDIA H100", "gpu", 0, 0, "0000:c1:00.0")
     found = find_gpu(gpus, first_for_cuda.id)

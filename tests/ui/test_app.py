@@ -22,9 +22,7 @@ from tests.ui.pilot_helpers import BOTH_ENGINES, PAIR, Make, Window, answer, ask
 from tests.ui.screen_text import one_line, said, screen_text, shown
 
 
-async def test_a_prompt_typed_while_loading_is_sent_when_the_models_are_there(
-    make_app: Make, engine: FakeEngine
-) -> None:
+async def test_a_prompt_typed_while_loading_is_sent_when_the_models_are_there(make_app: Make, engine: FakeEngine) -> None:
     app = make_app()
     async with app.run_test() as pilot:
         await wait_until(pilot, lambda: engine.loads == [PAIR])
@@ -41,17 +39,13 @@ async def test_a_prompt_typed_while_loading_is_sent_when_the_models_are_there(
         await wait_until(pilot, lambda: "loading target" not in screen_text(app))
 
 
-async def test_rounds_appear_as_they_come_and_the_reply_joins_the_conversation(
-    window: Window, engine: FakeEngine
-) -> None:
+async def test_rounds_appear_as_they_come_and_the_reply_joins_the_conversation(window: Window, engine: FakeEngine) -> None:
     async with window(Setup(model="t.gguf", system="Be brief."), size=(120, 40)) as (app, pilot):
         await ask(pilot, "add")
         assert engine.generates[0] == (Message("system", "Be brief."), Message("user", "add"))
         write_reply(engine)
         await wait_until(pilot, lambda: "return a + b" in said(app))
-        await wait_until(
-            pilot, lambda: "20.0 t/s" in screen_text(app) and "78 % accepted, 2.8 a pass" in screen_text(app)
-        )
+        await wait_until(pilot, lambda: "20.0 t/s" in screen_text(app) and "78 % accepted, 2.8 a pass" in screen_text(app))
         engine.finish()
         await pilot.press("alt+3")
         await wait_until(pilot, lambda: ".78" in screen_text(app))
@@ -99,9 +93,7 @@ async def test_escape_forgets_a_number_that_is_typed_and_stops_nothing(window: W
 
 
 @BOTH_ENGINES
-async def test_a_new_chat_does_not_begin_with_a_prompt_that_waited_in_the_old_one(
-    window: Window, engine: FakeEngine
-) -> None:
+async def test_a_new_chat_does_not_begin_with_a_prompt_that_waited_in_the_old_one(window: Window, engine: FakeEngine) -> None:
     async with window() as (app, pilot):
         await ask(pilot, "first")
         await ask(pilot, "second")
@@ -160,9 +152,7 @@ async def test_a_target_that_does_not_load_is_said_and_can_be_tried_again(make_a
         await wait_until(pilot, lambda: engine.loads == [PAIR, PAIR])
 
 
-async def test_after_a_load_that_failed_nothing_is_told_of_the_models_before(
-    window: Window, engine: FakeEngine
-) -> None:
+async def test_after_a_load_that_failed_nothing_is_told_of_the_models_before(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         await answer(pilot, engine)
@@ -246,9 +236,7 @@ def channels(colour: str) -> tuple[int, ...]:
     return tuple(bytes.fromhex(colour))
 
 
-async def test_without_colour_everything_is_grey(
-    window: Window, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_colour_everything_is_grey(window: Window, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
@@ -261,9 +249,10 @@ async def test_without_colour_everything_is_grey(
 
 
 async def test_markup_and_control_characters_are_text(window: Window, engine: FakeEngine) -> None:
-    async with window(
-        Setup(model="/models/[red]t\x1b]0;x\x07.gguf"), notices=["[bold]n[/] \x1b[31m"], size=(120, 40)
-    ) as (app, pilot):
+    async with window(Setup(model="/models/[red]t\x1b]0;x\x07.gguf"), notices=["[bold]n[/] \x1b[31m"], size=(120, 40)) as (
+        app,
+        pilot,
+    ):
         await ask(pilot, "[bold]x[/]")
         engine.emit_round(plain="[red]y[/]")
         engine.notify("[i]z[/]\x1b[2J")
@@ -293,9 +282,7 @@ async def test_what_is_notified_does_not_lie_on_the_prompt(window: Window, size:
         for sentence in ("one", "two " * 40):
             app.notify(sentence)
         await wait_until(pilot, lambda: len([each for each in app.screen.query(Toast) if each.region]) == 2)
-        assert (
-            max(toast.region.bottom for toast in app.screen.query(Toast)) < app.screen.query_one(PromptInput).region.y
-        )
+        assert max(toast.region.bottom for toast in app.screen.query(Toast)) < app.screen.query_one(PromptInput).region.y
 
 
 async def test_a_theme_that_does_not_exist_is_said(make_app: Make, engine: FakeEngine) -> None:

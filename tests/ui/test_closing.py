@@ -25,9 +25,7 @@ async def test_it_may_close_before_it_has_widgets(make_app: Make) -> None:
     assert app.return_code == 129
 
 
-async def test_its_first_refresh_may_come_while_it_closes(
-    make_app: Make, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_its_first_refresh_may_come_while_it_closes(make_app: Make, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine the terminal can close between the two."""
     after_refresh: list[Callable[[], object]] = []
     monkeypatch.setattr(ChatScreen, "call_after_refresh", lambda screen, callback: after_refresh.append(callback))
@@ -78,9 +76,7 @@ async def test_tokens_panel_page_and_theme_are_as_they_were_left(window: Window,
     assert Remembered(file).get("theme", "") == "spectui-light"
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"[", b"[1]", b'{"tokens": 3, "page": "moon", "panel": "no"}', b"\xff", b"[" * 9_000]
-)
+@pytest.mark.parametrize("content", [b"", b"[", b"[1]", b'{"tokens": 3, "page": "moon", "panel": "no"}', b"\xff", b"[" * 9_000])
 def test_a_damaged_file_is_as_none(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "window.json"
     file.write_bytes(content)
@@ -88,9 +84,7 @@ def test_a_damaged_file_is_as_none(tmp_path: Path, content: bytes) -> None:
     assert (remembered.get("tokens", False), remembered.get("panel", True)) == (False, True)
 
 
-async def test_a_page_that_is_none_and_a_directory_that_takes_no_file_end_nothing(
-    make_app: Make, tmp_path: Path
-) -> None:
+async def test_a_page_that_is_none_and_a_directory_that_takes_no_file_end_nothing(make_app: Make, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     remembered = Remembered(tmp_path / "file" / "window.json")
     remembered.set("page", "moon")

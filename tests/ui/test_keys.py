@@ -138,9 +138,7 @@ def test_every_action_can_be_mapped_by_a_name_of_its_own() -> None:
 
 def test_keys_of_what_is_imported_late_can_be_mapped_before() -> None:
     every = sorted(each.id for kind in classes() for each in kind.__dict__.get("BINDINGS", ()))
-    code = (
-        f"import spectui.ui.app; from spectui.ui.keys import keymap; print(keymap(dict.fromkeys({every!r}, 'f5'))[1])"
-    )
+    code = f"import spectui.ui.app; from spectui.ui.keys import keymap; print(keymap(dict.fromkeys({every!r}, 'f5'))[1])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
@@ -250,9 +248,7 @@ async def test_every_action_has_a_command_and_a_place_to_click(window: Window, e
             app.screen.prompt.focus()  # type: ignore[attr-defined]
 
 
-async def test_every_knob_has_a_control_and_a_command_and_is_moved_by_the_mouse(
-    window: Window, engine: FakeEngine
-) -> None:
+async def test_every_knob_has_a_control_and_a_command_and_is_moved_by_the_mouse(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("alt+5")
         commands: dict[str, Any] = {each.title: each.callback for each in app.get_system_commands(app.screen)}
@@ -277,9 +273,7 @@ async def test_every_knob_has_a_control_and_a_command_and_is_moved_by_the_mouse(
 
 
 @pytest.mark.parametrize("width", [120, 200])
-async def test_the_devices_are_read_whole_and_clicked_where_they_stand(
-    window: Window, engine: FakeEngine, width: int
-) -> None:
+async def test_the_devices_are_read_whole_and_clicked_where_they_stand(window: Window, engine: FakeEngine, width: int) -> None:
     engine.devices = (CPU, GPU)
     async with window(size=(width, 40)) as (app, pilot):
         await pilot.press("f7")

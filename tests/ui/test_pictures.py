@@ -160,9 +160,8 @@ PICTURES = [
 
 @pytest.mark.parametrize(("size", "scene"), PICTURES)
 async def test_picture(
-    snapshot: SnapshotAssertion, make_app: Callable[..., SpectuiApp], engine: FakeEngine, size: tuple[int, int],
-    scene: Scene,
-) -> None:  # fmt: skip
+    snapshot: SnapshotAssertion, make_app: Callable[..., SpectuiApp], engine: FakeEngine, size: tuple[int, int], scene: Scene
+) -> None:
     engine.devices = (CPU, GPU)
     app = make_app(catalogue=Known(HEADERS))
     async with app.run_test(size=size) as pilot:

@@ -36,17 +36,13 @@ async def test_a_narrow_window_does_not_begin_with_the_panel(make_app: Make, mon
     assert not [widths for widths in drawn if widths not in ([], [0])]
 
 
-@pytest.mark.parametrize(
-    ("setup", "size"), [(PAIR, (120, 40)), (Setup(model="target.gguf"), (80, 24)), (Setup(), (20, 5))]
-)
+@pytest.mark.parametrize(("setup", "size"), [(PAIR, (120, 40)), (Setup(model="target.gguf"), (80, 24)), (Setup(), (20, 5))])
 async def test_the_window_is_styled_once_at_its_start_and_rightly(
     setup: Setup, size: tuple[int, int], make_app: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     again = []
     restyle = Screen.update_node_styles
-    monkeypatch.setattr(
-        Screen, "update_node_styles", lambda screen, animate=True: again.append(restyle(screen, animate))
-    )
+    monkeypatch.setattr(Screen, "update_node_styles", lambda screen, animate=True: again.append(restyle(screen, animate)))
     app = make_app(setup)
 
     def worn() -> dict[object, object]:
@@ -63,9 +59,7 @@ async def test_the_window_is_styled_once_at_its_start_and_rightly(
         assert worn() == first
 
 
-async def test_what_is_not_seen_yet_does_not_hold_up_the_first_drawing(
-    make_app: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_not_seen_yet_does_not_hold_up_the_first_drawing(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     polling: list[bool] = []
     monkeypatch.setattr(Monitor, "start", lambda monitor: polling.append(True))
     first: list[tuple[set[str], bool]] = []

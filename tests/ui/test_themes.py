@@ -38,9 +38,7 @@ def contrast(first: str, second: str) -> float:
 
 def test_the_shipped_themes() -> None:
     assert PROBLEMS == []
-    assert {theme.name for theme in SHIPPED} == {
-        "spectui-dark", "spectui-light", "spectui-high-contrast", "spectui-mono",
-    }  # fmt: skip
+    assert {theme.name for theme in SHIPPED} == {"spectui-dark", "spectui-light", "spectui-high-contrast", "spectui-mono"}
     assert DEFAULT_THEME in {theme.name for theme in SHIPPED}
 
 
@@ -173,9 +171,7 @@ async def test_a_theme_is_chosen_and_worn_at_once(engine: FakeEngine) -> None:
                 await paste(pilot, "theme")
                 await wait_until(pilot, lambda: app.screen.query_one(CommandList).option_count == 1)
                 await pilot.press("enter")
-            await wait_until(
-                pilot, lambda: app.screen.query(Input) and "themes" in app.screen.query_one(Input).placeholder
-            )
+            await wait_until(pilot, lambda: app.screen.query(Input) and "themes" in app.screen.query_one(Input).placeholder)
             await paste(pilot, theme)
             await wait_until(pilot, lambda: app.screen.query_one(CommandList).option_count == 1)
             await pilot.press("enter")

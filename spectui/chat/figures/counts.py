@@ -32,9 +32,7 @@ class SpeedHistory:
         while len(self._steps) <= step:
             self._steps.append([0.0, 0.0, 0.0, 0.0])
         accepted = round.count("accepted")
-        for index, number in enumerate(
-            (len(round.tokens), round.seconds, accepted, accepted + round.count("rejected"))
-        ):
+        for index, number in enumerate((len(round.tokens), round.seconds, accepted, accepted + round.count("rejected"))):
             self._steps[step][index] += number
 
     @property

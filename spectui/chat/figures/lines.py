@@ -25,9 +25,7 @@ def summary_line(statistics: Statistics) -> str:
     ignored = f", {count(statistics.ignored)} others ignored" if statistics.ignored else ""
     ahead = ""
     if statistics.guesses:
-        ahead = (
-            f", {percent(statistics.guessed)} of its guesses ahead right, which saved {duration(statistics.saved_s)}"
-        )
+        ahead = f", {percent(statistics.guessed)} of its guesses ahead right, which saved {duration(statistics.saved_s)}"
     return (
         f"{tokens(statistics.emitted)} at {decimal(statistics.tokens_per_s)} a second, "
         f"{decimal(statistics.tokens_per_pass)} a pass, {percent(statistics.acceptance)} of "
@@ -57,9 +55,7 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
     if comparison.identical:
         yield f"The text is identical, over {tokens(plain.emitted)}."
     elif found is not None:
-        first, second = (
-            _quoted(token.text) if token is not None else "the end" for token in (found.first, found.second)
-        )
+        first, second = (_quoted(token.text) if token is not None else "the end" for token in (found.first, found.second))
         turned = f"; {', '.join(comparison.turned)} was turned meanwhile" if comparison.turned else ""
         why = f", {comparison.explanation}" if comparison.explanation else ""
         yield f"The text differs: token {count(found.number)} is {first} with drafts, {second} without{turned}{why}."

@@ -102,9 +102,7 @@ def why_no_drafts(figures: Figures) -> str:
 def last_reason(figures: Figures) -> str:
     """What was drafted last, or why nothing; "" where there is nothing to say."""
     lately = figures.rounds[-_LATELY:]
-    if drafted := sum(
-        bool(round.drafted) for round in lately if round.parts[0][1] is None
-    ):  # a server gives no reasons
+    if drafted := sum(bool(round.drafted) for round in lately if round.parts[0][1] is None):  # a server gives no reasons
         return f"the server drafted in {drafted} of the last {len(lately)} rounds"
     # A reply's last token always has no room for a draft.
     told = (round for round in reversed(figures.rounds) if round.reason is not None and round.reason.kind != "no room")

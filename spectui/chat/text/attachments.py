@@ -71,9 +71,7 @@ class PasteFolds:
 
         `named` are the names that attach, and others were pasted. `begun` is being typed, and may become a file's.
         """
-        lines = [
-            f"+ {match[0][1:-1]}: {size(len(self._texts[match[0]].encode()))}" for match in self._names.finditer(text)
-        ]
+        lines = [f"+ {match[0][1:-1]}: {size(len(self._texts[match[0]].encode()))}" for match in self._names.finditer(text)]
         for match in _NAMED.finditer(text):
             file, key = _file_of(match), _key(match)
             with suppress(OSError):

@@ -32,13 +32,9 @@ def edited(text: str, meanwhile: AbstractContextManager[None]) -> str:
             file = Path(directory) / "prompt.md"
             file.write_text(text, encoding="utf-8", errors="replace")
             code = in_terminal([f"{words} {shlex.quote(str(file))}"], meanwhile)
-            after = (
-                file.read_text(encoding="utf-8-sig", errors="replace") if code is not None and file.is_file() else None
-            )
+            after = file.read_text(encoding="utf-8-sig", errors="replace") if code is not None and file.is_file() else None
     except OSError as error:
-        raise EditorError(
-            f"No file for the editor can be made ({error.strerror or error}): set TMPDIR elsewhere."
-        ) from error
+        raise EditorError(f"No file for the editor can be made ({error.strerror or error}): set TMPDIR elsewhere.") from error
     if after is None:
         raise EditorError(f"The editor {words!r} cannot be used: set EDITOR to another one.")
     if code:

@@ -19,12 +19,7 @@ from spectui.profiles.formats import WRITTEN
 @click.command("export", cls=Command)
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option(
-    "--to",
-    "form",
-    type=click.Choice(WRITTEN),
-    metavar="FORMAT",
-    required=True,
-    help=f"the format: {', '.join(WRITTEN)}",
+    "--to", "form", type=click.Choice(WRITTEN), metavar="FORMAT", required=True, help=f"the format: {', '.join(WRITTEN)}"
 )
 @click.option(
     "-o",
@@ -57,9 +52,7 @@ def export_command(
             raise SpectuiError(f"{output} cannot be written: {error.strerror}.") from None
     comments = dict.fromkeys(line.split(" = ")[0] for _, each in profiles for line in each.lacking)
     if comments:
-        click.echo(
-            f"spectui: llama-server does not have these, so comments have them: {', '.join(comments)}.", err=True
-        )
+        click.echo(f"spectui: llama-server does not have these, so comments have them: {', '.join(comments)}.", err=True)
 
 
 def _exported(settings: Configuration, name: str) -> Exported:

@@ -35,9 +35,7 @@ ASK_S = 300.0
 @click.option("--show", is_flag=True, help="measure nothing: print what --results, or the newest file, has")
 @yes_option
 @click.option("--report", is_flag=True, help="print what can be sent to others: no texts, no paths")
-def command(
-    ctx: click.Context, options: Options, runs: int, no_baselines: bool, show: bool, yes: bool, report: bool
-) -> None:
+def command(ctx: click.Context, options: Options, runs: int, no_baselines: bool, show: bool, yes: bool, report: bool) -> None:
     """Compare settings of a pair, or several drafts.
 
     They answer several prompts, each from cold; --draft a.gguf,b.gguf names several drafts. Every run is written to a file at
@@ -121,9 +119,7 @@ def _served(options: Options, lists: Mapping[str, str], setup: Setup) -> list[Se
     spelled = click.get_current_context().meta[SPELLED]
     for key in lists:
         if key != "temperature":
-            raise UsageError(
-                f"A server fixes {title(key)} at its start: leave out {spelled[key]}, and bench it once for each."
-            )
+            raise UsageError(f"A server fixes {title(key)} at its start: leave out {spelled[key]}, and bench it once for each.")
     name = f"{address(setup.server).short} {setup.server_model}".strip()
     text = lists.get("temperature", f"{options.settings.knobs.temperature}")
     temperatures = values("temperature", text, f"flag {spelled.get('temperature', '--temp')}")
@@ -156,9 +152,7 @@ def _settings(
     if not settings:
         raise UsageError("In every combination draft-min is above draft-max: lower draft-min or raise draft-max.")
     if dropped:
-        click.echo(
-            f"spectui: {dropped} combinations have a draft-min above their draft-max and are left out.", err=True
-        )
+        click.echo(f"spectui: {dropped} combinations have a draft-min above their draft-max and are left out.", err=True)
     for setting in settings:
         setting.on(knobs)
     return (with_drafts(settings, drafts) if drafts else settings), can_draft and not heads

@@ -104,9 +104,7 @@ class Options:
 
         knobs = self.settings.recommended(recommended_sampling(model)[0] if model else {}, model or "").knobs
         return replace(
-            knobs,
-            seed=knobs.seed if knobs.seed >= 0 else SEED,
-            predict=knobs.predict if knobs.predict > 0 else PREDICT,
+            knobs, seed=knobs.seed if knobs.seed >= 0 else SEED, predict=knobs.predict if knobs.predict > 0 else PREDICT
         )
 
 

@@ -91,9 +91,7 @@ def command(ctx: click.Context, options: Options, minutes: float, save: str | No
             click.echo(text)
     if save is not None:
         if best is None:
-            click.echo(
-                f"spectui: Profile {save} was not saved: it ended before the best setting was repeated.", err=True
-            )
+            click.echo(f"spectui: Profile {save} was not saved: it ended before the best setting was repeated.", err=True)
         else:
             ProfileFile(file).write({save: profile_settings(settings, setup, best)}, replace=replacing)
             _say_saved(save, file, best, search)

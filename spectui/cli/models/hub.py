@@ -30,9 +30,7 @@ LARGEST_PLAIN = 50 * 10**9
 NO_CLIENT = "{flag} needs the hub's client: pip install 'spectui[hub]'."
 
 _NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?::([\w.-]+))?")
-_QUANT = re.compile(
-    r"(?<![A-Za-z0-9])((?:UD-)?(?:I?Q\d\w*|TQ\d\w*|BF16|F16|F32|MXFP4\w*))(?![A-Za-z0-9])", re.IGNORECASE
-)
+_QUANT = re.compile(r"(?<![A-Za-z0-9])((?:UD-)?(?:I?Q\d\w*|TQ\d\w*|BF16|F16|F32|MXFP4\w*))(?![A-Za-z0-9])", re.IGNORECASE)
 _NO_CHAT_MODEL = re.compile(
     r"mmproj|eagle-?3|dflash|dspark|(^|/)(mtp-|imatrix)|gemma-?4[^/]*assistant|embed[^/]*$", re.IGNORECASE
 )
@@ -128,8 +126,7 @@ def fetch(model: HubModel, flag: str, heads: bool = False, progress: Callable[[i
     if cached:
         if progress is None:
             click.echo(
-                f"spectui: The hub cannot be asked for {model.repository}: {chosen[0]} is taken from the cache.",
-                err=True,
+                f"spectui: The hub cannot be asked for {model.repository}: {chosen[0]} is taken from the cache.", err=True
             )
         return cached[chosen[0]]
     # The client's errors come from whichever HTTP library it was built on, so they have no base of their own.
@@ -176,9 +173,7 @@ class _Watched:
         self._progress(self._file.tell())
 
 
-def _fetch_blob(
-    repository: str, file: str, url: str, etag: str, size: int, progress: Callable[[int], None] | None
-) -> None:
+def _fetch_blob(repository: str, file: str, url: str, etag: str, size: int, progress: Callable[[int], None] | None) -> None:
     """Download the blob to where the client looks for it, unless it is there."""
     from huggingface_hub import constants
     from huggingface_hub.file_download import http_get
@@ -210,13 +205,9 @@ def choose(files: Sequence[str], model: HubModel) -> list[str]:
     # Where a repository has models, one that is called a draft is there to draft for them.
     models = [file for file in models if "draft" not in Path(file).name.lower()] or models
     if not models:
-        raise SpectuiError(
-            f"{model.repository} has no GGUF file to chat with: look for a repository whose name ends in -GGUF."
-        )
+        raise SpectuiError(f"{model.repository} has no GGUF file to chat with: look for a repository whose name ends in -GGUF.")
     quants = [model.quant] if model.quant else USUAL_QUANTS
-    named = next(
-        (matching for quant in quants if (matching := [file for file in models if _has_quant(file, quant)])), []
-    )
+    named = next((matching for quant in quants if (matching := [file for file in models if _has_quant(file, quant)])), [])
     if not named and model.quant:
         others = dict.fromkeys(quant for file in models for quant in _quants(file))
         raise SpectuiError(f"{model.repository} has no {model.quant}; it has {', '.join(others) or ', '.join(models)}.")
@@ -252,9 +243,8 @@ def _heads(files: Sequence[str], model: str) -> list[str]:
     [] without one."""
     folders = set(Path(model).parents)
     near = [
-        file for file in files
-        if _HEADS.fullmatch(Path(file).name) and not folders.isdisjoint(list(Path(file).parents)[:2])
-    ]  # fmt: skip
+        file for file in files if _HEADS.fullmatch(Path(file).name) and not folders.isdisjoint(list(Path(file).parents)[:2])
+    ]
     return sorted(near, key=lambda file: (set(_quants(model)).isdisjoint(_quants(file)), len(file)))[:1]
 
 

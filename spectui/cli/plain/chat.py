@@ -23,15 +23,7 @@ from spectui.chat.dropping import Dropped
 from spectui.chat.figures.format import count, size
 from spectui.chat.figures.lines import comparison_lines, model_line
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.sentences import (
-    NO_TEXT,
-    UNANSWERED,
-    crash_advice,
-    dropped_note,
-    failed_advice,
-    load_advice,
-    stop_note,
-)
+from spectui.chat.sentences import NO_TEXT, UNANSWERED, crash_advice, dropped_note, failed_advice, load_advice, stop_note
 from spectui.chat.session import ChatSession
 from spectui.chat.text.attachments import PasteFolds
 from spectui.chat.text.editor import edited
@@ -336,9 +328,7 @@ class PlainChat:
                 signal.signal(number, handler)
 
 
-def chat(
-    session: ChatSession, catalogue: ModelCatalogue, conversation: StoredConversation | None, *, interactive: bool
-) -> int:
+def chat(session: ChatSession, catalogue: ModelCatalogue, conversation: StoredConversation | None, *, interactive: bool) -> int:
     """Chat over the standard streams. Returns the exit code."""
     stdin = cast("TextIOWrapper", sys.stdin)
     own = interactive and codecs.lookup(stdin.encoding).name != "ascii"  # a pipe has UTF-8, as `spectui run` reads it

@@ -83,9 +83,7 @@ def target_costs(
     return found
 
 
-def draft_costs(
-    draft: Context, key: Key, cancelled: Cancelled, disturbed: Callable[[], bool] = lambda: False
-) -> DraftCosts:
+def draft_costs(draft: Context, key: Key, cancelled: Cancelled, disturbed: Callable[[], bool] = lambda: False) -> DraftCosts:
     """The same for a draft. Raises Interrupted."""
     file = cost_files.path("draft-costs", key)
     if (found := cost_files.read(file, DraftCosts)) is not None:
@@ -259,9 +257,7 @@ def _compare_behind(target: Context, found: TargetCosts, cancelled: Cancelled) -
         return
     text = [(7 * n + 5) % target.n_vocab for n in range(MEASURED)]
     possible = [n for n in EQUAL_SIZES if n <= min(target.rows, target.n_ctx)]
-    if (
-        found.equal_up_to == found.tried < possible[-1]
-    ):  # the time did not suffice, as where a GPU's driver compiled kernels
+    if found.equal_up_to == found.tried < possible[-1]:  # the time did not suffice, as where a GPU's driver compiled kernels
         target.truncate(0)
         equal_up_to, tried = _compare(target, text, 0, possible, cancelled)
         if tried > found.tried:
@@ -286,9 +282,7 @@ def _fill(target: Context, text: list[int], context: int, cancelled: Cancelled) 
         target.evaluate(text[start : min(context, start + most)], 0)
 
 
-def _compare(
-    target: Context, text: list[int], context: int, sizes: Sequence[int], cancelled: Cancelled
-) -> tuple[int, int]:
+def _compare(target: Context, text: list[int], context: int, sizes: Sequence[int], cancelled: Cancelled) -> tuple[int, int]:
     """The size up to which all rows behind these tokens of the text equal those of single passes, and the largest one tried.
 
     Takes BOUND_S at most: sizes that there is no time for count as unequal.

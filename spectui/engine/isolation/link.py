@@ -261,6 +261,4 @@ class Link:
             return f"{reason}: {way_out(self._setup)}."
         if "bus error" in reason:
             return f"{reason}: try again."
-        return (
-            f"{reason}: try again, {'or leave out --rpc' if self._setup.rpc else 'or with -ngl 0 -ngld 0 on the CPU'}."
-        )
+        return f"{reason}: try again, {'or leave out --rpc' if self._setup.rpc else 'or with -ngl 0 -ngld 0 on the CPU'}."

@@ -96,11 +96,7 @@ def make(draft: Model, target: Model, progress: Callable[[float], None]) -> Path
 
 
 def load_best(
-    draft: str,
-    target: Model,
-    load: Callable[[str], Model],
-    progress: Callable[[float], None],
-    notice: Callable[[str], None],
+    draft: str, target: Model, load: Callable[[str], Model], progress: Callable[[float], None], notice: Callable[[str], None]
 ) -> Model:
     """Load the copy of this draft if it is worth using, and write it if there is none; else the draft. Raises SpectuiError.
 

@@ -192,9 +192,7 @@ def drafter_for(target: Model, draft: Model, context: Evaluator) -> tuple[DraftM
             return drafter, f"{difference} {how}"
         except TranslationError as error:
             if isinstance(difference, LackingError):
-                return ModelDrafter(
-                    context, target.n_vocab
-                ), f"{difference} It drafts until such a token is in the text."
+                return ModelDrafter(context, target.n_vocab), f"{difference} It drafts until such a token is in the text."
             raise VocabularyError(f"{difference} {error}") from error
     return ModelDrafter(context, target.n_vocab), ""
 

@@ -124,14 +124,7 @@ class Placed:
         The other model does not matter. `ahead`: a draft computes while the target does.
         """
         room = min(self.setup.ctx_size or MEASURED, MEASURED) if self.role == "target" else 0
-        context = (
-            room,
-            self.setup.ubatch,
-            self.setup.swa_full,
-            self.threads_beside(ahead),
-            self.flash_attn,
-            *self.types,
-        )
+        context = (room, self.setup.ubatch, self.setup.swa_full, self.threads_beside(ahead), self.flash_attn, *self.types)
         weights = (*self.weights_key, self.setup.op_offload_min_batch)
         return (measured_with(self.kernels), gpu_key(), weights, context)
 
@@ -147,9 +140,7 @@ class Placed:
         split = len(shares(written, f"tensor-split{suffix}"))
         if self.devices and split and split != len(self.devices):
             has = f"{split} share{'s' if split > 1 else ''}"
-            raise UsageError(
-                f"tensor-split{suffix} {written} has {has} and the {self.role} uses {gpus}: give one for each."
-            )
+            raise UsageError(f"tensor-split{suffix} {written} has {has} and the {self.role} uses {gpus}: give one for each.")
         gpu = self.of("main_gpu")
         if self.devices and self.of("split_mode") == "none" and gpu >= len(self.devices):
             raise UsageError(f"There is no main-gpu{suffix} {gpu}: the {self.role} uses {gpus}, counted from 0.")
@@ -261,11 +252,7 @@ class AutomaticPlacement:
         loaded = tuple(loaded)
         if on_servers(loaded):
             same = [key for key in self._chosen if getattr(setup, key) == getattr(self._planned, key)]
-            return (
-                replace(setup, **{key: self._chosen[key] for key in same})
-                if setup.device == self._planned.device
-                else setup
-            )
+            return replace(setup, **{key: self._chosen[key] for key in same}) if setup.device == self._planned.device else setup
         if not loaded or asked != self._asked:
             self._emit(Loading("plan", 0.0))
             try:

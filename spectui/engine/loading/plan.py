@@ -81,9 +81,7 @@ class MemoryPlan(NamedTuple):
         """What each device needs and has free, in GB as the window has them, and whether it fits, in a line."""
         uses = added([*self.target, *self.draft])
         free = {device.name: device.free for device in self.devices}
-        needs = ", ".join(
-            f"{use.device} {use.total / 1e9:.1f} of {free.get(use.device, 0) / 1e9:.1f} GB" for use in uses
-        )
+        needs = ", ".join(f"{use.device} {use.total / 1e9:.1f} of {free.get(use.device, 0) / 1e9:.1f} GB" for use in uses)
         return f"{needs}. {self.sentence()}"
 
     def lines(self) -> list[str]:
@@ -121,15 +119,9 @@ def shortage(uses: Iterable[MemoryUse], devices: Iterable[Device]) -> dict[str, 
 
 def way_out(setup: Setup) -> str:
     """What to do if llama.cpp ends its process when it loads this set-up: the end of a sentence."""
-    flags = [
-        flag
-        for flag, mode in (("-sm", setup.split_mode), ("-smd", setup.split_mode_draft))
-        if mode in ("row", "tensor")
-    ]
+    flags = [flag for flag, mode in (("-sm", setup.split_mode), ("-smd", setup.split_mode_draft)) if mode in ("row", "tensor")]
     if flags:
-        return (
-            f"choose {' and '.join(f'{flag} layer' for flag in flags)}, which divides models among all kinds of devices"
-        )
+        return f"choose {' and '.join(f'{flag} layer' for flag in flags)}, which divides models among all kinds of devices"
     return "choose another device (-dev), fewer layers on it (-ngl), or a smaller -c"
 
 

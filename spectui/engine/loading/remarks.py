@@ -7,9 +7,7 @@ from spectui.llama.devices.records import ModelInfo
 
 FAST_KERNELS_CRASH = "llama.cpp's fast CPU kernels crash on this machine, so they are off: see spectui doctor."
 
-CHATML_IS_USED = (
-    "The model has no chat template (a base model?): ChatML is used; --no-template continues texts as they are."
-)
+CHATML_IS_USED = "The model has no chat template (a base model?): ChatML is used; --no-template continues texts as they are."
 
 NOT_AHEAD = (
     "The draft has no device of its own, so drafting ahead would slow the target down: it waits for its turn. "
@@ -81,9 +79,7 @@ def no_cheaper(target: TargetCosts, draft: DraftCosts, same: bool, size: float) 
     if same:
         return f"The draft is the target itself: {_SMALLER}."
     if not target.verify and size >= _AS_DEAR:
-        return (
-            f"The draft's weights take {size:.2f} of the target's bytes, so that its drafts can hardly pay: {_SMALLER}."
-        )
+        return f"The draft's weights take {size:.2f} of the target's bytes, so that its drafts can hardly pay: {_SMALLER}."
     share = draft.next / target.verify[1] if draft.next and 1 in target.verify else 0.0
     if share < _AS_DEAR or target.noisy or draft.noisy:
         return ""

@@ -12,9 +12,7 @@ from spectui.llama.cpu.quota import free_memory
 if TYPE_CHECKING:
     from spectui.llama.model import Model
 
-GGML_TYPES = {
-    "f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "iq4_nl": 20, "bf16": 30,
-}  # fmt: skip
+GGML_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "iq4_nl": 20, "bf16": 30}
 """ggml_type of the cell types (ggml.h)."""
 
 _CELLS = re.compile(r"size =\s+([\d.]+) MiB \(\s*\d+ cells")

@@ -109,8 +109,7 @@ def _device(handle: int) -> Device:
     kind = _KINDS.get(_type(handle), "accel")
     if name.startswith(_OPENING) and name not in _in_use:
         return next(
-            (each for each in survey() if each.name == name),
-            Device(name, _text(_description(handle)).strip(), kind, 0, 0),
+            (each for each in survey() if each.name == name), Device(name, _text(_description(handle)).strip(), kind, 0, 0)
         )
     properties = _Properties()
     _properties(handle, ctypes.byref(properties))

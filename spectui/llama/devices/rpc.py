@@ -131,9 +131,7 @@ def _problem(server: str) -> str:
         return "it is no RPC server"
     if major != PROTOCOL[0] or minor > PROTOCOL[1]:
         ours = ".".join(map(str, PROTOCOL))
-        return (
-            f"it speaks version {major}.{minor} of the protocol, and this llama.cpp {ours}: build both of one version"
-        )
+        return f"it speaks version {major}.{minor} of the protocol, and this llama.cpp {ours}: build both of one version"
     return ""
 
 
@@ -202,8 +200,6 @@ def _functions() -> tuple[Any, Any]:
     find = symbol("ggml_backend_reg_get_proc_address", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
     address = find(backend, b"ggml_backend_rpc_add_server") if backend else None
     if not address:
-        raise ServerError(
-            f"This build of llama.cpp has no RPC, which --rpc needs. Rebuild it: {rebuild_command('RPC')}"
-        )
+        raise ServerError(f"This build of llama.cpp has no RPC, which --rpc needs. Rebuild it: {rebuild_command('RPC')}")
     add = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(address)
     return add, symbol("ggml_backend_register", None, ctypes.c_void_p)

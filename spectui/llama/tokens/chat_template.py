@@ -32,9 +32,7 @@ Written = Sequence[Sequence[int]]
 _NEXT_TURN = (("assistant", "?"), ("user", "?"))
 
 FOLDED = "The model's chat template has no system role: the system prompt is put before your first message."
-FORGETS = (
-    "The model's chat template leaves out a part of what was said: begin a new conversation, or choose another model."
-)
+FORGETS = "The model's chat template leaves out a part of what was said: begin a new conversation, or choose another model."
 
 
 class ChatTemplate:
@@ -98,9 +96,7 @@ class ChatTemplate:
         """
         tokens = self._as_written(self._special.tokens(*self._prompt(messages)), messages, written)
         if not tokens:
-            raise SpectuiError(
-                "The model's chat template makes nothing of this conversation, so there is nothing to answer."
-            )
+            raise SpectuiError("The model's chat template makes nothing of this conversation, so there is nothing to answer.")
         return [*self._model.added_bos, *tokens]
 
     def lasting(self, messages: Sequence[tuple[str, ...]], written: Written, tokens: Sequence[int]) -> int:
@@ -175,9 +171,7 @@ class ChatTemplate:
         try:
             text = self._renderer.rendered(messages)
         except Exception as error:  # as above
-            raise SpectuiError(
-                f"The model's chat template does not take this conversation: {_one_line(error)}."
-            ) from error
+            raise SpectuiError(f"The model's chat template does not take this conversation: {_one_line(error)}.") from error
 
         # As in llama-server: whether a prompt begins with BOS is the vocabulary's decision, not the template's.
         return text.removeprefix(self._bos) if self._model.added_bos else text

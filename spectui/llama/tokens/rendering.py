@@ -74,12 +74,7 @@ class Renderer:
         def strftime_now(form: str) -> str:
             return (self.clock or datetime.now()).strftime(form)
 
-        self._names = {
-            "add_generation_prompt": True,
-            "raise_exception": _raise,
-            "strftime_now": strftime_now,
-            **names,
-        }
+        self._names = {"add_generation_prompt": True, "raise_exception": _raise, "strftime_now": strftime_now, **names}
         self._environment = Environment(
             filters={"tojson": _as_json},
             auto_escape_callback=lambda name: False,
@@ -106,9 +101,7 @@ class Renderer:
         names: dict[str, Any] = {} if dialect.undefined_tools else dict.fromkeys(_TOOLS)
         size = sum(len(text) for _, *texts in talk for text in texts)
         self._environment.fuel = FUEL + _FUEL_PER_CHARACTER * size + _FUEL_PER_PAIR * len(talk) ** 2
-        return self._environment.render_template(
-            "template", **{**names, **self._names, **self.values, "messages": rows}
-        )
+        return self._environment.render_template("template", **{**names, **self._names, **self.values, "messages": rows})
 
     def _find_dialect(self) -> TemplateDialect:
         """The first dialect in which all words of a conversation are in the prompt: of two turns, or at least of one."""

@@ -260,11 +260,7 @@ class ThoughtLimit:
 def marks_in(template: str) -> set[str]:
     """All marks of thinking that a template names."""
     known = {name for channels in _CHANNELS for names in channels[:4] for name in names}
-    return {
-        *_NAMED.findall(template),
-        *(mark[0] for mark in MARK.finditer(template)),
-        *filter(template.__contains__, known),
-    }
+    return {*_NAMED.findall(template), *(mark[0] for mark in MARK.finditer(template)), *filter(template.__contains__, known)}
 
 
 def _named(template: str) -> list[tuple[str, str]]:

@@ -101,9 +101,7 @@ class SpecialTokens:
                 characters[at] = stand_ins[text[at]]
             return "".join(characters)
 
-        rows = [
-            (role, *(hide(names, text) for text in each)) for names, (role, *each) in zip(finds, messages, strict=True)
-        ]
+        rows = [(role, *(hide(names, text) for text in each)) for names, (role, *each) in zip(finds, messages, strict=True)]
         return rows, {stand_in: character for character, stand_in in stand_ins.items()}
 
     def tokens(self, text: str, stand_ins: Mapping[str, str]) -> list[int]:
@@ -135,9 +133,7 @@ class SpecialTokens:
                 if (before := taken.rfind(1, start, end)) >= 0:
                     end = before + 1
                 else:
-                    while (
-                        special.attributes & _TAKES_SPACE and end < len(text) and not taken[end] and text[end] in _SPACE
-                    ):
+                    while special.attributes & _TAKES_SPACE and end < len(text) and not taken[end] and text[end] in _SPACE:
                         end += 1
                     taken[start:end] = b"\1" * (end - start)
                     cuts.append((start, end, special.token))

@@ -149,9 +149,7 @@ def read(path: Path) -> list[Run]:
             if number == len(lines) and line.startswith("{") and isinstance(error, json.JSONDecodeError):
                 break
             why = (
-                str(error)
-                if isinstance(error, _OtherVersion)
-                else "no line of spectui bench: delete it, or take another file"
+                str(error) if isinstance(error, _OtherVersion) else "no line of spectui bench: delete it, or take another file"
             )
             raise UsageError(f"{path}, line {number}: this is {why}.") from None
     return runs

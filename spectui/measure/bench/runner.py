@@ -94,9 +94,7 @@ class EngineModels:
                 self.divergences[setting.draft] = self.call(divergence)
         if not self._warm:
             # The first passes set things up, of both models: they are no sign of any setting's speed.
-            drafting = replace(
-                knobs, drafter="auto", policy="fixed", draft_max=4, draft_min=0, p_min=0.0, predict=_WARM_UP
-            )
+            drafting = replace(knobs, drafter="auto", policy="fixed", draft_max=4, draft_min=0, p_min=0.0, predict=_WARM_UP)
             first = self.call(_answer, drafting, tuple(messages))
             if first.reason is StopReason.CANCELLED:
                 return first

@@ -82,9 +82,7 @@ def values(key: str, text: str, origin: str) -> list[Any]:
     found: list[Any] = []
     for part in text.split(","):
         if not part.strip():
-            raise UsageError(
-                f"{origin}: {text!r} has an empty value: write a list such as 4,8,16, or a range such as 4:16:4."
-            )
+            raise UsageError(f"{origin}: {text!r} has an empty value: write a list such as 4,8,16, or a range such as 4:16:4.")
         found += _range(key, part, origin) if ":" in part else [convert(key, part.strip(), origin)]
         if len(found) > MOST_VALUES:
             raise UsageError(f"{origin}: {text!r} means more than {MOST_VALUES} values: take a larger step.")
@@ -93,9 +91,7 @@ def values(key: str, text: str, origin: str) -> list[Any]:
 
 def _range(key: str, part: str, origin: str) -> list[Any]:
     kind = SETTINGS[key].kind
-    ends = [
-        convert(key, each.strip(), origin) if kind is str else _number(each, part, origin) for each in part.split(":")
-    ]
+    ends = [convert(key, each.strip(), origin) if kind is str else _number(each, part, origin) for each in part.split(":")]
     if kind is str or len(ends) not in (2, 3):
         raise UsageError(f"{origin}: {part!r} is no range: write FIRST:LAST or FIRST:LAST:STEP with numbers.")
     first, last, step = (*ends, 1.0)[:3]
@@ -166,9 +162,7 @@ def usual(drafts: bool, temperature: Sequence[float]) -> list[Setting]:
 
 def with_drafts(settings: Sequence[Setting], drafts: Sequence[str]) -> list[Setting]:
     """These settings with each of the drafts, and the automatic policy with none, which finds repetitions alone."""
-    none = [
-        Setting("suffix", temperature=heat, draft=NO_DRAFT) for heat in dict.fromkeys(s.temperature for s in settings)
-    ]
+    none = [Setting("suffix", temperature=heat, draft=NO_DRAFT) for heat in dict.fromkeys(s.temperature for s in settings)]
     return [*none, *(replace(setting, draft=draft) for draft in drafts for setting in settings)]
 
 

@@ -154,9 +154,7 @@ def _plain(rows: Sequence[Row], heat: float) -> Row | None:
     return next((row for row in rows if row.setting.baseline == "target" and row.setting.temperature == heat), None)
 
 
-def _compare_with_plain(
-    row: Row, rows: Sequence[Row], prompts: Sequence[str], among: int, usual: Mapping[str, Noise]
-) -> None:
+def _compare_with_plain(row: Row, rows: Sequence[Row], prompts: Sequence[str], among: int, usual: Mapping[str, Noise]) -> None:
     plain = _plain(rows, row.setting.temperature)
     whole = paired(row, plain, prompts) if plain is not None else {}
     if plain is None or not whole or not all(whole.values()):
@@ -191,9 +189,7 @@ def _mark_best(rows: Sequence[Row], prompts: Sequence[str], usual: Mapping[str, 
             if row.setting.baseline and top.gain is not None:
                 # One verdict on these two is spoken, and it is that of the gain; also if the target alone is the best.
                 gain = top.gain
-                row.beside_best = Verdict(
-                    1 / gain.ratio, gain.high and 1 / gain.high, gain.low and 1 / gain.low, *gain[3:]
-                )
+                row.beside_best = Verdict(1 / gain.ratio, gain.high and 1 / gain.high, gain.low and 1 / gain.low, *gain[3:])
             elif top.setting.baseline and row.gain is not None:
                 row.beside_best = row.gain
             elif all(pairs.values()) and pairs:

@@ -22,19 +22,7 @@ _PRINTS = {"--version", "--help", "-h", "--usage", "--license", "--list-devices"
 """Flags with which a program of llama.cpp prints something and ends."""
 
 _PLAIN_STARTERS = ("env", "nohup", "exec", "call", "start")
-_STARTERS = (
-    *_PLAIN_STARTERS,
-    "sudo",
-    "doas",
-    "nice",
-    "time",
-    "timeout",
-    "setsid",
-    "ionice",
-    "stdbuf",
-    "taskset",
-    "numactl",
-)
+_STARTERS = (*_PLAIN_STARTERS, "sudo", "doas", "nice", "time", "timeout", "setsid", "ionice", "stdbuf", "taskset", "numactl")
 """Programs that start the one that is named after their own flags; the plain ones change nothing that a person has to know."""
 
 _STARTERS_OWN = re.compile(r"-.*|[\dx,.-]+[smhd]?|/\w+")
@@ -164,8 +152,7 @@ def windows_words(text: str) -> list[str]:
         raise UsageError("quotes are not closed in its command.")
     words = _WINDOWS_WORD.findall(text)
     return [
-        "" if word == '""' else re.sub(r'\\"|""|"', lambda quote: '"' if len(quote[0]) == 2 else "", word)
-        for word in words
+        "" if word == '""' else re.sub(r'\\"|""|"', lambda quote: '"' if len(quote[0]) == 2 else "", word) for word in words
     ]
 
 
@@ -176,7 +163,5 @@ def write(profiles: Sequence[tuple[str, Exported]]) -> str:
         # An alias with a comma would be two.
         alias = [] if "," in name else [("--alias", name)]
         flags = [" ".join(map(shlex.quote, words)) for words in (*alias, *exported.arguments)]
-        blocks.append(
-            "".join(f"# {line}\n" for line in exported.comments()) + " \\\n  ".join(["llama-server", *flags]) + "\n"
-        )
+        blocks.append("".join(f"# {line}\n" for line in exported.comments()) + " \\\n  ".join(["llama-server", *flags]) + "\n")
     return "\n".join(blocks)

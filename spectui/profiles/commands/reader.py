@@ -15,18 +15,7 @@ from typing import NamedTuple
 
 from spectui.errors import UsageError
 from spectui.profiles.commands.llama_server import command, windows_words
-from spectui.profiles.imported import (
-    EDGE,
-    RUN_IT,
-    ImportedFile,
-    ScriptError,
-    Started,
-    imported,
-    joined,
-    shown,
-    split,
-    unknown,
-)
+from spectui.profiles.imported import EDGE, RUN_IT, ImportedFile, ScriptError, Started, imported, joined, shown, split, unknown
 
 LONGEST = 100_000
 """Characters or words of a variable. Variables of variables could grow without end."""
@@ -102,9 +91,7 @@ SHELL = Signs(
     inner=re.compile(rf"\\(?P<sign>[\\\"$`])|\\\n|{_VALUE}", re.DOTALL),
     listed=re.compile(r"\"\$(?:\{(\w+)\[@\]\}|@)\""),
     reads=re.compile(r"\$\{?[#!]?\w+(?!\w|:?=)|(?<=\s)\"[^\"=]*\s[^\"=]*\"|(?<=\s)'[^'=]*\s[^'=]*'"),
-    assignment=re.compile(
-        r"(?P<name>[A-Za-z_]\w*)(?P<adds>\+?)=(?:\((?P<items>(?<=\().*)\)|(?P<value>(?!\().*))", re.DOTALL
-    ),
+    assignment=re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<adds>\+?)=(?:\((?P<items>(?<=\().*)\)|(?P<value>(?!\().*))", re.DOTALL),
     aside=("|", "&"),
     keywords={
         **dict.fromkeys(("if", "case", "for", "while", "until", "select", "{"), 1),
@@ -144,8 +131,7 @@ POWERSHELL = Signs(
     listed=re.compile(r"[@$](\w+)"),
     reads=re.compile(r"(?<=[\s(,!])[$@]\{?(?:\w+:)?\w+\}?(?![\w:.\[]|\s+in\b|\s?[-+*/]?=|\+\+|--)"),
     assignment=re.compile(
-        r"(?:\[[\w.\[\]]+\] ?)*\$(?P<name>(?:\w+:)?\w+) ?(?P<adds>\+?)= ?(?:@\((?P<items>.*)\)|(?P<value>(?!@\().*))",
-        re.DOTALL,
+        r"(?:\[[\w.\[\]]+\] ?)*\$(?P<name>(?:\w+:)?\w+) ?(?P<adds>\+?)= ?(?:@\((?P<items>.*)\)|(?P<value>(?!@\().*))", re.DOTALL
     ),
     item=re.compile(rf"{_PS_SINGLE}|{_PS_DOUBLE}|-?[\d.]+|\$(?:\w+:)?\w+", re.DOTALL),
     brackets=("{", "}"),
@@ -182,9 +168,7 @@ class Script:
         line, raw, in_block, started = self.started[0]
         if any(other != started for *_, other in self.started):
             lines = ", ".join(str(line) for line, *_ in self.started)
-            raise UsageError(
-                f"There are {len(self.started)} commands of llama.cpp (lines {lines}): leave one in the file."
-            )
+            raise UsageError(f"There are {len(self.started)} commands of llama.cpp (lines {lines}): leave one in the file.")
         self.line = line
         again = self.command(raw)
         if in_block and (again is None or (again.arguments, again.variables) != (started.arguments, started.variables)):

@@ -35,9 +35,7 @@ def read() -> ImportedFile:
             profile = imported(_started(process, arguments))
         except psutil.AccessDenied:
             owner = process.username()
-            refused[f"process {process.pid}"] = (
-                f"it is {owner}'s, who alone may read its environment: import it as {owner}."
-            )
+            refused[f"process {process.pid}"] = f"it is {owner}'s, who alone may read its environment: import it as {owner}."
             continue
         except psutil.Error:
             continue

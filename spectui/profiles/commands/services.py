@@ -102,9 +102,7 @@ def _service(name: str, service: Any, directory: Path, variables: Mapping[str, s
     for path in files if isinstance(files, list) else [files] if files else []:
         environment |= _variables_of(directory / expand(path))
     given = service.get("environment") or []
-    pairs = (
-        given.items() if isinstance(given, dict) else (str(line).split("=", 1) for line in given if "=" in str(line))
-    )
+    pairs = given.items() if isinstance(given, dict) else (str(line).split("=", 1) for line in given if "=" in str(line))
     environment |= {str(key): expand(value) for key, value in pairs}
     image = expand(service.get("image") or f"{name} (built here)")
     run = run_by(image, words("entrypoint"), words("command"))
@@ -141,7 +139,5 @@ def _variables_of(file: Path, optional: bool = False) -> dict[str, str]:
             return {}
         raise ScriptError(f"{file}, which sets variables for it, is not on this machine: {RUN_IT}.")
     text = read_text(file, str(file), LARGEST, "no file of variables is")
-    pairs = re.findall(
-        r"(?m)^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*=[ \t]*(?:'(.*)'|\"(.*)\"|(.*?))(?:[ \t]+#.*)?[ \t]*$", text
-    )
+    pairs = re.findall(r"(?m)^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*=[ \t]*(?:'(.*)'|\"(.*)\"|(.*?))(?:[ \t]+#.*)?[ \t]*$", text)
     return {name: single or double or bare for name, single, double, bare in pairs}

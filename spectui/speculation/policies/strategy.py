@@ -147,9 +147,7 @@ class Strategy:
             return Reason("measuring")
         return Reason("budget") if auto and self.budget.balance <= 0 else None
 
-    def _grow(
-        self, draft: Draft, text: Sequence[int], knobs: Knobs, model: DraftModel | None
-    ) -> tuple[bool, float | None]:
+    def _grow(self, draft: Draft, text: Sequence[int], knobs: Knobs, model: DraftModel | None) -> tuple[bool, float | None]:
         """Add tokens, each of the source that is expected to yield more.
 
         Returns whether it ended because no source had any more, not because the model was not asked; and the confidence of the

@@ -83,9 +83,7 @@ class Run:
         """
         if self._file >= 0 and self._stderr is None and sys.__stderr__ is not None:
             self._stderr = os.dup(2)
-            screen = os.fdopen(
-                os.dup(2), "w", buffering=1, encoding=sys.__stderr__.encoding, errors=sys.__stderr__.errors
-            )
+            screen = os.fdopen(os.dup(2), "w", buffering=1, encoding=sys.__stderr__.encoding, errors=sys.__stderr__.errors)
             sys.stderr = sys.__stderr__ = screen  # type: ignore[misc]
             os.dup2(self._file, 2)
 

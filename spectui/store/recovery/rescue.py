@@ -14,16 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from spectui.store.database import (
-    FAULTS,
-    StoreError,
-    as_store_errors,
-    connect,
-    harden,
-    names_kept,
-    set_aside,
-    transaction,
-)
+from spectui.store.database import FAULTS, StoreError, as_store_errors, connect, harden, names_kept, set_aside, transaction
 
 PATIENCE_S = 10.0
 """The pages of a damaged tree may form a circle: what has not been copied by then is left out."""
@@ -95,9 +86,7 @@ def rescue(rescued: Rescued, connection: sqlite3.Connection) -> None:
         # The version before had no `dropped`, the last column.
         replies = [(*row, 0)[:9] for row in _by_range(source, "reply", "message")]
         conversations = [
-            row
-            for order in ("", "DESC")
-            for row in _until_damage(source, f"SELECT * FROM conversation ORDER BY id {order}")
+            row for order in ("", "DESC") for row in _until_damage(source, f"SELECT * FROM conversation ORDER BY id {order}")
         ]
         with transaction(connection):
             connection.execute("PRAGMA defer_foreign_keys = ON")

@@ -73,9 +73,7 @@ def unpack(packed: bytes) -> tuple[Round, ...]:
         fields = checked_columns(Round, table["round"], values)
         # Columns of all rounds are checked and made at once: row by row it takes five times as long.
         fields["knobs"] = [knobs[number] for number in numbers]
-        fields["drafted"] = _grouped(
-            drafted, _made(DraftToken, checked_columns(DraftToken, table["draft"], _flat(drafted)))
-        )
+        fields["drafted"] = _grouped(drafted, _made(DraftToken, checked_columns(DraftToken, table["draft"], _flat(drafted))))
         fields["tokens"] = _grouped(tokens, _made(Token, _token_columns(table["token"], tokens, fields)))
         fields["likeliest"] = [_likeliest(row, pieces) for row in likeliest]
         fields["reason"] = _reasons(reasons)

@@ -79,9 +79,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.devices = DevicePane(setup, id="devices")
         self.compare = ComparePage(id="compare")
         self.plain = Transcript(inspects=False, id="plain")
-        self.profile = ChoiceRow(
-            "profile", "profile", NO_PROFILE, choices=(NO_PROFILE,), default=NO_PROFILE, id="profile"
-        )
+        self.profile = ChoiceRow("profile", "profile", NO_PROFILE, choices=(NO_PROFILE,), default=NO_PROFILE, id="profile")
         self._pages = (NowPage(id="now"), self.rounds, DetailsPage(id="details"), self.machine, self.compare)
         # Choices and sliders are made from the table of knobs.
         rows = [
@@ -350,10 +348,7 @@ def without_effect(knobs: Knobs) -> frozenset[str]:
     """The knobs that have no effect with the present values of the others. They can still be changed."""
     if knobs.drafter == "off":
         return frozenset(("policy", "draft_max", "draft_min", "p_min"))
-    return {
-        "auto": frozenset(("p_min",)),
-        "expected": frozenset(("p_min", "draft_min")),
-    }.get(knobs.policy, frozenset())
+    return {"auto": frozenset(("p_min",)), "expected": frozenset(("p_min", "draft_min"))}.get(knobs.policy, frozenset())
 
 
 def turned(knobs: Knobs, key: str, value: float | str) -> Knobs:

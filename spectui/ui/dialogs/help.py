@@ -29,7 +29,7 @@ class HelpScreen(ListWindow[ActiveBinding]):
     PLACEHOLDER = "Filter by key, name or what it does"
     ACTIONS = (("do it", "choose"), ("close", "back"))
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "Do it", id="help.choose", priority=True, tooltip="Do what the bar is on"),
+        Binding("enter", "choose", "Do it", id="help.choose", priority=True, tooltip="Do what the bar is on")
     ]
     DEFAULT_CSS = """
     HelpScreen {

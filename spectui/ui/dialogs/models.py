@@ -52,7 +52,7 @@ class ModelsScreen(ListWindow[Setup]):
     PLACEHOLDER = "Filter by name, quantisation, directory"
     ACTIONS = (("choose", "choose"), ("back", "back"))
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "Choose", id="models.choose", priority=True, tooltip="Take this model"),
+        Binding("enter", "choose", "Choose", id="models.choose", priority=True, tooltip="Take this model")
     ]
     DEFAULT_CSS = """
     ModelsScreen {
@@ -152,9 +152,7 @@ class ModelsScreen(ListWindow[Setup]):
         if self._target is not None and not words:
             options.insert(0, Option(Content("  no draft model"), NO_DRAFT))
         elif not words:
-            pairs = [
-                Option(_pair_line(setup, setup == self._setup), identity) for identity, setup in self._pairs.items()
-            ]
+            pairs = [Option(_pair_line(setup, setup == self._setup), identity) for identity, setup in self._pairs.items()]
             places = [Option(Content(f"  look in {place}"), identity) for identity, place in self._places.items()]
             options = [*pairs, *options, *places]
         ids = [option.id for option in options]
@@ -163,9 +161,7 @@ class ModelsScreen(ListWindow[Setup]):
         self._show_details()
 
     def _ordered(self) -> list[GgufHeader]:
-        headers = sorted(
-            self._found.values(), key=lambda header: (header.problem != "", header.name.casefold(), header.path)
-        )
+        headers = sorted(self._found.values(), key=lambda header: (header.problem != "", header.name.casefold(), header.path))
         if self._target is None:
             return headers
         first = drafts_for(self._target, headers)
@@ -196,11 +192,7 @@ class ModelsScreen(ListWindow[Setup]):
         """The mark, the name in `room` cells, figures that fit, and the reason if it cannot be used."""
         what = f"{header.architecture} {header.parameters}".strip() or UNKNOWN
         loaded = {self._path(self._setup.model): "▸", self._path(self._setup.draft): "▹"}
-        mark, last, muted = (
-            loaded.get(header.path, " "),
-            f"{count(header.n_ctx_train):>9}  {what}",
-            bool(header.problem),
-        )
+        mark, last, muted = (loaded.get(header.path, " "), f"{count(header.n_ctx_train):>9}  {what}", bool(header.problem))
         if self._target is not None:
             found = self._match(header)
             mark, last, muted = _MARKS[found.how], found.reason, found.how == "never"
@@ -250,9 +242,7 @@ class ModelsScreen(ListWindow[Setup]):
         if not self._catalogue.pairs:
             return path
         names = ", ".join(one_line(each.name) for each in smaller_drafts(header, list(self._found.values()))[:3])
-        return (
-            f"{path}\n{f'Same vocabulary, smaller: {names}.' if names else 'No smaller model here has its vocabulary.'}"
-        )
+        return f"{path}\n{f'Same vocabulary, smaller: {names}.' if names else 'No smaller model here has its vocabulary.'}"
 
     def _why_nothing(self) -> str:
         if (self.search is not None and self.search.is_running) or (self._searching and not self._found):

@@ -24,7 +24,7 @@ class LineScreen(Dialog[str]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "take", "Take it", id="question.take", priority=True, tooltip="Answer with what is in the box"),
         Binding("escape", "dismiss(None)", "Cancel", id="question.cancel", priority=True, tooltip="Leave it as it is"),
-    ]  # fmt: skip
+    ]
     DEFAULT_CSS = """
     LineScreen {
         & > Vertical { width: 56; height: auto; padding: 1 2; }
@@ -114,9 +114,7 @@ class SystemPromptScreen(Dialog[str]):
         with Vertical() as box:
             box.border_title = "system prompt"
             yield self._box
-            yield Label(
-                "For this conversation, from the next prompt on; --system-prompt sets the usual one.", markup=False
-            )
+            yield Label("For this conversation, from the next prompt on; --system-prompt sets the usual one.", markup=False)
             yield ActionLine([("use it", "use"), ("cancel", "dismiss(None)")])
 
     def action_use(self) -> None:

@@ -192,9 +192,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         try:
             self.put(edited(self._folds.unfolded(self._marked), self.app.suspend()))
         except SuspendNotSupported:
-            self.notify(
-                "An editor cannot be opened here: this is no terminal of its own.", severity="error", markup=False
-            )
+            self.notify("An editor cannot be opened here: this is no terminal of its own.", severity="error", markup=False)
         except EditorError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
 
@@ -340,9 +338,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
             if not selection.is_empty and first < column < last and end[0] == row and first <= end[1] <= last:
                 return Selection((row, first), (row, last))  # a double click has selected a word of the name
         end = self._outside(end, self.selection.end)
-        return (
-            Selection.cursor(end) if selection.is_empty else Selection(self._outside((row, column), (row, column)), end)
-        )
+        return Selection.cursor(end) if selection.is_empty else Selection(self._outside((row, column), (row, column)), end)
 
     def _outside(self, location: Location, before: Location) -> Location:
         """The location, or one of the ends of the fold it lies in: the one across if it comes `before` from the other."""

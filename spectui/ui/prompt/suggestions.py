@@ -51,9 +51,7 @@ class Suggestions(OptionList, can_focus=False):
         self.set_class(bool(suggestions), "-open")
         self.clear_options()
         width = max((len(each.text) for each in suggestions), default=0)
-        self.add_options(
-            Option(Content.assemble(f"{each.text:<{width}}  ", (each.about, MUTED))) for each in suggestions
-        )
+        self.add_options(Option(Content.assemble(f"{each.text:<{width}}  ", (each.about, MUTED))) for each in suggestions)
         self.action_first()
 
     def has(self, text: str) -> bool:

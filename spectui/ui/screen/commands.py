@@ -50,9 +50,7 @@ def commands_of(window: Window, controls: Controls) -> dict[str, Command]:
         "models": controls.choose_models,
         "best-settings": controls.measure,
         "last-chat": partial(conversations.open_offer, window),
-        **dict.fromkeys(
-            ("conversations", "open", "rename", "delete"), partial(conversations.list_conversations, window)
-        ),
+        **dict.fromkeys(("conversations", "open", "rename", "delete"), partial(conversations.list_conversations, window)),
         "measure-reply": partial(asking.compare, window),
         "export": partial(reading.ask_export, window),
         "edit": partial(asking.edit_last, window),
@@ -79,9 +77,7 @@ def commands_of(window: Window, controls: Controls) -> dict[str, Command]:
             ("measure-reply", "best-settings", "drafter", "policy", "devices"), lambda: "drafter" not in models.fixed
         ),
     }
-    by_session = {
-        command.id: partial(controls.do, command.id) for command in COMMANDS.values() if command.do is not None
-    }
+    by_session = {command.id: partial(controls.do, command.id) for command in COMMANDS.values() if command.do is not None}
     return {
         identity: COMMANDS[identity]._replace(run=run, enabled=possible.get(identity, COMMANDS[identity].enabled))
         for identity, run in (by_session | does).items()

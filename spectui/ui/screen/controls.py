@@ -199,9 +199,7 @@ class Controls:
         # Dialogs are imported when a key opens them, so that the window starts sooner.
         from spectui.ui.dialogs.models import ModelsScreen
 
-        self._window.ask(
-            ModelsScreen(self.catalogue, self._session.setup, self._in_words, self._models.pairs), self.use_models
-        )
+        self._window.ask(ModelsScreen(self.catalogue, self._session.setup, self._in_words, self._models.pairs), self.use_models)
 
     def change_placement(self) -> None:
         """Show the numbers behind the devices, with those that were picked, and load the models anew with what is entered."""

@@ -148,9 +148,7 @@ class Document:
         starts = (
             at
             for at in range(len(self.blocks) - 1, 0, -1)
-            if self.blocks[at].message == number > 0
-            and self.blocks[at].source.kind == HEADING
-            and not self.blocks[at].of_reply
+            if self.blocks[at].message == number > 0 and self.blocks[at].source.kind == HEADING and not self.blocks[at].of_reply
         )
         return next(starts, 0)
 

@@ -27,8 +27,7 @@ and what code consists of.
 """
 
 TEXT, REJECTED, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD, DROPPED = (
-    KINDS.index(kind)
-    for kind in ("text", "rejected", "heading", "user", "notice", "error", "cursor", "fold", "dropped")
+    KINDS.index(kind) for kind in ("text", "rejected", "heading", "user", "notice", "error", "cursor", "fold", "dropped")
 )
 THOUGHT = 0x80
 """Flag in a piece's kind: it is part of the model's thinking."""

@@ -146,16 +146,7 @@ back to the default. Other text that is typed goes to the prompt.
     ]
 
     def __init__(
-        self,
-        key: str,
-        label: str,
-        value: float,
-        *,
-        low: float,
-        high: float,
-        step: float,
-        default: float,
-        id: str | None = None,
+        self, key: str, label: str, value: float, *, low: float, high: float, step: float, default: float, id: str | None = None
     ) -> None:
         self.low, self.high, self.step = low, high, step
         self._whole = all(isinstance(number, int) for number in (low, high, step))

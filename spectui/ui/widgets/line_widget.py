@@ -28,9 +28,7 @@ LABEL = 12
 _WITHIN = re.compile(r"(?<=\d) (?=\d{3}\b|[MG]B\b)")
 """The spaces in 4 096 and in 0.1 GB."""
 
-STYLES = (
-    "label", "value", "big", "bar", "track", "accepted", "correction", "bonus", "plain", "rejected", "chosen",
-)  # fmt: skip
+STYLES = ("label", "value", "big", "bar", "track", "accepted", "correction", "bonus", "plain", "rejected", "chosen")
 
 
 class LineWidget(Widget):
@@ -68,9 +66,7 @@ class LineWidget(Widget):
         """Build the lines again, and draw those that changed. No layout is done."""
         before, self.lines = self.lines, self.build_lines() if self.size.width else []
         changed = [
-            Region(0, y, self.size.width, 1)
-            for y, (old, new) in enumerate(zip_longest(before, self.lines))
-            if old != new
+            Region(0, y, self.size.width, 1) for y, (old, new) in enumerate(zip_longest(before, self.lines)) if old != new
         ]
         for region in changed:
             self._strips.pop(region.y, None)

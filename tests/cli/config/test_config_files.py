@@ -66,9 +66,7 @@ def test_one_model_of_several_is_chosen(directory: Path, monkeypatch: pytest.Mon
     refused = {
         (): "swap.yaml has 3 models (one, three, four): name those you want, or give --all.",
         ("thee",): "swap.yaml has no model 'thee'; did you mean three?",
-        (
-            "two",
-        ): "swap.yaml: two cannot be imported: its --model /models/x.gguf is a path in a container, and no volume of it "
+        ("two",): "swap.yaml: two cannot be imported: its --model /models/x.gguf is a path in a container, and no volume of it "
         "holds that.",
         ("one", "three", "--as", "x"): "--as names one profile, and 2 models were chosen: import them one by one.",
     }
@@ -158,9 +156,7 @@ def test_a_profile_without_a_model_is_given_one(directory: Path) -> None:
     )
     result = spectui("export", "--to", "llama-swap", "code", "-m", "/m/x.gguf", "-md", "/m/y.gguf", "--strict")
     assert "      --model /m/x.gguf\n" in result.stdout and "      --temp 0.2\n" in result.stdout
-    assert result.stderr == (
-        "spectui: llama-server does not have these, so comments have them: strict, drafter, policy.\n"
-    )
+    assert result.stderr == ("spectui: llama-server does not have these, so comments have them: strict, drafter, policy.\n")
 
 
 def test_an_unknown_profile_or_format_gets_one_sentence(directory: Path) -> None:
@@ -220,10 +216,7 @@ def test_half_a_line_writes_nothing(directory: Path, text: str, sentence: str) -
         ("a.bat", "@echo off\nset C=5\nllama-server -m /m/a.gguf ^\n  -c %C%\n"),
         ("a.ps1", "$c = 5\n& llama-server -m /m/a.gguf `\n  -c $c\n"),
         ("a.service", "[Service]\nExecStart=llama-server \\\n  -m /m/a.gguf -c 5\n"),
-        (
-            "compose.yml",
-            "services:\n  a:\n    image: llama.cpp\n    volumes: ['/m:/m']\n    command: -m /m/a.gguf -c 5\n",
-        ),
+        ("compose.yml", "services:\n  a:\n    image: llama.cpp\n    volumes: ['/m:/m']\n    command: -m /m/a.gguf -c 5\n"),
     ],
 )
 def test_what_an_editor_of_windows_saved_is_read(directory: Path, name: str, content: str) -> None:

@@ -132,6 +132,4 @@ def test_the_table_is_of_the_installed_llama_cpp_python() -> None:
 def test_the_table_is_what_the_programs_say() -> None:
     if not all((BIN / name).exists() for name in PROGRAMS):
         pytest.skip(NOT_THERE)
-    assert TABLE.read_text(encoding="utf-8") == source(help_texts(BIN)), (
-        f"run: python -m tests.generators.llama_flags {BIN}"
-    )
+    assert TABLE.read_text(encoding="utf-8") == source(help_texts(BIN)), f"run: python -m tests.generators.llama_flags {BIN}"

@@ -64,9 +64,7 @@ def test_the_plan_refuses_the_settings_that_a_chat_refuses_with_the_same_exit_co
 ) -> None:
     setup = tiny_setup(tmp_path)
     pair = ("-m", setup.model or "", "-md", setup.draft or "", *wrong)
-    planned, run = (
-        CliRunner().invoke(root, each) for each in (["devices", "--plan", *pair], ["run", *pair, "-p", "Hi"])
-    )
+    planned, run = (CliRunner().invoke(root, each) for each in (["devices", "--plan", *pair], ["run", *pair, "-p", "Hi"]))
     assert planned.exit_code == run.exit_code == 2
     assert planned.stderr == run.stderr != ""
 

@@ -154,9 +154,7 @@ def test_the_program_names_the_command_and_ends_with_1(monkeypatch: pytest.Monke
     assert as_json["findings"][0]["what"] == "This llama.cpp is built without CUDA, and there is RTX 3090"
     for name in ("spectui", "llama-cpp-python", "CPU", "threads", "devices", "spectui's kernels"):
         assert as_json[name] and as_json[name] in done.output
-    assert re.search(
-        r"\nThis mends 1:\n.*CMAKE_ARGS='[^']*-DGGML_CUDA=on[^']*' .* install .*llama-cpp-python==", done.output
-    )
+    assert re.search(r"\nThis mends 1:\n.*CMAKE_ARGS='[^']*-DGGML_CUDA=on[^']*' .* install .*llama-cpp-python==", done.output)
     monkeypatch.setattr("spectui.telemetry.gpus.Nvml.read", lambda nvml: ())
     monkeypatch.setattr("spectui.cli.machine.findings._LACKS", ())
     monkeypatch.setattr("spectui.llama.selftest.run", lambda force: SelfTest(extra_buffers=True))

@@ -89,13 +89,7 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, replies: int) -> None:
     ],
 )
 def test_the_profile_is_what_wins_with_the_whole_set_up(
-    pair: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    plain: float,
-    auto: float,
-    fixed: float,
-    knobs: Any,
+    pair: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain: float, auto: float, fixed: float, knobs: Any
 ) -> None:
     speeds = {PLAIN: plain, AUTO: auto, FIXED: fixed}
 
@@ -116,9 +110,7 @@ def test_the_profile_is_what_wins_with_the_whole_set_up(
     given = ("--no-profile", "-n", "6", "-s", "5", "-ctk", "bf16", "--top-k", "7")
     done = tune(*pair, *given, "--save", "tuned")
     assert done.exit_code == 0, done.output
-    assert (
-        "target alone" in done.stdout and "\nThe best of 1 fixed settings: " in done.stdout and "\nSo " in done.stdout
-    )
+    assert "target alone" in done.stdout and "\nThe best of 1 fixed settings: " in done.stdout and "\nSo " in done.stdout
     profile = saved(tmp_path)
     assert {key: getattr(profile.knobs, key) for key in knobs} == knobs
     setup = profile.setup
@@ -168,12 +160,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_a_model_is_looked_for(
 
 @pytest.mark.parametrize(("replies", "policies"), [(2, ["fixed"] * 2), (4, ["fixed", "fixed", "auto", "fixed"])])
 def test_ctrl_c_prints_what_is_known_and_saves_nothing(
-    pair: list[str],
-    halved: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    replies: int,
-    policies: list[str],
+    pair: list[str], halved: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replies: int, policies: list[str]
 ) -> None:
     interrupt_at(monkeypatch, replies)
     before = (tmp_path / "config.toml").read_text()

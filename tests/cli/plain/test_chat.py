@@ -144,9 +144,7 @@ class Chat:
         session = ChatSession(self.engine, setup, journal, crash=crash, offer=offer)
         session.user_knobs.profiles = KnownProfiles()
         read = io.StringIO("\n".join(lines) + "\n")
-        chat = PlainChat(
-            session, read=read, out=out, aside=aside, interactive=interactive, catalogue=catalogue or Known()
-        )
+        chat = PlainChat(session, read=read, out=out, aside=aside, interactive=interactive, catalogue=catalogue or Known())
         before = Path.cwd()
         os.chdir(here or before)
         try:
@@ -173,10 +171,7 @@ def test_a_pipe_gets_the_replies_and_nothing_else():
 def test_a_person_is_told_who_speaks():
     chat = Chat("hello", "/quit", "not read", interactive=True)
     assert chat.out == "you: target: You said HELLO.\nyou: "
-    assert (
-        chat.aside
-        == "loading target, 1.9 GB\ntarget drafted by draft ready, context 4 096 tokens. /help lists commands.\n"
-    )
+    assert chat.aside == "loading target, 1.9 GB\ntarget drafted by draft ready, context 4 096 tokens. /help lists commands.\n"
 
 
 def test_a_line_can_go_on_and_a_prompt_can_begin_with_a_slash():
@@ -379,9 +374,7 @@ def test_a_damaged_history_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.M
     assert now.messages[-2].text == "short" and now.messages[-1].text.startswith("0 - 1 - ")
 
 
-def test_a_history_of_which_nothing_can_be_read_is_set_aside_with_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_history_of_which_nothing_can_be_read_is_set_aside_with_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SPECTUI_DATA_DIR", str(tmp_path))
     database_file().write_bytes(b"no database at all" * 999)
     done = subprocess.run(

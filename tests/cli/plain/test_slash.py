@@ -239,9 +239,7 @@ def test_the_reply_is_decoded_again_without_drafts_and_compared():
     assert "The text is identical, over 5 tokens.\n" in chat.out
     assert chat.aside == "There is no finished reply to compare.\n"
     assert chat.asked == ["hello", "You said HELLO.", "more"], "it is no part of the conversation"
-    differs = (
-        'The text differs: token 1 is "You" with drafts, "x" without, perhaps a near-tie with this seed\'s noise, .950'
-    )
+    differs = 'The text differs: token 1 is "You" with drafts, "x" without, perhaps a near-tie with this seed\'s noise, .950'
     assert differs in Chat("plain", "/measure").out
 
 

@@ -21,9 +21,7 @@ Write = Callable[[Path], Path]
 
 _SPECULATIVE = PROGRAM.with_name("llama-speculative-simple")
 
-needs_llama_cpp = pytest.mark.skipif(
-    not _SPECULATIVE.exists(), reason=f"llama.cpp's programs are not built ({_SPECULATIVE})"
-)
+needs_llama_cpp = pytest.mark.skipif(not _SPECULATIVE.exists(), reason=f"llama.cpp's programs are not built ({_SPECULATIVE})")
 
 
 @needs_llama_cpp
@@ -33,15 +31,10 @@ needs_llama_cpp = pytest.mark.skipif(
         *(("mtp", partial(write_headed, heads=heads, echo=0.2), None, 3) for heads in (1, 3)),
         ("mtp", partial(write_target, attends=0.2), partial(write_assistant, attends=0.2, echo=0.2), 3),
         *(("eagle3", eagle.write_target, partial(eagle.write_eagle, echo=echo), 3) for echo in (0.2, 0.3)),
-        *(
-            ("dflash", dflash.write_target, partial(dflash.write_dflash, own=own), dflash.BLOCK - 1)
-            for own in (True, False)
-        ),
+        *(("dflash", dflash.write_target, partial(dflash.write_dflash, own=own), dflash.BLOCK - 1) for own in (True, False)),
     ],
 )
-def test_as_many_are_accepted(
-    tmp_path: Path, kind: str, write_its_target: Write, write_heads: Write | None, most: int
-) -> None:
+def test_as_many_are_accepted(tmp_path: Path, kind: str, write_its_target: Write, write_heads: Write | None, most: int) -> None:
     """llama-speculative-simple writes the same text behind "hello there", and accepts the same share within .02.
 
     Both shares are printed (`pytest -s`).
@@ -66,9 +59,7 @@ def _accepted_by_llama_cpp(folder: Path, setup: Setup, kind: str, most: int) -> 
     flags += ["-n", "200", "--temp", "0", "-c", "512", "-t", "1", "--spec-type", f"draft-{kind}"]
     flags += ["--spec-draft-n-max", str(most), "--spec-draft-p-min", "0"]
     for _ in range(20):  # it may end before its log is written
-        done = subprocess.run(
-            [_SPECULATIVE, "-f", prompt, *flags], capture_output=True, text=True, timeout=60, check=True
-        )
+        done = subprocess.run([_SPECULATIVE, "-f", prompt, *flags], capture_output=True, text=True, timeout=60, check=True)
         if said := re.search(r"accept +=\s+([\d.]+)%", done.stderr):
             return done.stdout, float(said[1]) / 100
     raise AssertionError("llama-speculative-simple does not say what it accepted")

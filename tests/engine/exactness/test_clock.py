@@ -22,9 +22,7 @@ def test_what_is_measured_has_the_same_prompts(tmp_path: Path) -> None:
     events: list[Event] = []
     session, prompts = Session(events.append), []
     session.knobs = Knobs(predict=1, drafter="off")
-    setup = Setup(
-        model=str(write_model(tmp_path / "clock.gguf", template=CLOCK)), ctx_size=256, threads=1, no_profile="on"
-    )
+    setup = Setup(model=str(write_model(tmp_path / "clock.gguf", template=CLOCK)), ctx_size=256, threads=1, no_profile="on")
     session.load(setup)
     for prompt in (HI, MORE, HI, MORE):
         session.begin_cold()

@@ -199,9 +199,7 @@ def test_a_target_goes_on_without_heads_that_do_not_load(apart: tuple[Setup, Pat
 
 
 @pytest.mark.parametrize("content", [b"GGUF", b"<html>", None], ids=["cut short", "a web page", "a head too many"])
-def test_a_file_of_heads_that_is_damaged_is_named(
-    apart: tuple[Setup, Path], tmp_path: Path, content: bytes | None
-) -> None:
+def test_a_file_of_heads_that_is_damaged_is_named(apart: tuple[Setup, Path], tmp_path: Path, content: bytes | None) -> None:
     target, heads = shutil.copy(apart[0].model or "", tmp_path), tmp_path / "mtp-target.gguf"
     if content is None:
         write_headed(heads, heads=2, alone=True, without=True)
@@ -235,9 +233,7 @@ def test_a_target_whose_heads_cannot_draft_writes_without_them(tmp_path: Path, w
 
 
 def test_a_hybrid_with_heads_writes_its_own_text(tmp_path: Path) -> None:
-    session, events = opened(
-        Setup(model=str(write_hybrid(tmp_path / "hybrid.gguf")), ctx_size=512, threads=1, no_profile="on")
-    )
+    session, events = opened(Setup(model=str(write_hybrid(tmp_path / "hybrid.gguf")), ctx_size=512, threads=1, no_profile="on"))
     expected = ask(session, OFF, "hello")
     for most in (3, 8):  # with the states that are kept, and by checkpoint
         assert ask(session, replace(KNOBS, draft_max=most), "hello").text == expected.text

@@ -84,10 +84,8 @@ OF_BOTH = [
         (DFLASH, {"extra": ["markov_w1"]}, "is a draft head (DFlash) with which spectui cannot draft"),
         (DFLASH, {"extra": ["selector_hidden"]}, "is a draft head (DFlash) with which spectui cannot draft"),
     ],
-)  # fmt: skip
-def test_heads_that_would_end_the_process_are_refused(
-    tmp_path: Path, kind: Kind, head: dict[str, object], says: str
-) -> None:
+)
+def test_heads_that_would_end_the_process_are_refused(tmp_path: Path, kind: Kind, head: dict[str, object], says: str) -> None:
     refused(kind.write_target(tmp_path / "target.gguf"), kind.write(tmp_path / "head.gguf", **head), says)
 
 

@@ -96,9 +96,7 @@ def plain(pair: Opened) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("drafter", ["model", "suffix", "auto"])
-def test_a_full_context_ends_a_reply_at_the_same_token_and_it_goes_on_alike(
-    pair: Opened, plain: tuple[str, str], drafter: str
-):
+def test_a_full_context_ends_a_reply_at_the_same_token_and_it_goes_on_alike(pair: Opened, plain: tuple[str, str], drafter: str):
     """The text depends on the target, the seed, the settings and the conversation, not on who drafts."""
     session = pair[0]
     knobs = replace(KNOBS, drafter=drafter, policy="fixed", p_min=0.0)

@@ -129,10 +129,7 @@ PLACES = [(1, False), (2, True), (5, False), (5, True)]
     ("code", "says"),
     [
         (1, "The context is full"),
-        (
-            -2,
-            r"could not evaluate \d+ tokens \(code -2.*\): there is too little memory, so load the models with a smaller -c",
-        ),
+        (-2, r"could not evaluate \d+ tokens \(code -2.*\): there is too little memory, so load the models with a smaller -c"),
         (3, r"could not evaluate \d+ tokens \(code 3.*\): send the prompt again"),
     ],
 )
@@ -180,9 +177,7 @@ def test_the_drafts_pass_fails(chat: Chat, expected: str, inject: Inject, monkey
     drafts_fail(chat, expected, monkeypatch)
 
 
-def test_a_draft_whose_logits_are_nan(
-    chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_draft_whose_logits_are_nan(chat: Chat, expected: str, inject: Inject, monkeypatch: pytest.MonkeyPatch) -> None:
     _kept, pointer = not_numbers(chat)
     inject("llama_get_logits", pointer, nth=2, of=chat.draft)
     drafts_fail(chat, expected, monkeypatch)

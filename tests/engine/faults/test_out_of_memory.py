@@ -66,8 +66,7 @@ def test_what_was_written_is_kept_and_the_chat_goes_on():
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert re.fullmatch(
-        r"llama.cpp could not evaluate \d+ tokens \(code -2, .*memory.*\): there is too little memory, so .*\.",
-        found["said"],
+        r"llama.cpp could not evaluate \d+ tokens \(code -2, .*memory.*\): there is too little memory, so .*\.", found["said"]
     )
     assert found["kept"] and found["before"].startswith(found["kept"]) and found["kept"] != found["before"]
     assert found["after"] == found["before"]

@@ -61,14 +61,10 @@ def texts_agree(session: Session, events: list[Event], target: Path, draft: Path
 @pytest.mark.parametrize(
     ("more", "kind"), [(1, "control"), (2, "user-defined"), (128, "unused"), (129, "normal"), (5000, "control")]
 )
-def test_one_model_has_more_tokens(
-    session: tuple[Session, list[Event]], tmp_path: Path, larger: str, more: int, kind: str
-):
+def test_one_model_has_more_tokens(session: tuple[Session, list[Event]], tmp_path: Path, larger: str, more: int, kind: str):
     target, draft = (
         write_model(
-            tmp_path / f"{role}.gguf",
-            template=TEMPLATE,
-            **(vocabulary(more, kind) if role == larger else {"tokens": FEW}),
+            tmp_path / f"{role}.gguf", template=TEMPLATE, **(vocabulary(more, kind) if role == larger else {"tokens": FEW})
         )
         for role in ("target", "draft")
     )
@@ -83,9 +79,7 @@ def test_a_draft_whose_tokens_cannot_be_translated_drafts_until_one_that_it_lack
 ):
     few = [*WORDS, *(f"t{number}" for number in range(300))]  # spells no text
     types = [3] * len(WORDS) + [1] * 300
-    target = write_model(
-        tmp_path / "target.gguf", template="<s>" + TEMPLATE, tokens=[*few, "<more0>"], types=[*types, 3]
-    )
+    target = write_model(tmp_path / "target.gguf", template="<s>" + TEMPLATE, tokens=[*few, "<more0>"], types=[*types, 3])
     draft = write_model(tmp_path / "draft.gguf", tokens=few, types=types)
     assert len(few) in texts_agree(*session, target, draft)
     assert session[0].pair is not None

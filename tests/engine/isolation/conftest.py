@@ -19,9 +19,7 @@ from tests.llama.ggufs import write_model
 def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
     """A pair of random weights, on this machine."""
     place = tmp_path_factory.mktemp("pair")
-    target = write_model(
-        place / "target.gguf", template="{% for message in messages %}{{ message.content }}{% endfor %}"
-    )
+    target = write_model(place / "target.gguf", template="{% for message in messages %}{{ message.content }}{% endfor %}")
     quantise(target, place / "draft.gguf", "Q4_0")
     return Setup(model=str(target), draft=str(place / "draft.gguf"), ctx_size=256, threads=1, no_profile="on")
 

@@ -170,9 +170,7 @@ def abort(_: Session) -> None:
 
     from spectui.llama.library import symbol
 
-    symbol("ggml_abort", None, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p)(
-        b"ggml.c", 1, b"GGML_ASSERT(axis) failed"
-    )
+    symbol("ggml_abort", None, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p)(b"ggml.c", 1, b"GGML_ASSERT(axis) failed")
 
 
 def test_where_an_assertion_ended_the_process_trying_again_is_no_advice(setup: Setup):

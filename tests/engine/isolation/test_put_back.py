@@ -12,15 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.events import (
-    Event,
-    Failed,
-    Finished,
-    Loaded,
-    LoadFailed,
-    Loading,
-    Notice,
-)
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Notice
 from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Setup
 from tests.engine.isolation.helpers import QUESTION, load
@@ -56,9 +48,7 @@ def test_a_placement_that_ends_the_process_is_put_back(isolated: EngineProcess, 
 
 @needs_server
 @pytest.mark.parametrize("ends", [False, True])
-def test_a_placement_on_a_server_that_fails_is_put_back(
-    server: Server, engine: EngineProcess, setup: Setup, ends: bool
-):
+def test_a_placement_on_a_server_that_fails_is_put_back(server: Server, engine: EngineProcess, setup: Setup, ends: bool):
     """It is loaded by a process of its own, so the one that puts it back has loaded nothing before."""
     there = replace(setup, rpc=server.address, async_draft="off")
     events = load(engine, there)
@@ -152,9 +142,7 @@ def test_what_has_not_begun_when_the_process_ends_is_done_by_the_next(isolated: 
     ends_at(isolated, lambda: isolated.generate(QUESTION), lambda: isolated.load(smaller))
     assert "what was written is kept" in events.wait(Failed).message
     assert events.wait(Loaded, 2).setup == smaller
-    ends_at(
-        isolated, lambda: isolated.load(setup), lambda: isolated.load(smallest), lambda: isolated.generate(QUESTION)
-    )
+    ends_at(isolated, lambda: isolated.load(setup), lambda: isolated.load(smallest), lambda: isolated.generate(QUESTION))
     assert events.wait(Loaded, 3).setup == smallest
     assert len(events.of(LoadFailed)) == 1, "each command ends with an event"
     assert "send the prompt again" in events.wait(Failed, 2).message

@@ -14,17 +14,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from spectui.engine.events import (
-    Event,
-    Failed,
-    Finished,
-    Loaded,
-    LoadFailed,
-    Loading,
-    Message,
-    Notice,
-    RoundDone,
-)
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Message, Notice, RoundDone
 from spectui.engine.isolation.link import HANGS
 from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.loading.remarks import NOT_AHEAD
@@ -105,9 +95,7 @@ def test_a_draft_ahead_has_one_thread(server: Server, engine: EngineProcess, set
     """Two threads that compute with OpenMP would slow each other down."""
     events, found = events_of(engine), []
     for number, ahead in enumerate(("on", "off"), 1):
-        engine.load(
-            replace(setup, rpc=server.address, device="none", device_draft="RPC0", threads_draft=2, async_draft=ahead)
-        )
+        engine.load(replace(setup, rpc=server.address, device="none", device_draft="RPC0", threads_draft=2, async_draft=ahead))
         events.wait(Loaded, number)
         assert engine.link is not None
         found.append(engine.link.call(draft_threads).result(PATIENCE))

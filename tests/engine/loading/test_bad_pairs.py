@@ -40,9 +40,7 @@ def goes_on_alone(worker: Worker) -> None:
     assert "target" not in [event.what for event in events.of(Loading)[before:]]
 
 
-def test_a_draft_of_another_vocabulary_drafts_by_other_means_and_says_which_token_differs(
-    worker: Worker, tmp_path: Path
-):
+def test_a_draft_of_another_vocabulary_drafts_by_other_means_and_says_which_token_differs(worker: Worker, tmp_path: Path):
     words = [*WORDS, *byte_names()]
     old, words[100] = words[100], "umbenannt\x1b"
     target, draft = write_model(tmp_path / "target.gguf"), write_model(tmp_path / "other.gguf", tokens=words)
@@ -67,9 +65,7 @@ def test_a_draft_of_another_vocabulary_drafts_by_other_means_and_says_which_toke
     ],
     ids=["no texts", "cut short", "missing"],
 )
-def test_a_draft_that_cannot_be_used_is_refused(
-    worker: Worker, tmp_path: Path, write: Callable[[Path], object], said: str
-):
+def test_a_draft_that_cannot_be_used_is_refused(worker: Worker, tmp_path: Path, write: Callable[[Path], object], said: str):
     write(draft := tmp_path / "draft.gguf")
     worker.load(alone())  # the draft's file is looked at before anything is loaded
     events_of(worker).wait(Loaded)

@@ -79,9 +79,7 @@ def test_windows_tells_the_class_of_each_core(monkeypatch: pytest.MonkeyPatch) -
 def test_apple_tells_the_cores_of_its_first_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spectui.llama.cpu.cores.sys.platform", "darwin")
     answers = {"hw.perflevel0.physicalcpu": "6\n"}
-    monkeypatch.setattr(
-        subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, answers[command[-1]])
-    )
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, answers[command[-1]]))
     assert performance_cores(set(range(10))) == 6
     answers["hw.perflevel0.physicalcpu"] = "unknown oid\n"
     assert performance_cores(set(range(10))) is None
@@ -118,8 +116,7 @@ def test_version_1(tmp_path: Path, limit: str, quota: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "quota"),
-    [(("max", "max", "50000"), 0.5), (("200000", "max", "400000"), 2), (("max", "150000", "max"), 1.5)],
+    ("limits", "quota"), [(("max", "max", "50000"), 0.5), (("200000", "max", "400000"), 2), (("max", "150000", "max"), 1.5)]
 )
 def test_the_tightest_of_the_nested_groups_counts(tmp_path: Path, limits: tuple[str, ...], quota: float | None) -> None:
     for name, limit in zip(("user.slice", "user.slice/a", "user.slice/a/c"), limits, strict=True):

@@ -123,9 +123,7 @@ def test_a_draft_that_cannot_be_copied_is_used_itself_with_a_notice(pair: Setup,
     session, events = opened(pair)
     reply = ask(session, KNOBS, SNAKE)
     assert reply.statistics.accepted > 0
-    assert any(
-        isinstance(event, Notice) and "used as it is: heavy.gguf could not be" in event.message for event in events
-    )
+    assert any(isinstance(event, Notice) and "used as it is: heavy.gguf could not be" in event.message for event in events)
 
 
 class Sized:
@@ -167,9 +165,7 @@ def test_a_draft_may_have_any_file_name(small_pair: Setup, small: Path, tmp_path
 def test_unfinished_copies_of_ended_processes_are_deleted(small_pair: Setup, small: Path):
     directory = draft_copy.copy_of(str(small)).parent
     directory.mkdir(parents=True)
-    ended = subprocess.run(
-        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
-    )
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True)
     dead, alive = (directory / f"x.Q4_0.gguf.{pid}.part" for pid in (ended.stdout.strip(), os.getppid()))
     dead.touch()
     alive.touch()

@@ -54,11 +54,7 @@ def for_model(setup: Setup, role: str, path: str, own: Kernels, freed: int = 0) 
     [
         ({"kernels": "llama.cpp"}, WORKS, "--kernels llama.cpp"),
         ({"no_repack": "on"}, WORKS, "--no-repack keeps the weights as they are in the file"),
-        (
-            {},
-            SelfTest(True, own=False),
-            "they crash on this machine, or their library is damaged: install spectui again",
-        ),
+        ({}, SelfTest(True, own=False), "they crash on this machine, or their library is damaged: install spectui again"),
         ({}, WORKS, "they were not built"),
     ],
 )
@@ -159,9 +155,7 @@ def test_where_a_second_copy_cannot_be_had_the_model_is_loaded_as_it_is_in_the_f
     """The system grants it, and a limit of the process does not."""
     asked = json.dumps(asdict(replace(wanted(ctx_size=256), kernels="auto")))
     done = subprocess.run([sys.executable, "-c", LOAD, asked], capture_output=True, text=True, check=False)
-    assert done.stdout == "llama.cpp, because there is too little memory for a second copy of the weights\n", (
-        done.stderr
-    )
+    assert done.stdout == "llama.cpp, because there is too little memory for a second copy of the weights\n", done.stderr
 
 
 def test_why_they_are_not_used_is_said_once_where_they_are_wanted_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,9 +102,7 @@ def test_costs_of_another_gpu_are_not_used(models: Setup, monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("fresh_directories")
 def test_another_draft_keeps_the_targets_costs(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(
-        "spectui.engine.costs.measuring._NOISY", float("inf")
-    )  # however busy the machine is, they are kept
+    monkeypatch.setattr("spectui.engine.costs.measuring._NOISY", float("inf"))  # however busy the machine is, they are kept
     monkeypatch.setattr("spectui.engine.costs.measuring.BOUND_S", 0.5)
     events: list[Event] = []
     session = Session(events.append)

@@ -157,8 +157,7 @@ class Toy(simulation.Simulation):
         shares = split(setup.tensor_split) or [1.0] * len(names)
         layers = self.layers if setup.gpu_layers < 0 else setup.gpu_layers
         on_cards = (
-            MemoryUse(name, int(layers * GIB / 4 * share / sum(shares)))
-            for name, share in zip(names, shares, strict=True)
+            MemoryUse(name, int(layers * GIB / 4 * share / sum(shares))) for name, share in zip(names, shares, strict=True)
         )
         return (*on_cards, MemoryUse("CPU", int((self.layers - layers) * GIB / 4)))
 
@@ -320,6 +319,4 @@ def test_the_table_has_a_line_for_each_model_on_each_device():
         "CUDA0   draft     1,024      0        0  1,024   8,192",
         "CPU     target    1,024      0        0  1,024  32,768",
     ]
-    assert made.placed() == [
-        "target: big.gguf, 20 of 33 layers on CUDA0", "draft: small.gguf, 17 of 17 layers on CUDA0",
-    ]  # fmt: skip
+    assert made.placed() == ["target: big.gguf, 20 of 33 layers on CUDA0", "draft: small.gguf, 17 of 17 layers on CUDA0"]

@@ -35,9 +35,7 @@ def session(events: list[Event]) -> Iterator[Session]:
     session.close()
 
 
-def test_a_placement_that_fails_is_put_back(
-    session: Session, events: list[Event], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_placement_that_fails_is_put_back(session: Session, events: list[Event], monkeypatch: pytest.MonkeyPatch) -> None:
     text = ask(session, GREEDY, "Hi").text
     events.clear()
     monkeypatch.setattr("spectui.llama.devices.context_memory.free_memory", lambda: 2**30)

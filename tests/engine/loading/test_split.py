@@ -53,9 +53,7 @@ def test_a_tensor_split_that_cannot_be_is_refused(cards, role: str, split: str, 
     cards(FIRST, SECOND, CPU)
     with pytest.raises(UsageError) as caught:
         placement.resolve(asked(role, tensor_split=split))
-    assert str(caught.value).startswith(
-        message.format({"target": "tensor-split"}.get(role, "tensor-split-draft"), role)
-    )
+    assert str(caught.value).startswith(message.format({"target": "tensor-split"}.get(role, "tensor-split-draft"), role))
 
 
 @pytest.mark.parametrize(

@@ -35,14 +35,7 @@ def smol() -> Iterator[Model]:
 def opened(model: Model, ubatch: int = 512, equal_rows: bool = True) -> Context:
     """With two threads, because one thread leaves the cells of a row undivided."""
     return Context(
-        model,
-        Interrupt(),
-        n_ctx=640,
-        rows=LONGEST + 1,
-        ubatch=ubatch,
-        threads=2,
-        flash_attn="on",
-        equal_rows=equal_rows,
+        model, Interrupt(), n_ctx=640, rows=LONGEST + 1, ubatch=ubatch, threads=2, flash_attn="on", equal_rows=equal_rows
     )
 
 
@@ -100,9 +93,7 @@ def test_drafts_of_any_length_leave_the_text_as_it_is(smol: Model, prompt: int):
     assert all(np.array_equal(one, other) for one, other in zip(plain, drafted, strict=True))
 
 
-def alone_and_together(
-    context: Context, tokens: list[int], before: int
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def alone_and_together(context: Context, tokens: list[int], before: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The rows of the tokens from `before` on, from passes over one token and from one pass."""
     context.truncate(0)
     context.evaluate(tokens[:before], 0)

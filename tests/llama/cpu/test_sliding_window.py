@@ -31,9 +31,7 @@ def gemma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
 
 
 def opened(model: Model, *, swa_full: bool = False, equal_rows: bool = True) -> Context:
-    return Context(
-        model, Interrupt(), n_ctx=1024, rows=17, ubatch=32, threads=1, swa_full=swa_full, equal_rows=equal_rows
-    )
+    return Context(model, Interrupt(), n_ctx=1024, rows=17, ubatch=32, threads=1, swa_full=swa_full, equal_rows=equal_rows)
 
 
 def single_rows(context: Context, tokens: Sequence[int]) -> list[NDArray[np.float32]]:

@@ -25,8 +25,7 @@ ALL = (FIRST, SECOND, CPU)
 
 
 @pytest.mark.parametrize(
-    ("names", "chosen"),
-    [("", None), (" , ", None), ("none", []), (" CPU ", []), ("cuda1, CUDA0", [SECOND, FIRST])],
+    ("names", "chosen"), [("", None), (" , ", None), ("none", []), (" CPU ", []), ("cuda1, CUDA0", [SECOND, FIRST])]
 )
 def test_names_choose_devices(names: str, chosen: list[Device] | None):
     """None leaves it to llama.cpp, and [] is no offload."""
@@ -36,11 +35,7 @@ def test_names_choose_devices(names: str, chosen: list[Device] | None):
 @pytest.mark.parametrize(
     ("names", "devices", "sentence"),
     [
-        (
-            "CUDA0,CUDA7",
-            ALL,
-            "There is no device 'CUDA7', only CUDA0, CUDA1, CPU: name one of them, or leave --device out",
-        ),
+        ("CUDA0,CUDA7", ALL, "There is no device 'CUDA7', only CUDA0, CUDA1, CPU: name one of them, or leave --device out"),
         ("\x1b[31m", ALL, r"There is no device '\x1b[31m', only CUDA0"),
         ("CUDA1", [CPU], "There is no device 'CUDA1', only CPU: leave --device out to go on without it."),
         ("CUDA1,CUDA0,cuda1", ALL, "--device names CUDA1 twice: name each device once."),
@@ -173,8 +168,7 @@ def test_a_short_process_surveys_the_devices():
 
 
 @pytest.mark.parametrize(
-    ("platform", "device", "unified"),
-    [("darwin", "MTL0", True), ("darwin", "RPC0", False), ("linux", "CUDA0", False)],
+    ("platform", "device", "unified"), [("darwin", "MTL0", True), ("darwin", "RPC0", False), ("linux", "CUDA0", False)]
 )
 def test_apples_gpus_share_the_hosts_memory(monkeypatch: pytest.MonkeyPatch, platform: str, device: str, unified: bool):
     monkeypatch.setattr("spectui.llama.devices.records.sys.platform", platform)

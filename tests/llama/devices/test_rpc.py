@@ -105,9 +105,7 @@ def answers_again(server: Server) -> None:
         assert server.process.poll() is None and monotonic() < deadline
 
 
-@pytest.mark.parametrize(
-    ("major", "minor"), [(PROTOCOL[0] + 1, 0), (PROTOCOL[0] - 1, 0), (PROTOCOL[0], PROTOCOL[1] + 1)]
-)
+@pytest.mark.parametrize(("major", "minor"), [(PROTOCOL[0] + 1, 0), (PROTOCOL[0] - 1, 0), (PROTOCOL[0], PROTOCOL[1] + 1)])
 def test_another_version(major, minor):
     with fake_server(hello(major, minor)) as address:
         assert f"it speaks version {major}.{minor} of the protocol" in problems([address])[address]
@@ -148,9 +146,7 @@ def test_a_name_that_is_looked_up_for_ever(quick: None, monkeypatch: pytest.Monk
 
 def test_a_build_without_rpc_names_the_command_that_adds_it():
     assert "RPC" not in backends()
-    with pytest.raises(
-        ServerError, match=r"no RPC, .* Rebuild it: CMAKE_ARGS='-DGGML_RPC=on' .*'llama-cpp-python=="
-    ) as found:
+    with pytest.raises(ServerError, match=r"no RPC, .* Rebuild it: CMAKE_ARGS='-DGGML_RPC=on' .*'llama-cpp-python==") as found:
         add_servers(free_address())
     assert str(found.value).count("-DGGML") == 1, "the CPU's backend needs no option"
 
@@ -175,8 +171,7 @@ def test_what_was_asked_of_servers_is_not_asked_of_the_gpus_that_are_left():
 
 
 @pytest.mark.parametrize(
-    ("address", "here"),
-    [("127.0.0.1:1", True), ("localhost:1", True), ("192.0.2.1:1", False), ("no.such.invalid:1", False)],
+    ("address", "here"), [("127.0.0.1:1", True), ("localhost:1", True), ("192.0.2.1:1", False), ("no.such.invalid:1", False)]
 )
 def test_which_servers_are_on_this_machine(address: str, here: bool) -> None:
     assert on_this_machine(address) is here

@@ -41,9 +41,7 @@ def write_target(
     for block in range(layers):
         down = np.zeros((width, 32))
         down[shown + block] = 0.1 / 32 / width
-        one = np.concatenate(
-            [np.ones((32, shown)), np.zeros((32, width - shown))], 1
-        )  # each token has one: all are alike
+        one = np.concatenate([np.ones((32, shown)), np.zeros((32, width - shown))], 1)  # each token has one: all are alike
         add_layer(
             writer, block,
             **dict.fromkeys(("attn_norm", "ffn_norm"), np.ones(width)),

@@ -23,12 +23,7 @@ class Pair:
     """A target and its heads: its own, or those in a file of theirs."""
 
     def __init__(
-        self,
-        target: Path,
-        head: Path | None = None,
-        kind: type[Heads] = Heads,
-        layers: Sequence[int] = (),
-        chunk: int = 512,
+        self, target: Path, head: Path | None = None, kind: type[Heads] = Heads, layers: Sequence[int] = (), chunk: int = 512
     ) -> None:
         """`layers`: the target's whose rows the heads read; () for what comes out of the last."""
         interrupt = Interrupt()
@@ -142,10 +137,7 @@ def test_a_text_of_one_token_is_read(pair: Pair) -> None:
 
 
 def test_the_target_keeps_the_rows_of_its_layers(tmp_path: Path) -> None:
-    files = (
-        eagle.write_target(tmp_path / "target.gguf"),
-        eagle.write_eagle(tmp_path / "head.gguf", mapped=eagle.SAID),
-    )
+    files = (eagle.write_target(tmp_path / "target.gguf"), eagle.write_eagle(tmp_path / "head.gguf", mapped=eagle.SAID))
     pair = Pair(*files, Eagle, eagle.LAYERS)
     try:
         pair.target.evaluate(TEXT[:-1], 0)

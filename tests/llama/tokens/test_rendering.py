@@ -44,9 +44,7 @@ ALTERNATES = (
     "{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}"
 )
 SYSTEM_IN_PARTS = "{% for m in messages %}{{ m.content[0].text if m.role == 'system' else m.content }}|{% endfor %}"
-TOOLS_DEFINED = (
-    "{% if tools is defined %}{{ tools|length }} tools: {% for t in tools %}{{ t }}{% endfor %}{% endif %}" + TEXT
-)
+TOOLS_DEFINED = "{% if tools is defined %}{{ tools|length }} tools: {% for t in tools %}{{ t }}{% endfor %}{% endif %}" + TEXT
 TOOLS_SAID = "{% if tools is not none %}You have tools.{% endif %}" + TEXT
 TOOLS_NONE = "{% if tools is not none %}{{ 'tools: ' + tools }}{% endif %}" + TEXT
 ONE_TURN = "{% if messages|length > 2 %}{{ raise_exception('one turn') }}{% endif %}" + PARTS
@@ -61,10 +59,7 @@ FOLDED_IN = "[user]Answer in French.\nWhat is 2+2?[assistant]Quatre.[user]And 3+
         (TEXT, PLAIN),
         (PARTS, PLAIN),
         (BOTH, PLAIN),
-        (
-            PICTURES,
-            "System: Answer in French.|User: What is 2+2?|Assistant: Quatre.|User: And 3+3?|",
-        ),
+        (PICTURES, "System: Answer in French.|User: What is 2+2?|Assistant: Quatre.|User: And 3+3?|"),
         (LLAVA, PLAIN),
         (ONLY_TWO_ROLES, "U:Answer in French.\nWhat is 2+2?A:Quatre.U:And 3+3?"),
         (REFUSES, FOLDED_IN),
@@ -75,7 +70,7 @@ FOLDED_IN = "[user]Answer in French.\nWhat is 2+2?[assistant]Quatre.[user]And 3+
         (TOOLS_SAID, PLAIN),
     ],
     ids=["text", "parts", "both", "pictures", "llava", "two", "refuses", "alternates", "system", "defined", "none", "said"],
-)  # fmt: skip
+)
 def test_every_message_is_in_the_prompt(source: str, prompt: str) -> None:
     renderer = Renderer(source, NAMES)
     assert renderer.rendered([SYSTEM, *TALK]) == prompt

@@ -194,9 +194,7 @@ def test_the_text_that_a_message_begins_with_is_no_bos(tmp_path: Path, made: lis
         ("{{ m.content|replace('a', 'b') }}", " <s> b </s> "),
     ],
 )
-def test_a_template_works_on_a_message_with_names_as_on_any(
-    tmp_path: Path, made: list[Model], body: str, written: str
-) -> None:
+def test_a_template_works_on_a_message_with_names_as_on_any(tmp_path: Path, made: list[Model], body: str, written: str) -> None:
     path = bpe(tmp_path / "model.gguf", "{% for m in messages %}" + body + "{% endfor %}")
     made.append(model := Model(str(path), extra_buffers=False))
     template = ChatTemplate(model)
@@ -232,9 +230,7 @@ def test_a_template_that_refuses_its_marks_in_a_reply(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [CONTROL, DEFINED, None])
 @pytest.mark.parametrize("mark", ["</think>", "<channel|>", "[BEGIN FINAL RESPONSE]"])
-def test_a_reply_about_the_marks_of_thinking_is_whole(
-    tmp_path: Path, made: list[Model], mark: str, kind: int | None
-) -> None:
+def test_a_reply_about_the_marks_of_thinking_is_whole(tmp_path: Path, made: list[Model], mark: str, kind: int | None) -> None:
     """Many templates cut a reply at them, to leave out what it thought: Qwen's, DeepSeek's, GLM's, Gemma 4's."""
     source = f"{{% for m in messages %}}{{{{ m.content.split('{mark}')[-1] }}}}\n{{% endfor %}}"
     names = {"<s>": CONTROL, **({mark: kind} if kind is not None else {})}
@@ -253,9 +249,7 @@ def test_runs_of_spaces_that_are_tokens_take_no_memory(tmp_path: Path, made: lis
     """Gemma's vocabularies have every run of 2 to 31 line feeds, and of as many spaces."""
     names = {"<s>": CONTROL, "</s>": CONTROL, **{sign * n: DEFINED for sign in " \n" for n in range(2, 32)}}
     tokens, types = [*names, *byte_names()], [*names.values(), *[NORMAL] * 256]
-    made.append(
-        model := Model(str(write_model(tmp_path / "model.gguf", tokens=tokens, types=types)), extra_buffers=False)
-    )
+    made.append(model := Model(str(write_model(tmp_path / "model.gguf", tokens=tokens, types=types)), extra_buffers=False))
     template, count = ChatTemplate(model), 20_000
     tracemalloc.start()
     found = template.tokens([("user", " " * count + "</s>" + "\n" * count)])

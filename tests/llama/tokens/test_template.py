@@ -40,9 +40,7 @@ def refused(directory: Path, template: str) -> str:
 
 @pytest.mark.parametrize("template", [None, "", " \n"])
 def test_a_model_without_a_template_gets_chatml(tmp_path: Path, template: str | None):
-    expected = (
-        "".join(f"<|im_start|>{role}\n{content}<|im_end|>\n" for role, content in TALK) + "<|im_start|>assistant\n"
-    )
+    expected = "".join(f"<|im_start|>{role}\n{content}<|im_end|>\n" for role, content in TALK) + "<|im_start|>assistant\n"
     assert rendered(tmp_path, template) == expected
 
 
@@ -52,9 +50,7 @@ def test_smollm2s_template_is_used_and_names_become_single_tokens():
         assert template.from_file
         tokens = template.tokens([("user", "hi")])
         assert spelled(model, tokens).endswith("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n")
-        assert (
-            tokens.count(model.tokenize("<|im_end|>", special=True)[0]) == 2
-        )  # its own system prompt's, and the question's
+        assert tokens.count(model.tokenize("<|im_end|>", special=True)[0]) == 2  # its own system prompt's, and the question's
 
 
 OWN = ["a", "b", "c"]
@@ -168,7 +164,7 @@ BOMBS = [
     "x" * 2_000_000,
     "{{ " + "(" * 5000 + ")" * 5000 + " }}",
     "{% if x %}" * 3000,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("source", BOMBS, ids=lambda source: source[:60])

@@ -21,9 +21,7 @@ WORDS = ["<unk>", "<|im_start|>", "<|im_end|>", "▁", "a", "b", "ab", "▁ab", 
 def made(path: Path, kind: str, pre: str = "default", words: Sequence[str] | None = None) -> Iterator[Model]:
     """A model with a vocabulary of this kind: of bytes, or of these words."""
     types = [2, 3, 3, *(6 if word in BYTES else 1 for word in words[3:])] if words is not None else None
-    with closing(
-        Model(str(write_model(path, tokens=words, types=types, tokenizer=(kind, pre))), extra_buffers=False)
-    ) as model:
+    with closing(Model(str(write_model(path, tokens=words, types=types, tokenizer=(kind, pre))), extra_buffers=False)) as model:
         yield model
 
 

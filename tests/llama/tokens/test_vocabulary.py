@@ -55,8 +55,7 @@ def test_the_first_token_that_differs_is_named(smol: Model, tmp_path: Path):
     old, tokens[12345], tokens[40000] = tokens[12345], "zwölf\x1b", "später\x1b"
     message = refusal(smol, write_model(tmp_path / "renamed.gguf", **{**words, "tokens": tokens}))
     assert message == (
-        "The draft has another vocabulary than the target: "
-        f"token 12345 is 'zwölf\\x1b' in the draft and {old!r} in the target."
+        f"The draft has another vocabulary than the target: token 12345 is 'zwölf\\x1b' in the draft and {old!r} in the target."
     )
 
 
@@ -79,13 +78,7 @@ def padded(more: int, unused: int = 0, **changes: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("more", "unused", "lacks"),
-    [
-        (2, 0, "token 300 and 1 more"),
-        (1, 0, "token 300"),
-        (100, 1, "token 300 and 98 more"),
-        (100, 100, ""),
-        (128, 200, ""),
-    ],
+    [(2, 0, "token 300 and 1 more"), (1, 0, "token 300"), (100, 1, "token 300 and 98 more"), (100, 100, ""), (128, 200, "")],
 )
 def test_the_draft_may_lack_padding_but_no_token_that_the_target_uses(
     small: Model, tmp_path: Path, more: int, unused: int, lacks: str
@@ -95,9 +88,7 @@ def test_the_draft_may_lack_padding_but_no_token_that_the_target_uses(
     message = refusal(target, Path(small.path))
     listed = match(read_header(path), read_header(Path(small.path)))
     target.close()
-    assert message == (
-        f"The draft has another vocabulary than the target: it lacks the target's {lacks}." if lacks else None
-    )
+    assert message == (f"The draft has another vocabulary than the target: it lacks the target's {lacks}." if lacks else None)
     assert listed.how == ("translated" if lacks else "same")
 
 
@@ -145,7 +136,7 @@ SPM = {"types": [2] + [1] * 299, "keys": set_to(model="llama")}
         ),
     ],
     ids=["padding", "too much", "and another token", "one of the first five", "another token", "another BOS", "another kind"],
-)  # fmt: skip
+)
 def test_what_differs_is_named(small: Model, tmp_path: Path, draft: dict[str, Any], says: str):
     said = refusal(small, write_model(tmp_path / "draft.gguf", **draft))
     assert said == (f"The draft has another vocabulary than the target: {says}" if says else None)
@@ -165,11 +156,8 @@ def test_what_differs_is_named(small: Model, tmp_path: Path, draft: dict[str, An
         padded(0) | {"add_bos": True, "numbers": {"tokenizer.ggml.bos_token_id": 9}},
         padded(0) | {"keys": lambda writer: writer.add_add_eos_token(True)},
     ],
-    ids=[
-        "same", "fewer", "spm", "llama-bpe", "glm4",
-        "tekken", "no keys", "usual bos", "bos", "eos",
-    ],
-)  # fmt: skip
+    ids=["same", "fewer", "spm", "llama-bpe", "glm4", "tekken", "no keys", "usual bos", "bos", "eos"],
+)
 def test_the_file_says_what_llama_cpp_reads(tmp_path: Path, draft: dict[str, Any]):
     path = write_model(tmp_path / "draft.gguf", **draft)
     model, said = Model(str(path), "draft", extra_buffers=False), read_header(path).vocabulary

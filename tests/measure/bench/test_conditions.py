@@ -30,9 +30,7 @@ def setup(tmp_path: Path) -> Setup:
 
 def made(setup: Setup, knobs: Knobs = KNOBS) -> list[Run]:
     models, now = ToyModels(), conditions(setup, knobs, {})
-    return [
-        make_run(each, models.answer, knobs, now) for each in plan([], [FAST], built_in(["python"], setup.system), 2)
-    ]
+    return [make_run(each, models.answer, knobs, now) for each in plan([], [FAST], built_in(["python"], setup.system), 2)]
 
 
 def check(done: list[Run], setup: Setup, knobs: Knobs = KNOBS) -> None:
@@ -48,11 +46,7 @@ def kept(file: Path, runs: list[Run]) -> list[Run]:
 
 
 def test_the_same_work_may_go_on_after_it_was_kept(setup, tmp_path):
-    check(
-        kept(tmp_path / "runs.jsonl", made(setup)),
-        replace(setup, system=""),
-        replace(KNOBS, temperature=0.7, draft_max=3),
-    )
+    check(kept(tmp_path / "runs.jsonl", made(setup)), replace(setup, system=""), replace(KNOBS, temperature=0.7, draft_max=3))
     stops = replace(KNOBS, stop=("END", "DONE"))
     done = kept(tmp_path / "others.jsonl", made(setup, stops))
     check(done, setup, stops)

@@ -38,9 +38,7 @@ class Told:
     def load(self, setup: Setup) -> Loaded:
         self._model = setup.model
         self.told.append(f"load {setup.model}")
-        target = ModelInfo(
-            setup.model or "", "qwen2 1.5B Q8_0", 1, 1_900_000_000, 1, 1, 1, memory=(MemoryUse("CUDA0", 1, 1),)
-        )
+        target = ModelInfo(setup.model or "", "qwen2 1.5B Q8_0", 1, 1_900_000_000, 1, 1, 1, memory=(MemoryUse("CUDA0", 1, 1),))
         heads = ModelInfo("/cache/draft-Q4_0.gguf", "1 head of the target", 0, 0, 1, 1, 1)
         devices = (Device("CUDA0", "NVIDIA H100", "gpu", 1, 80_000_000_000),)
         return Loaded(setup, target, heads if setup.draft else None, devices)
@@ -73,14 +71,7 @@ def test_every_reply_begins_from_cold_and_the_first_one_of_both_models_does_not_
     for setting in (TARGET, FAST):
         models.answer(setting, setting.on(Knobs(predict=80)), HI)
     cold = "cold /m/target.gguf"
-    assert engine.told == [
-        cold,
-        "reply of 8, auto fixed",
-        cold,
-        "reply of 80, off fixed",
-        cold,
-        "reply of 80, model fixed",
-    ]
+    assert engine.told == [cold, "reply of 8, auto fixed", cold, "reply of 80, off fixed", cold, "reply of 80, model fixed"]
 
 
 def test_the_draft_alone_is_the_file_that_drafts(engine: Told, models: EngineModels) -> None:

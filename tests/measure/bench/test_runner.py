@@ -37,9 +37,7 @@ def test_each_run_has_its_settings_knobs_and_the_rest_from_the_command(monkeypat
     monkeypatch.setattr(runner, "Stolen", lambda: SimpleNamespace(share=0.25))
     models, watched = ToyModels(), iter(["make uses 90 % of a core", *[""] * (len(PLANNED) - 1)])
     runs = [make_run(planned, models.answer, KNOBS, SHARED, lambda: next(watched)) for planned in PLANNED]
-    assert [(run.setting, run.repetition) for run in runs] == [
-        (planned.setting, planned.repetition) for planned in PLANNED
-    ]
+    assert [(run.setting, run.repetition) for run in runs] == [(planned.setting, planned.repetition) for planned in PLANNED]
     setting, knobs, asked = models.asked[1]
     assert (setting, knobs.draft_max, knobs.p_min, knobs.policy, knobs.predict) == (FAST, 8, 0.4, "fixed", 8)
     assert asked == PROMPTS[0].messages[-1].content
@@ -58,9 +56,7 @@ def test_drafts_come_one_after_another_each_beside_the_target_alone():
     planned = plan([TARGET], with_drafts([Setting()], ["a.gguf", "b.gguf"]), PROMPTS[:1], 2)
     labels = [(each.setting.draft, each.setting.label) for each in planned]
     own = list(baselines([each.setting for each in planned], True))
-    assert [each.draft for each in own] == [NO_DRAFT, "a.gguf", "b.gguf"] and {each.baseline for each in own} == {
-        "target"
-    }
+    assert [each.draft for each in own] == [NO_DRAFT, "a.gguf", "b.gguf"] and {each.baseline for each in own} == {"target"}
     assert labels[2:4] == [(NO_DRAFT, NO_DRAFT)] * 2 and labels[4:6] == [("a.gguf", "a.gguf")] * 2
 
 

@@ -8,14 +8,7 @@ from spectui.errors import UsageError
 from spectui.knobs import Knobs
 from spectui.measure.bench.settings import Setting, baselines, check_size, sweep, usual, values
 
-ONE = {
-    "drafter": ["model"],
-    "policy": ["fixed"],
-    "draft_max": [8],
-    "draft_min": [0],
-    "p_min": [0.4],
-    "temperature": [0.0],
-}
+ONE = {"drafter": ["model"], "policy": ["fixed"], "draft_max": [8], "draft_min": [0], "p_min": [0.4], "temperature": [0.0]}
 
 
 @pytest.mark.parametrize(

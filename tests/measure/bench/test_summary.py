@@ -45,9 +45,7 @@ def test_speeds_are_compared_within_a_repetition():
     runs = [a_run(each, s, n) for each, speeds in ((TARGET, plain), (FAST, fast)) for n, s in enumerate(speeds)]
     rows = {row.setting: row for row in summarise([*runs, a_run(FAST, 1.0, 3)]).rows}
     gain = rows[FAST].gain
-    assert gain is not None and gain.faster and (gain.low, gain.high, gain.pairs) == (
-        pytest.approx(1.5), pytest.approx(1.5), 3,
-    )  # fmt: skip
+    assert gain is not None and gain.faster and (gain.low, gain.high, gain.pairs) == (pytest.approx(1.5), pytest.approx(1.5), 3)
     assert (rows[FAST].best, rows[TARGET].best, rows[TARGET].tie) == (True, False, False)
 
 
@@ -95,8 +93,7 @@ def test_the_best_is_marked_and_what_cannot_be_told_from_it_is_a_tie():
     assert f"It cannot be told from what is marked =: {SLOW.label} (some " in said and " pairs would)." in said
     equal = " ".join(remarks(summarise(some((10.2, 9.9, 10.1), (9.5, 9.4, 9.6)))))
     assert (
-        f"The best, {FAST.label}, cannot be told from the target alone after 3 pairs" in equal
-        or "is the target alone" in equal
+        f"The best, {FAST.label}, cannot be told from the target alone after 3 pairs" in equal or "is the target alone" in equal
     )
 
 
@@ -270,9 +267,7 @@ def test_drafts_are_compared_by_what_they_gain_beside_the_target_alone_and_have_
     summary = summarise(runs)
     rows = {row.setting.label: row for row in summary.rows}
     assert list(rows) == ["target alone", "draft 0.gguf", "draft 1.gguf", "draft 2.gguf"], "the target alone is one row"
-    assert [(row.best, row.tie) for row in rows.values()] == [
-        (False, False), (False, False), (True, False), (False, True),
-    ]  # fmt: skip
+    assert [(row.best, row.tie) for row in rows.values()] == [(False, False), (False, False), (True, False), (False, True)]
     assert rows["draft 1.gguf"].gain.faster and rows["draft 0.gguf"].beside_best.slower
     assert rows["draft 1.gguf"].gain.pairs == 4
     said = table(summary).splitlines()

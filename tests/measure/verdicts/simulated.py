@@ -34,9 +34,7 @@ def bench(
     for run in range(runs):
         for prompt, kind in PROMPTS.items():
             for setting, speed in speeds.items():
-                scatter = (
-                    noise * (noisier if prompt == "table" else 1.0) * (unsteady if setting == SETTINGS[1] else 1.0)
-                )
+                scatter = noise * (noisier if prompt == "table" else 1.0) * (unsteady if setting == SETTINGS[1] else 1.0)
                 own = speed * exp(random.gauss(0, scatter)) * (1.0 if setting.baseline else kind)
                 if setting == disturbed and run == 0 and prompt == "python":
                     own /= 2

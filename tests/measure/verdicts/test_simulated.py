@@ -31,8 +31,7 @@ def tells(summary: Summary) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("runs", "noise", "noisier"),
-    [(1, 0.04, 1), (2, 0.04, 1), (3, 0.15, 1), (8, 0.04, 1), (3, 0.02, 4), (3, 0.02, 10)],
+    ("runs", "noise", "noisier"), [(1, 0.04, 1), (2, 0.04, 1), (3, 0.15, 1), (8, 0.04, 1), (3, 0.02, 4), (3, 0.02, 10)]
 )
 def test_a_bench_of_equals_says_nothing_of_any_of_them(runs, noise, noisier):
     """Also where the replies to one prompt, as short ones do, scatter more than the others."""
@@ -98,7 +97,7 @@ def test_a_comparison_finds_the_best_draft_and_no_other(prompts, runs):
 @pytest.mark.parametrize(
     ("auto", "fixed", "right"),
     [(0.97, 0.97, {PLAIN}), (1.0, 1.0, {PLAIN}), (1.03, 1.0, {PLAIN, AUTO}), (1.3, 1.26, {AUTO}), (0.95, 1.2, {FIXED})],
-)  # fmt: skip
+)
 def test_a_search_saves_what_is_known_to_be_fastest(auto, fixed, right):
     def wrong(random: Random) -> bool:
         chosen = tuned(random, auto, fixed, 0.04)

@@ -14,7 +14,7 @@ FASTER, UNKNOWN = Verdict(1.1, 1.05, 1.2, 9), Verdict(1.1, 0.9, 1.3, 9)
 @pytest.mark.parametrize(
     ("chance", "free", "t"),
     [(0.975, 1, 12.706), (0.975, 2, 4.303), (0.975, 3, 3.182), (0.975, 8, 2.306), (0.995, 10, 3.169), (0.975, 100, 1.984)],
-)  # fmt: skip
+)
 def test_the_quantiles_are_those_of_students_table(chance, free, t):
     assert quantile(chance, free) == pytest.approx(t, abs=5e-4)
 

@@ -86,9 +86,7 @@ def guess_of(drafter: AheadDrafter) -> int:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_text_does_not_depend_on_delays(ahead, policy: str, drafter: str, temperature: float, seed: int):
-    knobs = Knobs(
-        policy=policy, drafter=drafter, draft_max=4, p_min=0.0, predict=60, temperature=temperature, seed=seed
-    )
+    knobs = Knobs(policy=policy, drafter=drafter, draft_max=4, p_min=0.0, predict=60, temperature=temperature, seed=seed)
     plain = emitted(decode(ToyModel(seed), PROMPT, knobs)[1])
     delays = random.Random(seed)
     target, draft = Waiting(seed), Waiting(seed, noise=0.7)

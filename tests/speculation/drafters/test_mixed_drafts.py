@@ -99,7 +99,5 @@ def test_a_head_foresees_no_further_behind_a_repetition() -> None:
     model = Script({})
     model.max_drafted = 3
     drafter = ModelDrafter(model, 100)
-    drafted = [
-        len(list(drafter.propose(DraftedText(PASSAGE, repeated), Knobs()))) for repeated in ((), (1,), (1, 2, 3))
-    ]
+    drafted = [len(list(drafter.propose(DraftedText(PASSAGE, repeated), Knobs()))) for repeated in ((), (1,), (1, 2, 3))]
     assert drafted == [3, 2, 0]

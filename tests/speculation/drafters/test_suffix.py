@@ -81,9 +81,7 @@ def test_states_and_transitions_stay_linear():
 @given(st.integers(0, 30), st.sampled_from([0.0, 0.9]), st.integers(0, 20))
 def test_text_is_plain_decodings(seed, temperature, most):
     prompt = [3, 1, 4, 1, 5, 3, 1, 4]
-    knobs = Knobs(
-        drafter="suffix", policy="fixed", temperature=temperature, seed=seed, draft_max=most, p_min=0.0, predict=60
-    )
+    knobs = Knobs(drafter="suffix", policy="fixed", temperature=temperature, seed=seed, draft_max=most, p_min=0.0, predict=60)
     _, plain, _ = decode(ToyModel(seed), prompt, replace(knobs, drafter="off"))
     _, rounds, _ = decode(ToyModel(seed), prompt, knobs)
     assert emitted(rounds) == emitted(plain)

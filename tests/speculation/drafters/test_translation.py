@@ -17,11 +17,7 @@ from spectui.speculation.drafters.cross_vocabulary.drafters import (
     TranslationError,
     translating_drafter,
 )
-from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import (
-    VocabularyMap,
-    usable,
-    whole_characters,
-)
+from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import VocabularyMap, usable, whole_characters
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import Round
@@ -155,10 +151,7 @@ def test_the_draft_reads_the_targets_text(tokens, data):
     context = RetokenisedContext(VocabularyMap(TARGET, DRAFT))
     seen: list[int] = []
     for _ in range(4):  # grows and is cut back, as drafts of the suffix match are
-        cut, more = (
-            data.draw(st.integers(0, len(seen))),
-            data.draw(st.lists(st.sampled_from([*tokens, 5]), max_size=30)),
-        )
+        cut, more = (data.draw(st.integers(0, len(seen))), data.draw(st.lists(st.sampled_from([*tokens, 5]), max_size=30)))
         seen = seen[:cut] + more
         context.follow(seen)
     read = context.follow(tokens)

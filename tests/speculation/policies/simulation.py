@@ -53,9 +53,7 @@ class Machine:
     drift: Callable[[int], float] = lambda token: 1.0
     """How much slower everything is at token t: another process, a hot processor."""
 
-    def strategy(
-        self, sizes: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48), drafts: bool = False
-    ) -> Strategy:
+    def strategy(self, sizes: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48), drafts: bool = False) -> Strategy:
         """With what was measured at load. `drafts`: what drafting costs, too."""
         each = self.draft if drafts else 0.0
         return Strategy(None, CostModel({n: self.verify(n) for n in sizes}, first=each, next=each))

@@ -129,9 +129,7 @@ def test_another_process_on_the_machine_does_not_end_the_drafting(slow):
 def test_slow_passes_do_not_break_the_bound_on_losses(share: float):
     """A pair that cannot pay, three replies of a chat. So many tokens find all three times slower, plain decoding too."""
     slow = np.where(np.random.default_rng(1).random(1200) < share, 3.0, 1.0)
-    machine = Machine(
-        lambda n: 0.082 if n == 1 else 0.128 + 0.0085 * n, 0.038, overconfident, drift=lambda token: slow[token]
-    )
+    machine = Machine(lambda n: 0.082 if n == 1 else 0.128 + 0.0085 * n, 0.038, overconfident, drift=lambda token: slow[token])
     strategy = machine.strategy(tuple(range(1, 49)), drafts=True)
     for seed in range(3):
         seconds = machine.run(strategy, AUTO, 1000, seed)

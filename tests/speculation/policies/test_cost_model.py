@@ -17,9 +17,7 @@ STEPS = {1: 1.0, 2: 1.51, 3: 1.73, 4: 1.31, 5: 1.84, 8: 2.21, 9: 2.52, 12: 3.01,
 PROMPT = [3, 1, 4, 1, 5]
 
 
-def after(
-    costs: CostModel, *passes: tuple[int, float], context: int = 0, drafted: tuple[Candidate, ...] = ()
-) -> CostModel:
+def after(costs: CostModel, *passes: tuple[int, float], context: int = 0, drafted: tuple[Candidate, ...] = ()) -> CostModel:
     """The costs after passes over so many rows that took so many seconds."""
     for n, seconds in passes:
         costs = costs.learned(n, seconds, context, drafted)
@@ -69,9 +67,7 @@ def test_the_first_token_of_a_draft_has_a_cost_of_its_own():
 
 def test_each_run_of_the_models_tokens_begins_with_a_first_one():
     """In a mixed draft the model reads what the suffix drafted before it drafts on."""
-    drafted = tuple(
-        Candidate(1, 0.9, source, seconds=s) for source, s in (("model", 0.3), ("suffix", 0.0), ("model", 0.5))
-    )
+    drafted = tuple(Candidate(1, 0.9, source, seconds=s) for source, s in (("model", 0.3), ("suffix", 0.0), ("model", 0.5)))
     costs = after(CostModel({1: 1.0, 4: 1.0}), (4, 1.0), drafted=drafted)
     assert 0.3 < costs.first < 0.5
     assert costs.next == 0.0

@@ -22,9 +22,7 @@ ROWS = {1: 0.01, 2: 0.016, 3: 0.018, 4: 0.02, 5: 0.0275, 9: 0.035, 17: 0.054}
 """Drafts of a toy pay from an acceptance of seven tenths on where a drafted token takes a fifth of a pass."""
 
 
-def strategy(
-    drafting: float = 0.002, rows: dict[int, float] = ROWS, draft: bool = True, noise: float = 0.5
-) -> Strategy:
+def strategy(drafting: float = 0.002, rows: dict[int, float] = ROWS, draft: bool = True, noise: float = 0.5) -> Strategy:
     """With costs that stay as they are."""
     costs = SameCosts(rows, first=drafting, next=drafting)
     return Strategy(toy_drafter(1, noise, ends=False) if draft else None, costs)
@@ -109,9 +107,7 @@ def test_strict_is_where_no_pass_over_two_rows_is_allowed(policy: str, longest: 
     assert "--strict allows no pass over two tokens" in cause(Reason("strict"), knobs)
 
 
-def drafted(
-    passes: dict[int, float], draft_s: float, confidence: float, balance: float = 8.0, limit: int = 16
-) -> Reason:
+def drafted(passes: dict[int, float], draft_s: float, confidence: float, balance: float = 8.0, limit: int = 16) -> Reason:
     """Why a draft of a model that is so sure, behind a text of which the target was as sure, is as long as it is."""
     found = Strategy(Dice(lambda: confidence), CostModel(passes, first=draft_s, next=draft_s))
     found.prepare(TEXT, KNOBS, 0, 0.0, lambda: False, never)
@@ -178,10 +174,7 @@ def test_uncertain_is_where_something_was_drafted_and_its_first_token_is_worth_n
         assert round.reason.expected_acceptance is not None and round.reason.expected_acceptance < 0.7
     reason = said[0].reason
     assert reason is not None
-    assert (
-        cause(reason, KNOBS)
-        == f"sending the draft would lose, its first token is {reason.expected_acceptance:.2f} likely"
-    )
+    assert cause(reason, KNOBS) == f"sending the draft would lose, its first token is {reason.expected_acceptance:.2f} likely"
 
 
 def test_unread_is_where_the_model_does_not_read_the_text():
@@ -196,18 +189,12 @@ def test_unread_is_where_the_model_does_not_read_the_text():
     assert [reason.kind for reason in reasons(rounds)] == ["unread"] * 9 + ["no room"]
     seconds = reasons(rounds)[0].seconds
     assert seconds == pytest.approx(0.002 * len(prompt)), "no token takes longer to be read than to be drafted"
-    assert cause(reasons(rounds)[0], KNOBS) == (
-        f"the draft needs {seconds:.1f} s to read this text, more than it would save"
-    )
+    assert cause(reasons(rounds)[0], KNOBS) == (f"the draft needs {seconds:.1f} s to read this text, more than it would save")
 
 
 @pytest.mark.parametrize("policy", ["auto", "fixed", "expected"])
 def test_no_match_is_where_only_repetitions_are_drafted_and_there_are_none(policy: str):
-    for knobs, draft in (
-        (Knobs(drafter="suffix"), True),
-        (Knobs(drafter="auto"), False),
-        (Knobs(drafter="model"), False),
-    ):
+    for knobs, draft in ((Knobs(drafter="suffix"), True), (Knobs(drafter="auto"), False), (Knobs(drafter="model"), False)):
         knobs = Knobs(drafter=knobs.drafter, policy=policy, predict=2, temperature=0.0)
         _, rounds, _ = decode(ToyModel(1, ends=False), [1, 2, 3, 4, 5], knobs, strategy=strategy(draft=draft))
         assert not rounds[0].drafted
@@ -230,9 +217,7 @@ def test_p_min_names_the_confidence_that_was_under_it():
 
 def test_draft_min_names_how_many_were_drafted():
     knobs = Knobs(policy="fixed", drafter="model", p_min=0.6, draft_min=3, temperature=0.9, seed=2, predict=60)
-    short = [
-        round for round in reply(strategy(), knobs) if round.reason is not None and round.reason.kind == "draft-min"
-    ]
+    short = [round for round in reply(strategy(), knobs) if round.reason is not None and round.reason.kind == "draft-min"]
     assert short
     for round in short:
         assert round.reason is not None
@@ -251,9 +236,7 @@ def test_profile_says_the_speed_that_was_expected():
     knobs = Knobs(policy="expected", drafter="model", temperature=0.9, seed=2, predict=30)
     said = [each for each in reasons(reply(strategy(noise=0.0), knobs)) if each.kind == "expected"]
     assert said and all(each.gain is not None and each.gain >= 100 for each in said)
-    assert (
-        worded(said[0], knobs) == f"drafting {said[0].kept} of {said[0].limit}: expected value {said[0].gain:.0f} t/s"
-    )
+    assert worded(said[0], knobs) == f"drafting {said[0].kept} of {said[0].limit}: expected value {said[0].gain:.0f} t/s"
 
 
 @pytest.mark.parametrize("kind", get_args(ReasonKind))

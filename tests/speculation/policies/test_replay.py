@@ -52,9 +52,7 @@ def test_no_recorded_reply_loses_more_than_it_may_and_together_they_gain(pair: s
     assert geometric_mean(pays) > GAINS[pair, machine]
 
 
-@pytest.mark.parametrize(
-    ("pair", "machine"), [("q8", "AVX2"), ("q8", "AVX-512, Q4_0"), ("q8", "GPU"), ("smollm2", "AVX-512")]
-)
+@pytest.mark.parametrize(("pair", "machine"), [("q8", "AVX2"), ("q8", "AVX-512, Q4_0"), ("q8", "GPU"), ("smollm2", "AVX-512")])
 def test_a_conversation_of_recorded_replies_is_never_under_98_hundredths_of_plain(pair: str, machine: str):
     """At the end of each reply from 500 tokens on, in two orders of them."""
     costs, recordings = MACHINES[pair][machine], list(recorded(RECORDED / pair).values())
@@ -74,9 +72,7 @@ def test_a_pair_that_was_measured_on_a_busy_machine_loses_little(machine: str, t
     """One size, and that so many times too slow, as is the draft. The table is not trusted."""
     costs, recordings = MACHINES["q8"][machine], recorded(RECORDED / "q8")
     right = costs.model(drafts=True)
-    slow = replace(
-        right, passes={1: times * right.passes[1]}, first=times * right.first, next=times * right.next, rounds=0
-    )
+    slow = replace(right, passes={1: times * right.passes[1]}, first=times * right.first, next=times * right.next, rounds=0)
     for name in ("story", "translation", "chess", "python"):
         simulator = Simulator([recordings[name]], costs.machine(), slow)
         assert replay(recordings[name], costs, KNOBS, simulator) > 0.9

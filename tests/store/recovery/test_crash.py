@@ -40,9 +40,7 @@ def dead(directory: Path, how: str = "dies") -> str:
 
 
 def test_a_run_that_died_is_reported_once(tmp_path: Path) -> None:
-    assert dead(tmp_path) == "the last breath\n", (
-        "Python's messages still go to the terminal, those of the signal do not"
-    )
+    assert dead(tmp_path) == "the last breath\n", "Python's messages still go to the terminal, those of the signal do not"
     crash = take_crash(tmp_path)
     assert crash is not None
     assert crash.sentence == (

@@ -101,8 +101,7 @@ def test_a_damaged_page_costs_only_what_was_on_it(file: Path) -> None:
         assert each.title.startswith("first ")
         assert [message.role for message in each.messages] == ["user", "assistant"] * 2
         replies = [message.reply for message in each.messages[1::2]]
-        assert [text_of(reply.rounds) for reply in replies if reply] == [
-            text_of(some_rounds()), text_of(some_rounds(2))]  # fmt: skip
+        assert [text_of(reply.rounds) for reply in replies if reply] == [text_of(some_rounds()), text_of(some_rounds(2))]
 
 
 def test_a_conversation_whose_messages_are_all_lost_costs_no_other(file: Path) -> None:
@@ -143,9 +142,7 @@ def test_lost_titles_are_made_from_the_messages(file: Path) -> None:
     assert all(len(each.messages) == 4 and each.title.startswith("first ") and each.updated > 0 for each in came)
 
 
-@pytest.mark.parametrize(
-    "make", [lambda was: b"no database at all" * 999, lambda was: was[:PAGE], lambda was: was[:100]]
-)
+@pytest.mark.parametrize("make", [lambda was: b"no database at all" * 999, lambda was: was[:PAGE], lambda was: was[:100]])
 def test_nothing_is_copied_from_a_file_that_is_no_database(file: Path, make: Callable[[bytes], bytes]) -> None:
     pages(file, "message")
     file.write_bytes(make(file.read_bytes()))
@@ -154,9 +151,7 @@ def test_nothing_is_copied_from_a_file_that_is_no_database(file: Path, make: Cal
     assert [each.title for each in library.summaries(file)] == ["now"]
 
 
-def test_a_rescue_that_takes_too_long_is_ended_and_the_notice_says_so(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rescue_that_takes_too_long_is_ended_and_the_notice_says_so(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     damage(file, middle(pages(file, "message")))
     monkeypatch.setattr(rescue, "PATIENCE_S", 0.0)
     (notice,) = begun(file).notices
@@ -196,9 +191,7 @@ def lose_titles(file: Path) -> None:
 
 
 @pytest.mark.parametrize("all_of_it", [True, False])
-def test_a_continued_reply_of_a_resumed_conversation_is_complete_in_the_new_file(
-    tmp_path: Path, all_of_it: bool
-) -> None:
+def test_a_continued_reply_of_a_resumed_conversation_is_complete_in_the_new_file(tmp_path: Path, all_of_it: bool) -> None:
     """Another process wrote its beginning before the damage: this one knows it only because it has read it."""
     file = tmp_path / "conversations.db"
     written(file)

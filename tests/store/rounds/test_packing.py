@@ -46,9 +46,7 @@ reasons = st.builds(
 
 def positioned(round: Round) -> Round:
     """The round with its tokens at the positions that follow from it."""
-    tokens = tuple(
-        token._replace(round=round.index, position=round.position + at) for at, token in enumerate(round.tokens)
-    )
+    tokens = tuple(token._replace(round=round.index, position=round.position + at) for at, token in enumerate(round.tokens))
     return replace(round, tokens=tokens)
 
 

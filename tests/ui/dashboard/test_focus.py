@@ -37,9 +37,7 @@ async def test_alt_5_puts_a_hand_on_the_first_knob(window: Window, engine: FakeE
         await wait_until(pilot, lambda: engine.knobs.draft_max == 15)
 
 
-async def test_a_knob_that_leaves_the_first_page_gives_the_keys_to_the_prompt(
-    window: Window, engine: FakeEngine
-) -> None:
+async def test_a_knob_that_leaves_the_first_page_gives_the_keys_to_the_prompt(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("f9")
         await wait_until(pilot, lambda: app.screen.query_one("#slider-p-min").region)

@@ -152,9 +152,7 @@ def test_the_energy_of_a_token_needs_the_power_of_every_card() -> None:
 @pytest.mark.parametrize("height", [17, 30])
 async def test_how_memory_and_use_went_is_seen_as_far_as_there_is_room(height: int, number: int) -> None:
     reason = "" if number else "no NVML: " + "because " * 8 + "so"
-    page = await lines(
-        (50, height), (CPU, *gpus(number)), readings=[looked(used, number, reason) for used in (3, 12, 24)]
-    )
+    page = await lines((50, height), (CPU, *gpus(number)), readings=[looked(used, number, reason) for used in (3, 12, 24)])
     bars = sum(line.endswith(("24.0 GB of 24.0 GB", "100 %")) for line in page)
     past = sum(line.endswith(("▁▄█", "▂██")) for line in page)  # in one row, or the lower of two
     assert past == bars == 2 * number + 2
@@ -162,9 +160,7 @@ async def test_how_memory_and_use_went_is_seen_as_far_as_there_is_room(height: i
 
 
 @pytest.mark.parametrize("number", [6, 12])
-async def test_where_there_is_no_room_for_all_gpus_the_table_has_them(
-    make_app: Make, engine: FakeEngine, number: int
-) -> None:
+async def test_where_there_is_no_room_for_all_gpus_the_table_has_them(make_app: Make, engine: FakeEngine, number: int) -> None:
     engine.devices = (CPU, *gpus(number))
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:

@@ -71,7 +71,7 @@ TRANSLATED = PAIRED | {"translated": True}
         ({}, PAIRED, [because(Reason("budget")), because(NO_ROOM)], "drafts lost time"),
         ({}, PAIRED, [because(NO_ROOM)], "there is no room for a draft"),
     ],
-)  # fmt: skip
+)
 def test_each_cause_is_named(
     knobs: dict[str, object], figures: dict[str, object], writes: list[Callable[[FakeEngine], Round]], why: str
 ) -> None:

@@ -88,9 +88,7 @@ def gaining(seconds: float, plain_s: float) -> list[Round]:
         (figures_of(gaining(0.2, 1.0), state="ready"), "– t/s   about 2.0x plain"),
     ],
 )
-def test_a_state_takes_the_place_of_the_estimate_and_a_loss_does_not_read_as_a_gain(
-    figures: Figures, line: str
-) -> None:
+def test_a_state_takes_the_place_of_the_estimate_and_a_loss_does_not_read_as_a_gain(figures: Figures, line: str) -> None:
     assert text_of([speed(figures)]) == [line]
 
 

@@ -43,12 +43,9 @@ def test_a_round_is_told_in_milliseconds_shares_and_passes() -> None:
     paid = payoff(rounds)
     assert paid is not None and paid.passes == pytest.approx(5 / 3) and paid.tokens == 3
     first = [replace(rounds[0], plain_s=100.0), *rounds, *rounds]
-    assert payoff(first).pays == pytest.approx(payoff([*rounds, *rounds, rounds[0]]).pays), (
-        "a busy machine was measured"
-    )
+    assert payoff(first).pays == pytest.approx(payoff([*rounds, *rounds, rounds[0]]).pays), "a busy machine was measured"
     choosing = [
-        replace(round, choose_s=0.05, seconds=round.seconds + 0.049)
-        for round in rounds_of(plain, plain, accepted(0, 1))
+        replace(round, choose_s=0.05, seconds=round.seconds + 0.049) for round in rounds_of(plain, plain, accepted(0, 1))
     ]
     missed = choosing[-1].seconds / choosing[0].seconds
     assert payoff(choosing).pays == pytest.approx(3 / (2 + missed)), "plain decoding chooses too"
@@ -85,9 +82,7 @@ def test_a_rounds_tokens_stand_apart_from_their_probabilities_and_none_is_cut() 
 
 
 def test_a_round_is_beside_what_was_expected_of_it() -> None:
-    rounds = rounds_of(
-        lambda e: e.emit_round(*"abc", bonus="d", seconds=0.2, plain_s=0.1, reason=Reason("draft", 3, 16, 1.4))
-    )
+    rounds = rounds_of(lambda e: e.emit_round(*"abc", bonus="d", seconds=0.2, plain_s=0.1, reason=Reason("draft", 3, 16, 1.4)))
     assert "costs       2.0 passes: 2.0x (expected 1.4x)" in text_of(detail(rounds, 0, 46))
 
 

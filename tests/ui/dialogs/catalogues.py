@@ -29,9 +29,7 @@ HEADERS = [
     header("qwen2.5-coder-1.5b-instruct-q8_0", 1_894_532_128),
     header("qwen2.5-coder-0.5b-instruct-q4_0", 428_730_336, quantisation="Q4_0", parameters="0.5B"),
     header("qwen2.5-coder-7b-instruct-q4_k_m", 4_683_073_952, quantisation="Q4_K_M", parameters="7B"),
-    header(
-        "llama-3.2-1b-instruct-q8_0", 1_321_079_200, LLAMA, architecture="llama", parameters="1.2B", n_ctx_train=131_072
-    ),
+    header("llama-3.2-1b-instruct-q8_0", 1_321_079_200, LLAMA, architecture="llama", parameters="1.2B", n_ctx_train=131_072),
     header("mamba-130m-q8_0", 139_000_000, None, architecture="mamba", parameters="130M", n_ctx_train=None),
     header("gemma-3-4b-it-q4_0", 2_600_000_000, None, problem="is damaged or cut short: download it again"),
 ]

@@ -55,9 +55,7 @@ def chat(app: SpectuiApp) -> ChatScreen:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (20, 5)])
-async def test_the_latest_is_first_and_opens(
-    window: Window, engine: FakeEngine, file: Path, size: tuple[int, int]
-) -> None:
+async def test_the_latest_is_first_and_opens(window: Window, engine: FakeEngine, file: Path, size: tuple[int, int]) -> None:
     async with window(journal=Journal(file), size=size) as (app, pilot):
         await pilot.press("f12")
         await listed(pilot, 3)
@@ -89,9 +87,7 @@ async def test_the_search_finds_what_was_said(make_app: Make, engine: FakeEngine
         await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
 
 
-async def test_enter_waits_for_the_list_of_what_was_typed(
-    window: Window, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_enter_waits_for_the_list_of_what_was_typed(window: Window, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     searched, found = library.summaries, Event()
 
     def slow(file: Path, words: str = "") -> list[Summary]:
@@ -156,9 +152,7 @@ async def test_deleting_the_open_one_leaves_no_trace(window: Window, engine: Fak
         (orphans,) = connection.execute(
             "SELECT count(*) FROM message WHERE conversation NOT IN (SELECT id FROM conversation)"
         ).fetchone()
-        (chunks,) = connection.execute(
-            "SELECT count(*) FROM chunk WHERE message NOT IN (SELECT id FROM message)"
-        ).fetchone()
+        (chunks,) = connection.execute("SELECT count(*) FROM chunk WHERE message NOT IN (SELECT id FROM message)").fetchone()
     assert orphans == chunks == 0
 
 

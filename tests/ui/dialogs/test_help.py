@@ -21,9 +21,7 @@ def lines(app: SpectuiApp) -> list[str]:
 async def helped(pilot: Pilot[None]) -> None:
     app = pilot.app
     await pilot.press("f1")
-    await wait_until(
-        pilot, lambda: isinstance(app.screen, HelpScreen) and app.screen.query_one(OptionList).option_count
-    )
+    await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen) and app.screen.query_one(OptionList).option_count)
 
 
 @pytest.mark.parametrize("size", [(120, 40), (20, 5)])
@@ -68,9 +66,7 @@ async def test_a_small_window_shows_a_dozen_keys_at_once_and_closes_by_two(windo
         assert app.screen_stack[0].prompt.text == "aa"  # type: ignore[attr-defined]
 
 
-async def test_keys_are_shown_as_they_are_mapped_with_the_name_to_map_and_the_screen_is_explained(
-    window: Window,
-) -> None:
+async def test_keys_are_shown_as_they_are_mapped_with_the_name_to_map_and_the_screen_is_explained(window: Window) -> None:
     async with window(keymap={"rejected": "alt+f9", "send": "f11"}, size=(120, 40)) as (app, pilot):
         await pilot.press("alt+3")
         await helped(pilot)
@@ -92,9 +88,7 @@ async def test_a_window_over_the_chat_has_its_own_keys(window: Window, engine: F
         await pilot.press("alt+l")
         await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
         await helped(pilot)
-        assert any("Edit or branch" in line for line in lines(app)) and not any(
-            "Rejected" in line for line in lines(app)
-        )
+        assert any("Edit or branch" in line for line in lines(app)) and not any("Rejected" in line for line in lines(app))
         await paste(pilot, "close")
         await pilot.press("enter")
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)

@@ -54,9 +54,7 @@ def app(make_app: Callable[..., SpectuiApp]) -> SpectuiApp:
     return make_app(catalogue=Known(HEADERS))
 
 
-async def opened(
-    pilot: Pilot[None], engine: FakeEngine, key: str = "ctrl+l", models: int = len(HEADERS)
-) -> ModelsScreen:
+async def opened(pilot: Pilot[None], engine: FakeEngine, key: str = "ctrl+l", models: int = len(HEADERS)) -> ModelsScreen:
     await load(pilot, engine)
     await pilot.press(key)
     await wait_until(pilot, lambda: isinstance(pilot.app.screen, ModelsScreen))
@@ -109,9 +107,7 @@ async def test_a_line_says_what_a_model_is_and_then_whether_it_can_draft(app: Sp
         assert "·" in lines["mamba"] and "has no vocabulary of text" in lines["mamba"]
 
 
-async def test_the_likeliest_draft_is_proposed_for_another_target(
-    make_app: Callable[..., SpectuiApp], engine: FakeEngine
-):
+async def test_the_likeliest_draft_is_proposed_for_another_target(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
     app = make_app(Setup(model="/models/llama.gguf"), catalogue=Known(HEADERS))
     async with app.run_test() as pilot:
         await opened(pilot, engine)
@@ -238,22 +234,16 @@ async def test_the_last_pairs_stand_on_top_before_any_search_at_the_next_start_t
             await wait_until(pilot, lambda number=number: len(engine.loads) == number)
             engine.finish_loading()
             latest = [[setup.model, None]]
-            await wait_until(
-                pilot, lambda latest=latest: Remembered(file).get("pairs", [])[:1] == latest
-            )  # if killed now
+            await wait_until(pilot, lambda latest=latest: Remembered(file).get("pairs", [])[:1] == latest)  # if killed now
             await pilot.press("alt+m")
-            await wait_until(
-                pilot, lambda setup=setup: f"▸ {Path(setup.model).stem}  without" in screen_text(pilot.app)
-            )
+            await wait_until(pilot, lambda setup=setup: f"▸ {Path(setup.model).stem}  without" in screen_text(pilot.app))
             if number == 2:
                 await pilot.press("enter")
                 await wait_until(pilot, lambda: engine.loads[-1] == pairs[0])
             searched.set()
 
 
-async def test_names_can_do_nothing_to_the_terminal_and_are_no_markup(
-    make_app: Callable[..., SpectuiApp], engine: FakeEngine
-):
+async def test_names_can_do_nothing_to_the_terminal_and_are_no_markup(make_app: Callable[..., SpectuiApp], engine: FakeEngine):
     evil = "\x1b]0;owned\x07[bold]\udce9\n[@click=app.quit]"
     async with make_app(catalogue=Known([header(evil, 1, architecture="\x1b[31m")])).run_test(size=(120, 40)) as pilot:
         await opened(pilot, engine, models=1)

@@ -74,13 +74,7 @@ async def test_ctrl_z_undoes_in_the_prompt_before_it_suspends(window: Window) ->
     [(True, "", ""), (True, "@n.txt ", "\n\nn.txt:\n```txt\nnote\n```"), (True, "/new ", ""), (False, "", "")],
 )
 async def test_an_unsent_prompt_survives_the_end_of_the_program(
-    make_app: Make,
-    engine: FakeEngine,
-    file: Path,
-    saved: bool,
-    begun: str,
-    attached: str,
-    monkeypatch: pytest.MonkeyPatch,
+    make_app: Make, engine: FakeEngine, file: Path, saved: bool, begun: str, attached: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(file.parent)
     (file.parent / "n.txt").write_text("note")

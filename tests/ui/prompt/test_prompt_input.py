@@ -167,10 +167,7 @@ async def test_what_was_sent_comes_back_as_it_was_typed_and_attaches_nothing_twi
         assert box.text == "see \\@n.txt\n\nn.txt:\n```txt\nanother\n```", "the file has changed: what was sent stays"
 
 
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [("binary", "not text"), ("null", "not text"), ("large", "larger than 256 kB")],
-)
+@pytest.mark.parametrize(("name", "problem"), [("binary", "not text"), ("null", "not text"), ("large", "larger than 256 kB")])
 async def test_a_file_that_cannot_be_attached_keeps_the_prompt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
 ) -> None:
@@ -277,9 +274,7 @@ async def test_the_editor_writes_the_prompt(tmp_path: Path, monkeypatch: pytest.
         assert box.text == "some and more" and len(notified(app)) == 2
 
 
-async def test_what_is_typed_after_a_click_into_the_transcript_is_for_the_prompt(
-    window: Window, engine: FakeEngine
-) -> None:
+async def test_what_is_typed_after_a_click_into_the_transcript_is_for_the_prompt(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "add")
         await answer(pilot, engine)

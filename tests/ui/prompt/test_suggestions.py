@@ -27,9 +27,7 @@ async def test_a_slash_lists_the_commands_and_letters_filter_them(window: Window
         await exchange(pilot, engine, "one", "first reply")
         await pilot.press("/")
         await wait_until(pilot, lambda: listed(app))
-        assert {*listed(app)} == {f"/{each}" for each in SLASH} - {"/nodraft", "/load", "/safe"}, (
-            "that are possible now"
-        )
+        assert {*listed(app)} == {f"/{each}" for each in SLASH} - {"/nodraft", "/load", "/safe"}, "that are possible now"
         await pilot.press(*"re")
         assert {*listed(app)[:3]} == {"/rename", "/regenerate", "/reset"}, "those that begin so come first"
         await pilot.press(*"gen", "enter")
@@ -152,9 +150,7 @@ async def test_what_is_attached_and_what_is_not_stands_below_the_box(
         await pilot.press(*["left"] * 5, "backspace", "s", "end")  # a name that is corrected counts as typed
         await wait_until(pilot, lambda: "+ notes.txt: 4 kB, about 1 001 tokens" in one_line(app))
         await paste(pilot, "line\n" * 2000)
-        await wait_until(
-            pilot, lambda: "+ pasted 2001 lines, 10000 characters: 10 kB, about 2 501 tokens" in one_line(app)
-        )
+        await wait_until(pilot, lambda: "+ pasted 2001 lines, 10000 characters: 10 kB, about 2 501 tokens" in one_line(app))
         await pilot.press("ctrl+u", *["backspace"] * 20)
         await wait_until(pilot, lambda: not app.screen.query_one(Chips).has_class("-open"))
         await paste(pilot, "cannot open @notes.txt and @property")

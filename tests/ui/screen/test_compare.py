@@ -50,9 +50,7 @@ async def plainly(pilot: Pilot[None], engine: FakeEngine, texts: list[str]) -> N
     await pilot.pause()
 
 
-async def test_f5_decodes_the_same_prompt_with_the_replys_knobs_and_no_drafter(
-    window: Window, engine: FakeEngine
-) -> None:
+async def test_f5_decodes_the_same_prompt_with_the_replys_knobs_and_no_drafter(window: Window, engine: FakeEngine) -> None:
     """What it says stands beside the reply, and where they part is told."""
     async with window(size=(120, 40)) as (app, pilot):
         engine.knobs = Knobs(seed=7)
@@ -76,9 +74,7 @@ async def test_f5_decodes_the_same_prompt_with_the_replys_knobs_and_no_drafter(
         assert any("return a + b" in first for first, _, _ in rows)
         assert any("return b + b" in second for _, _, second in rows)
         told = " ".join(" ".join(second for _, _, second in rows).split())
-        parted = (
-            'identical text no, from token 8 on with drafts " a" id 129 without " b" id 130 why a near-tie with this'
-        )
+        parted = 'identical text no, from token 8 on with drafts " a" id 129 without " b" id 130 why a near-tie with this'
         assert parted in told
         assert "--strict avoids it without drafts" in told, "the plain text begins below it"
         await ask(pilot, "more")
@@ -118,9 +114,7 @@ def test_a_difference_is_told_to_its_end() -> None:
     assert "no, from token 1 501 on" in words and "knobs turned temperature, top-k, " in words
 
 
-async def test_what_is_turned_and_asked_meanwhile_waits_until_the_comparison_ends(
-    window: Window, engine: FakeEngine
-) -> None:
+async def test_what_is_turned_and_asked_meanwhile_waits_until_the_comparison_ends(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await compared(pilot, engine)
         app.screen.controls.turn("draft_max", 3)

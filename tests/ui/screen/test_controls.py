@@ -25,19 +25,7 @@ from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.knob import ChoiceRow, Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.measure.models import tiny_setup
-from tests.ui.pilot_helpers import (
-    PAIR,
-    Make,
-    Window,
-    answer,
-    ask,
-    burst,
-    load,
-    notified,
-    paste,
-    wait_until,
-    write_reply,
-)
+from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, burst, load, notified, paste, wait_until, write_reply
 from tests.ui.screen_text import one_line, said, screen_text
 
 
@@ -194,9 +182,7 @@ async def test_keys_that_come_in_one_burst_keep_their_order(window: Window, engi
         assert engine.generates[0][0].content == "one\ntwo"
 
 
-async def test_picked_devices_show_their_plan_and_are_loaded_with_other_numbers_too(
-    make_app: Make, engine: FakeEngine
-) -> None:
+async def test_picked_devices_show_their_plan_and_are_loaded_with_other_numbers_too(make_app: Make, engine: FakeEngine) -> None:
     """Nothing is loaded before that, and Esc leaves what was picked."""
     second = GPU._replace(name="CUDA1", id="0000:c2:00.0")
     engine.devices = (CPU, GPU, second)

@@ -47,11 +47,7 @@ async def test_a_prompt_is_edited_and_sent_anew(window: Window, engine: FakeEngi
         box = app.screen.query_one(PromptInput)
         assert box.text == "two" and "editing message 3" in str(box.border_title)
         await exchange(pilot, engine, "!", "replaced")
-        assert [message[:2] for message in engine.generates[-1]] == [
-            ("user", "one"),
-            ("assistant", REPLY),
-            ("user", "two!"),
-        ]
+        assert [message[:2] for message in engine.generates[-1]] == [("user", "one"), ("assistant", REPLY), ("user", "two!")]
         assert "to be replaced" not in said(app) and "two!" in said(app) and "one" in said(app)
         assert not box.border_title
     assert [message.text for message in last(file).messages] == ["one", REPLY, "two!", "replaced"]

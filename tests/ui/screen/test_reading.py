@@ -72,9 +72,7 @@ async def test_a_reply_that_ends_is_text_and_a_key_brings_its_tokens_back(
         await wait_until(pilot, lambda: rows(transcript) == seen)
 
 
-async def test_a_reply_is_tokens_while_it_is_written_and_while_one_looks_at_tokens(
-    window: Window, engine: FakeEngine
-) -> None:
+async def test_a_reply_is_tokens_while_it_is_written_and_while_one_looks_at_tokens(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         transcript = transcript_of(pilot)
 

@@ -85,18 +85,14 @@ async def test_a_conversation_goes_on(window: Window, engine: FakeEngine, file: 
     assert [message.text for message in last(file).messages] == ["add", REPLY, "and now", REPLY]
 
 
-async def test_notices_stand_below_the_conversation_that_is_resumed(
-    window: Window, engine: FakeEngine, file: Path
-) -> None:
+async def test_notices_stand_below_the_conversation_that_is_resumed(window: Window, engine: FakeEngine, file: Path) -> None:
     broken_off(file)
     async with window(journal=Journal(file), conversation=last(file), notices=["[ui.keys] is odd."]) as (app, pilot):
         await wait_until(pilot, lambda: "[ui.keys] is odd." in shown(app))
         assert shown(app).index(CUT_OFF) < shown(app).index("[ui.keys] is odd.")
 
 
-async def test_the_safe_way_is_there_until_models_are_loaded(
-    make_app: Make, engine: FakeEngine, tmp_path: Path
-) -> None:
+async def test_the_safe_way_is_there_until_models_are_loaded(make_app: Make, engine: FakeEngine, tmp_path: Path) -> None:
     app = make_app(crash=Crash("loading", PAIR, 0.0, tmp_path / "log", ""))
     async with app.run_test(size=(120, 40)) as pilot:
         await wait_until(pilot, lambda: "loads the models in safe mode" in shown(app))
@@ -148,9 +144,7 @@ async def test_asking_again_keeps_both_answers(window: Window, engine: FakeEngin
     assert summary.messages == 3
 
 
-async def test_a_disk_that_fails_is_said_and_the_chat_goes_on(
-    window: Window, engine: FakeEngine, tmp_path: Path
-) -> None:
+async def test_a_disk_that_fails_is_said_and_the_chat_goes_on(window: Window, engine: FakeEngine, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file stands where the directory should be")
     async with window(journal=Journal(tmp_path / "data" / "conversations.db"), size=(120, 40)) as (app, pilot):
         await began(pilot, engine, "add")

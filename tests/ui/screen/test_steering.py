@@ -55,9 +55,7 @@ async def test_a_number_can_be_typed(window: Window, engine: FakeEngine) -> None
         assert engine.knobs.p_min == 0.35
 
 
-async def test_delete_on_a_slider_goes_back_to_what_the_models_file_recommends(
-    window: Window, engine: FakeEngine
-) -> None:
+async def test_delete_on_a_slider_goes_back_to_what_the_models_file_recommends(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         engine.load(app.screen.session.setup)
         engine.finish_loading(sampling={"temperature": 0.3})

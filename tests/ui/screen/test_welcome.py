@@ -124,9 +124,7 @@ async def test_without_files_the_quickest_way_is_proposed_and_enter_in_an_empty_
     assert len(fetched) == (0 if installed else 1)
 
 
-async def test_a_download_shows_how_far_it_is_and_can_be_stopped_and_begun_again(
-    engine: FakeEngine, tmp_path: Path
-) -> None:
+async def test_a_download_shows_how_far_it_is_and_can_be_stopped_and_begun_again(engine: FakeEngine, tmp_path: Path) -> None:
     more = Event()
 
     def fetch(target: str, draft: str, progress: Callable[[int], None]) -> tuple[str, str]:

@@ -86,18 +86,14 @@ async def rendered_for_a_token(
     rendered: list[tuple[Widget, int]] = []
     for widget in (screen, *screen.walk_children()):
         before = widget.render_lines
-        patch.setattr(
-            widget, "render_lines", lambda crop, w=widget, b=before: rendered.append((w, crop.height)) or b(crop)
-        )
+        patch.setattr(widget, "render_lines", lambda crop, w=widget, b=before: rendered.append((w, crop.height)) or b(crop))
     engine.emit_round(" more", bonus=" text")
     await wait_until(pilot, lambda: rendered)
     await pilot.pause()
     return rendered
 
 
-async def test_a_token_has_one_row_rendered(
-    make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_token_has_one_row_rendered(make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     async with make_app().run_test(size=SIZE) as pilot:
         rendered = await rendered_for_a_token(pilot, engine, monkeypatch)
         assert rendered == [(pilot.app.screen.transcript, 1)], "and nothing behind it"

@@ -16,9 +16,7 @@ from tests.ui.pilot_helpers import Make, Window, ask, wait_until, write_reply
 SIZE = (120, 40)
 
 
-async def test_a_row_that_has_not_changed_is_the_same_strip_in_the_next_frame(
-    window: Window, engine: FakeEngine
-) -> None:
+async def test_a_row_that_has_not_changed_is_the_same_strip_in_the_next_frame(window: Window, engine: FakeEngine) -> None:
     async with window(size=SIZE) as (app, pilot):
         await ask(pilot, "Write add.")
         write_reply(engine)

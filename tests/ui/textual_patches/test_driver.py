@@ -112,14 +112,10 @@ def test_in_a_terminal() -> None:
         open_window(terminal)
         terminal.type("\r".join(["short", *LINES]) + "\r")
         prompt = " ".join(["short", *LINES])
-        terminal.wait(
-            "one prompt", lambda: prompt in " ".join(" ".join(e[:60].split()) for e in terminal.screen.display)
-        )
+        terminal.wait("one prompt", lambda: prompt in " ".join(" ".join(e[:60].split()) for e in terminal.screen.display))
         terminal.wait("its reply", lambda: "9 -" in terminal.text)
         terminal.type("short one\r")
-        terminal.wait(
-            "a prompt that a program sends", lambda: "short one" in terminal.text and terminal.text.count("9 -") == 2
-        )
+        terminal.wait("a prompt that a program sends", lambda: "short one" in terminal.text and terminal.text.count("9 -") == 2)
         terminal.type("go\r")
         terminal.wait("a reply", lambda: "30 -" in terminal.text)
         terminal.type("\x1b5")

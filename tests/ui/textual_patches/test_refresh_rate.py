@@ -103,9 +103,7 @@ def timed(make_app: Make, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -
     return opened
 
 
-async def test_the_pace_follows_the_reply_and_also_the_plain_one_of_a_comparison(
-    timed: Timed, engine: FakeEngine
-) -> None:
+async def test_the_pace_follows_the_reply_and_also_the_plain_one_of_a_comparison(timed: Timed, engine: FakeEngine) -> None:
     async with timed() as (pilot, timer):
         timer.until_drawn("a ")
         for speed, frames in ((50, 8), (180, 8), (220, 30), (400, 30), (50, 8)):
@@ -149,18 +147,14 @@ async def test_a_key_is_drawn_between_two_looks(timed: Timed, monkeypatch: pytes
     async with timed() as (pilot, timer):
         timer.until_drawn("a ")
         monkeypatch.setattr(
-            pilot.app,
-            "_display",
-            lambda screen, update: update and drawn.append(update.render_segments(pilot.app.console)),
+            pilot.app, "_display", lambda screen, update: update and drawn.append(update.render_segments(pilot.app.console))
         )
         await pilot.press("Q")
         await wait_until(pilot, lambda: any("Q" in each for each in drawn))
 
 
 @pytest.mark.parametrize(("given", "expected"), [({}, "240"), ({"TEXTUAL_FPS": "30"}, "30")])
-def test_what_changed_waits_for_a_short_turn_of_the_timer_unless_a_person_says_otherwise(
-    given: dict, expected: str
-) -> None:
+def test_what_changed_waits_for_a_short_turn_of_the_timer_unless_a_person_says_otherwise(given: dict, expected: str) -> None:
     """Textual reads it when it is imported, so what imports the window must come first."""
     environment = {name: value for name, value in os.environ.items() if name != "TEXTUAL_FPS"} | given
     told = [sys.executable, "-c", "import spectui.ui.app, textual.constants; print(textual.constants.MAX_FPS)"]

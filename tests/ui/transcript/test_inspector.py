@@ -45,9 +45,7 @@ async def reply(pilot: Pilot[None], engine: FakeEngine) -> Transcript:
     return pilot.app.screen.query_one(Transcript)
 
 
-async def test_f4_puts_the_cursor_on_the_last_token_and_says_all_that_is_known(
-    make_app: Make, engine: FakeEngine
-) -> None:
+async def test_f4_puts_the_cursor_on_the_last_token_and_says_all_that_is_known(make_app: Make, engine: FakeEngine) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         transcript = await reply(pilot, engine)

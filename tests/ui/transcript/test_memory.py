@@ -55,10 +55,9 @@ class Noise:
         likely = [[self._id() for _ in range(5)] for _ in range(size)]
         chosen = [each[int(self._random.random() * 1.5)] for each in likely]
         drafted = tuple(
-            DraftToken(number, self._words[number], self._share(), "model",
-                       "accepted" if at < accepted else "rejected")
+            DraftToken(number, self._words[number], self._share(), "model", "accepted" if at < accepted else "rejected")
             for at, number in enumerate([*chosen[:accepted], *(self._id() for _ in range(rejected))])
-        )  # fmt: skip
+        )
         own: Origin = "correction" if rejected else "plain"
         tokens = tuple(
             Token(number, self._words[number], "accepted" if at < accepted else own, "model" if at < accepted else None,

@@ -38,9 +38,7 @@ async def test_it_follows_the_end_until_the_user_scrolls_up_and_again_when_back(
         append(transcript, [a_round(last=("line 40\n", "plain"))])
         assert any("line 40" in row for row in rows(transcript))
         await pilot.resize_terminal(40, 6)
-        await wait_until(
-            pilot, lambda: transcript.size.height == 6 and any("line 40" in row for row in rows(transcript))
-        )
+        await wait_until(pilot, lambda: transcript.size.height == 6 and any("line 40" in row for row in rows(transcript)))
 
 
 async def test_a_scrollbar_that_comes_up_stands_where_the_view_is() -> None:

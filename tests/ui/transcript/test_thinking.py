@@ -35,14 +35,7 @@ def counted(*texts: tuple[str, bool | None]) -> list[tuple[int, int | None, int,
 
 
 def test_sections_are_what_the_tokens_note() -> None:
-    twice = [
-        ("<think>", True),
-        ("a", True),
-        ("</think>\n\n", True),
-        ("<think> b", False),
-        ("\n<think>", True),
-        ("c", True),
-    ]
+    twice = [("<think>", True), ("a", True), ("</think>\n\n", True), ("<think> b", False), ("\n<think>", True), ("c", True)]
     assert counted(*twice) == [(0, 16, 3, 0.3), (28, None, 2, 0.2)]
     assert counted(("a", False), ("</think>\n\n", True), ("b", False)) == [(0, 9, 2, 0.2)], "it began before the text"
 
@@ -85,9 +78,7 @@ async def think(pilot: Pilot[None], engine: FakeEngine, *, noted: bool = True) -
 
 
 @pytest.mark.parametrize("noted", [False, True])
-async def test_thinking_is_seen_while_it_lasts_and_folded_when_it_ends(
-    window: Window, engine: FakeEngine, noted: bool
-) -> None:
+async def test_thinking_is_seen_while_it_lasts_and_folded_when_it_ends(window: Window, engine: FakeEngine, noted: bool) -> None:
     async with window(size=(100, 30)) as (_, pilot):
         await think(pilot, engine, noted=noted)
         assert any(row.startswith(FOLDED) for row in drawn(pilot))
@@ -154,9 +145,7 @@ async def test_copied_as_it_is_seen_and_sent_and_kept_as_it_was_written(window: 
         assert reply == Message("assistant", SPOKEN.strip(), thought="let me see"), "the template leaves it out, or not"
 
 
-async def test_the_cursor_skips_what_is_folded_and_goes_when_it_is_folded_away(
-    window: Window, engine: FakeEngine
-) -> None:
+async def test_the_cursor_skips_what_is_folded_and_goes_when_it_is_folded_away(window: Window, engine: FakeEngine) -> None:
     async with window(size=(100, 30)) as (app, pilot):
         await think(pilot, engine)
         await say(pilot, engine, "It")

@@ -107,9 +107,7 @@ async def test_messages_stand_under_headings_indented() -> None:
     async with opened((40, 12)) as (_, _, transcript):
         transcript.follow([ChatMessage("user", "what [b]is[/b] it?"), ChatMessage("assistant", "a thing")], 0, None)
         transcript.add_notice("nothing else")
-        assert rows(transcript)[:7] == [
-            " you", "   what [b]is[/b] it?", "", " assistant", "   a thing", "   nothing else", "",
-        ]  # fmt: skip
+        assert rows(transcript)[:7] == [" you", "   what [b]is[/b] it?", "", " assistant", "   a thing", "   nothing else", ""]
         assert transcript.document.text == "you\nwhat [b]is[/b] it?\n\nassistant\na thing"
 
 
@@ -221,17 +219,7 @@ async def test_the_token_under_a_cell() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [
-        "\x1b[31mred",
-        "\x1b]52;c;aGk=\x07",
-        "\x1b]0;title\x1b\\",
-        "\x9b31m",
-        "\x9d0;t\x9c",
-        "a\rb",
-        "\x08\x7f\x00",
-        "\x0e",
-    ],
+    "bad", ["\x1b[31mred", "\x1b]52;c;aGk=\x07", "\x1b]0;title\x1b\\", "\x9b31m", "\x9d0;t\x9c", "a\rb", "\x08\x7f\x00", "\x0e"]
 )
 async def test_no_control_character_reaches_the_terminal(bad: str) -> None:
     async with opened((60, 20)) as (app, pilot, transcript):
@@ -278,9 +266,7 @@ async def test_selected_text_is_what_was_written() -> None:
         await pilot.hover(transcript, offset=(INDENT + 12, 2))
         await pilot.mouse_up(transcript, offset=(INDENT + 12, 2))
         await wait_until(pilot, lambda: app.screen.get_selected_text() == "line that is wrapped twice")
-        assert style_of(transcript, "line that").bgcolor != style_of(transcript, "second").bgcolor, (
-            "the selection shows"
-        )
+        assert style_of(transcript, "line that").bgcolor != style_of(transcript, "second").bgcolor, "the selection shows"
 
 
 async def test_regenerate_takes_the_last_reply_back() -> None:

@@ -127,15 +127,11 @@ def translating_drafter(
 ) -> tuple[IntersectionDrafter | RetokenisingDrafter, str]:
     """The drafter for a draft of another vocabulary, and a sentence to show. Takes about 0.5 s. Raises TranslationError."""
     if not usable(draft):
-        raise TranslationError(
-            "The draft's tokenizer does not keep the text as it is, so it cannot draft for this target."
-        )
+        raise TranslationError("The draft's tokenizer does not keep the text as it is, so it cannot draft for this target.")
     vocabularies = VocabularyMap(target, draft)
     shared = vocabularies.shared_fraction
     if shared >= ENOUGH_SHARED:
-        return IntersectionDrafter(model, vocabularies), (
-            f"{shared:.0%} of the tokens are shared, so it drafts among those."
-        )
+        return IntersectionDrafter(model, vocabularies), (f"{shared:.0%} of the tokens are shared, so it drafts among those.")
     if not usable(target):
         raise TranslationError(
             f"The draft has another vocabulary ({shared:.0%} shared), and the target's tokenizer does not keep the text as "

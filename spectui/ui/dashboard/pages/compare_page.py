@@ -58,9 +58,7 @@ def comparison_lines(comparison: Comparison, width: int) -> list[Line]:
     return [
         labelled("", (f"{'with drafts':<{COLUMN}}without", "label"), column=NAME),
         *(labelled(name, (f"{a:<{COLUMN}}{b}", "value"), column=NAME) for name, a, b in rows),
-        *wrapped(
-            "so far" if comparison.running else "measured", str(comparison.measured or UNKNOWN), width, "big", NAME
-        ),
+        *wrapped("so far" if comparison.running else "measured", str(comparison.measured or UNKNOWN), width, "big", NAME),
         *_same_text(comparison, width),
     ]
 

@@ -50,14 +50,7 @@ prompts.
         """The figures, and as many of the plots as the room allows."""
         width, height = self.size.width, self.size.height
         gap: list[Line] = [[]] if height >= ROOM else []
-        lines = [
-            *counts(self.figures, width),
-            *gap,
-            *cost(self.figures, width),
-            *gap,
-            *prompt(self.figures, width),
-            *gap,
-        ]
+        lines = [*counts(self.figures, width), *gap, *cost(self.figures, width), *gap, *prompt(self.figures, width), *gap]
         return [*lines, *_plots(self.figures, width, height - len(lines))]
 
 
@@ -65,9 +58,7 @@ def counts(figures: Figures, width: int) -> list[Line]:
     """How many tokens were drafted, by whom, and what became of them."""
     reply = figures.reply
     lines: list[Line] = [
-        labelled(
-            "acceptance", *bar_of(reply.acceptance, width - LABEL - 6), (f"{share(reply.acceptance):>6}", "value")
-        ),
+        labelled("acceptance", *bar_of(reply.acceptance, width - LABEL - 6), (f"{share(reply.acceptance):>6}", "value")),
         _pair("drafted", count(reply.drafted), "accepted", count(reply.accepted)),
         _pair("rejected", count(reply.rejected), "ignored", count(reply.ignored)),
         _pair("rounds", count(reply.rounds), "tokens", count(reply.emitted)),
@@ -90,9 +81,9 @@ def cost(figures: Figures, width: int) -> list[Line]:
         if seconds is None:
             return [*lines, *wrapped("", NOT_TOLD, width, "label"), *_yield(figures, width)]
         part, mean = seconds / reply.decode_s, milliseconds(seconds / reply.rounds)
-        lines.append(labelled(
-            f"  {name}", *bar_of(part, width - LABEL - 14), (f"{mean:>5} ms", "value"), (f"{share(part):>6}", "label"),
-        ))  # fmt: skip
+        lines.append(
+            labelled(f"  {name}", *bar_of(part, width - LABEL - 14), (f"{mean:>5} ms", "value"), (f"{share(part):>6}", "label"))
+        )
     return [*lines, *_yield(figures, width)]
 
 

@@ -81,9 +81,7 @@ devices: **{devices}**, arrows and Enter pick those for the models.
         if self._served:
             return models[1:]
         beside = room - len(models)
-        for rows, owners, most in (
-            (2, True, beside), (1, True, beside), (1, True, room), (1, False, room), (0, False, room),
-        ):  # fmt: skip
+        for rows, owners, most in ((2, True, beside), (1, True, beside), (1, True, room), (1, False, room), (0, False, room)):
             lines = self._device_lines(self.size.width, rows, owners, self._devices)
             if len(lines) <= most:
                 break

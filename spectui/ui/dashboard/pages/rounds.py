@@ -146,11 +146,7 @@ def stacks(rounds: Sequence[Round], first: int, last: int, height: int, chosen: 
         lines.append(merged(line))
     signs = "".join("▲" if at and changes(rounds[at - 1].knobs, rounds[at].knobs) else " " for at in range(first, last))
     at = chosen - first
-    marks: Line = [
-        (" " * AXIS + signs[:at], "value"),
-        (signs[at].replace(" ", "↑"), "chosen"),
-        (signs[at + 1 :], "value"),
-    ]
+    marks: Line = [(" " * AXIS + signs[:at], "value"), (signs[at].replace(" ", "↑"), "chosen"), (signs[at + 1 :], "value")]
     return [*lines, marks]
 
 
@@ -223,10 +219,7 @@ def _judged(round: Round) -> int:
 
 def by_position(figures: Figures, width: int, height: int) -> list[Line]:
     """Acceptance by position, in `height` rows with axes or, of less than two, in one line; and the draft-max."""
-    return [
-        *(histogram(figures, width, height) if height > 1 else [_in_one_line(figures, width)]),
-        *_suggestion(figures),
-    ]
+    return [*(histogram(figures, width, height) if height > 1 else [_in_one_line(figures, width)]), *_suggestion(figures)]
 
 
 def _rates(figures: Figures) -> list[float | None]:
@@ -265,9 +258,7 @@ def _suggestion(figures: Figures) -> list[Line]:
     expected = speed_ups(figures.rounds, figures.reply)
     if not expected:
         unknown = figures.reply.drafted and not any(round.plain_s for round in figures.rounds)
-        return [
-            labelled("draft-max", (NO_PLAIN_ROUND if unknown else "too little was drafted to suggest one", "label"))
-        ]
+        return [labelled("draft-max", (NO_PLAIN_ROUND if unknown else "too little was drafted to suggest one", "label"))]
     best, now = expected.index(max(expected)), figures.rounds[-1].knobs.draft_max
     few = "  few rounds so far" if figures.reply.rounds < FEW else ""
     more = " or more" if best == len(expected) - 1 and best < now else ""

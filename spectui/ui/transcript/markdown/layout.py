@@ -96,9 +96,7 @@ class _Layout:
             while not before and line and self._goes_on(last + 1):
                 last += 1
             pieces = [
-                *pieces_of(
-                    self._text[place - self._places[0] + at : self._places[last + 1] - 1 - self._places[0]], place + at
-                )
+                *pieces_of(self._text[place - self._places[0] + at : self._places[last + 1] - 1 - self._places[0]], place + at)
             ]
         self._draw(last, before, after, pieces, place)
         return self._rule(number + 1) if underline else last + 1

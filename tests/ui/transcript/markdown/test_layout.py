@@ -188,9 +188,7 @@ def test_every_letter_and_digit_is_shown_at_every_width_within_it(text: str, wid
 
 
 @given(st.lists(FRAGMENTS, max_size=40).map("".join), st.integers(8, 60), st.data())
-def test_what_is_between_two_places_of_a_page_is_a_part_of_the_source(
-    text: str, width: int, data: st.DataObject
-) -> None:
+def test_what_is_between_two_places_of_a_page_is_a_part_of_the_source(text: str, width: int, data: st.DataObject) -> None:
     page = laid(text, width)
     assert (page.begins(0), page.ends(len(page.text))) == (0, len(text)) or not page.text
     start = data.draw(st.integers(0, len(page.text)))
@@ -200,9 +198,5 @@ def test_what_is_between_two_places_of_a_page_is_a_part_of_the_source(
     offset = data.draw(st.integers(0, max(0, len(text) - 1)))
     back = page.at(page.offset_of(offset))
     assert abs(back - offset) <= len(text) and 0 <= page.row_of(page.offset_of(offset)) < page.height
-    if (
-        page.at(page.offset_of(offset)) == offset
-        and offset < len(text)
-        and page.text[page.offset_of(offset)] == text[offset]
-    ):
+    if page.at(page.offset_of(offset)) == offset and offset < len(text) and page.text[page.offset_of(offset)] == text[offset]:
         assert page.begins(page.offset_of(offset)) <= offset < page.ends(page.offset_of(offset) + 1)
