@@ -242,6 +242,26 @@ with Graph(KERNELS) as graph:
     assert (done.returncode, done.stdout) == (0, "-2 0\n"), done.stderr
 
 
+def test_an_expert_that_is_not_there_ends_the_process_as_ggml_s_do(kernels: str):
+    """Before anything is read outside of the matrix."""
+    program = """
+import sys
+import numpy as np
+from spectui.llama.cpu import plugin
+from tests.kernels.ggml import KERNELS, Graph, Kind
+plugin.load(sys.argv[1])
+with Graph(KERNELS) as graph:
+    w = graph.weights(Kind.F32, np.ones((2 * 2, 256), np.float32).tobytes(), 256, 2, 2)
+    ids = graph.tensor(Kind.I32, np.full((1, 1), int(sys.argv[2]), np.int32), 1, 1)
+    print(len(graph.compute(graph.op("mul_mat_id", w, graph.columns(np.ones((1, 1, 256), np.float32)), ids))))
+"""
+    ends = [
+        subprocess.run([sys.executable, "-c", program, kernels, id], capture_output=True, text=True) for id in ("1", "2", "-1")
+    ]
+    assert [end.returncode == 0 for end in ends] == [True, False, False], ends[0].stderr
+    assert all("there is no expert" in end.stderr for end in ends[1:])
+
+
 def test_weights_are_repacked_by_as_many_threads_as_asked_for(kernels: str, library: ctypes.CDLL):
     w = weights(np.random.default_rng(0), Kind.Q4_K, 256, 256) * 64
 
