@@ -36,3 +36,11 @@ def write_atomic(file: Path, data: bytes, *, mode: int = 0o600) -> None:
     with replacing(file) as part:
         part.write_bytes(data)
         part.chmod(mode)
+
+
+def leftovers(directory: Path) -> list[Path]:
+    """The temporary files of processes that have ended; the name contains the process id."""
+    import psutil
+
+    numbered = [(part, part.name.split(".")[-2]) for part in directory.glob("*.*.part")]
+    return [part for part, number in numbered if number.isdecimal() and not psutil.pid_exists(int(number))]

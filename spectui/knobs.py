@@ -260,6 +260,14 @@ class Setup:
         "off", "draft also from past replies of other conversations, saved on disk (spectui forget deletes them)",
         "--remember", **_SWITCH,
     )  # fmt: skip
+    state_memory: int = _models(
+        -1, "MiB of memory for what was read of other conversations (-1: an eighth of what is free, 2 GiB at most; 0: none)",
+        "--state-memory", "--cache-ram", "-cram", metavar="MIB", low=-1,
+    )  # fmt: skip
+    keep_read: str = _models(
+        "auto", "keep on disk what was read of conversations, 4 GB at most (spectui forget deletes it); auto: in chats that"
+        " are saved", "--keep-read", choices=("auto", "on", "off"), bare="on",
+    )  # fmt: skip
     system: str = _models("", "system prompt", "-sys", "--system-prompt", metavar="TEXT")
     no_template: str = _models(
         "off", "continue the texts as they are, without the chat template: for base models", "--no-template", "-no-cnv",

@@ -40,6 +40,19 @@ def cache_directory() -> Path:
     return _directory("cache")
 
 
+def kept_directory() -> Path:
+    """For what models have read of conversations: `engine.state_files`."""
+    return cache_directory() / "conversations"
+
+
+def delete_kept() -> int:
+    """Delete what models have read of conversations, and return the number of files."""
+    files = list(kept_directory().glob("*.npz"))
+    for file in files:
+        file.unlink(missing_ok=True)
+    return len(files)
+
+
 def directories() -> Iterator[tuple[str, Path, str]]:
     """(kind, directory, origin) of each of them."""
     for kind in KINDS:

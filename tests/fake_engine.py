@@ -69,6 +69,7 @@ class FakeEngine:
         self.generates: list[tuple[Message, ...]] = []
         self.times: list[float | None] = []
         self.stops = 0
+        self.forgets = 0
         self.thinks: bool | None = None
         """Whether the target's template has it think where nothing is said; None: it has no switch."""
         self.unloads = 0
@@ -101,6 +102,10 @@ class FakeEngine:
         self.replying = True
         self._text = []
         self._statistics = Statistics()
+
+    def forget(self) -> None:
+        """Note it."""
+        self.forgets += 1
 
     def stop(self) -> None:
         """End what is going on and what was asked for."""

@@ -162,6 +162,12 @@ class ServerSession:
         before, self._counts = self._counts, now
         self._emit(Counted(now, now.since(before) if before is not None else None))
 
+    def forget(self) -> None:
+        """Nothing, as `rest`: the server keeps what it has read."""
+
+    def rest(self) -> None:
+        pass
+
     def close(self) -> None:
         """Leave the server."""
         self._facts = None

@@ -80,6 +80,9 @@ class ConversationPlayer:
             self._coming, self.turn, self._due = _events(self.turn.reply), None, 0.0
             self._take()
 
+    def forget(self) -> None:
+        """Nothing was read."""
+
     def stop(self) -> None:
         """Pause."""
         self.paused = True

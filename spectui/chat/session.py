@@ -258,7 +258,11 @@ class ChatSession:
         self._figures = RunningFigures(figures)
 
     def leave(self, identity: str) -> bool:
-        """Begin a new chat if the conversation of this id, which is to be deleted, is the open one. Returns whether it was."""
+        """Begin a new chat if the conversation of this id, which is to be deleted, is the open one. Returns whether it was.
+
+        The engine forgets what it has read of conversations.
+        """
+        self.engine.forget()
         is_open = self.stored.is_open(identity)
         if is_open:
             self.new_chat()

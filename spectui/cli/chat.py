@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,8 @@ def command(
     if plain or with_demo:  # in the window a model can be chosen
         setup = demo.default_setup(setup)
     history = None if settings.ui.no_history == "on" else database_file()
+    keep = "off" if history is None else setup.keep_read
+    setup = replace(setup, keep_read="on" if keep == "auto" else keep)
     notices: list[str] = []
     resumed = None
     if resume or conversation is not None:

@@ -97,6 +97,7 @@ def delete(names: tuple[str, ...], everything: bool, yes: bool) -> None:
 
     Their texts are overwritten on disk. With --all it asks first.
     """
+    from spectui import paths
     from spectui.chat.sentences import nothing_found
     from spectui.store import library
     from spectui.store.database import database_file, set_aside_files
@@ -114,6 +115,7 @@ def delete(names: tuple[str, ...], everything: bool, yes: bool) -> None:
             click.echo(f"spectui: {nothing_found('')}", err=True)
     for name in names:
         history.forget(library.delete(file, name))
+    paths.delete_kept()  # what models have read of them
     if everything:
         history.clear()
     for damaged in set_aside_files(file):

@@ -88,12 +88,14 @@ class Message(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """`done` of `total` prompt tokens are in the target's context; `reused` of them were there before the reply."""
+    """`done` of `total` prompt tokens are in the target's context; `reused` of them were read before the reply. `restored`:
+    where these were kept, in "memory" or on "disk"; "" if they still were in the context."""
 
     done: int
     total: int
     reused: int
     seconds: float
+    restored: str = ""
 
 
 class RoundDone(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -77,6 +78,8 @@ class Pair:
         self.replies: Replies | None = None
         """Past replies, if they are remembered."""
         self._threads: ThreadCount | None = None
+        self.state_keys = "", ""
+        """What the cells of target and draft depend on beside their tokens, as digests: see `slots`."""
 
     def load(self, setup: Setup) -> None:
         """Load what the set-up asks for. Raises SpectuiError; DraftError if the target alone would load."""
@@ -109,6 +112,8 @@ class Pair:
         rpc.reset_when_closed()
         self._measure_costs(resolved)
         self._choose_threads(resolved)
+        target = replace(resolved.target, kernels=self.target.kernels).state_key
+        self.state_keys = _digest(target), _digest((target, resolved.draft_key))
         self.ready = True
 
     def adapt_threads(self, tokens: int = 1) -> None:
@@ -381,3 +386,7 @@ class Pair:
             self.draft.close()
         self.draft = self.draft_context = self.drafter = None
         self._loaded.pop("draft", None)
+
+
+def _digest(key: tuple[Any, ...]) -> str:
+    return hashlib.sha256(repr(key).encode(errors="surrogateescape")).hexdigest()[:16]

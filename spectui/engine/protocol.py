@@ -40,6 +40,9 @@ class Engine(Protocol):
         `at`: the time that the chat template writes, in seconds since the epoch; None: the present.
         """
 
+    def forget(self) -> None:
+        """Drop what was read of conversations, here and on the disk: one was deleted."""
+
     def stop(self) -> None:
         """Stop the reply within one target pass, or cancel the loading."""
 
@@ -88,6 +91,12 @@ class Session(Protocol):
     def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
         """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works. `at`: as in
         `Engine.generate`."""
+
+    def forget(self) -> None:
+        """As in `Engine`."""
+
+    def rest(self) -> None:
+        """Nothing has been asked for in a while."""
 
     def close(self) -> None:
         """Free the models."""

@@ -33,11 +33,13 @@ class Reply:
         stopped: Callable[[], bool],
         *,
         names: bool,
+        restored: str,
     ) -> None:
-        """`begun`: the tokens of a reply that is continued. `names`: show those of control tokens, too (--special)."""
+        """`begun`: the tokens of a reply that is continued. `names`: show those of control tokens, too (--special).
+        `restored`: as in `Prompt`."""
         target, context, marks = pair.target, pair.context, pair.marks
         self._pair, self._context, self._knobs, self._emit = pair, context, knobs, emit
-        self._prompt = [*prompt, *begun]
+        self._prompt, self._restored = [*prompt, *begun], restored
         limit = ThoughtLimit(marks, prompt)
         self._shown, chosen = (ReplyText(marks, thinking=limit.opened) for _ in range(2))
         name = self._name = target.control_name if names else lambda _: ""
@@ -106,7 +108,7 @@ class Reply:
 
         def read(done: int) -> None:
             self._pair.adapt_threads()
-            self._emit(Prompt(done, len(prompt), reused, perf_counter() - since))
+            self._emit(Prompt(done, len(prompt), reused, perf_counter() - since, self._restored))
 
         self._decoder.prompt(prompt, self._knobs(), read)
         self._prompt_s, self._read = perf_counter() - since, len(context.tokens)

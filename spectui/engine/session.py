@@ -18,6 +18,7 @@ from spectui.engine.loading.remarks import beyond_training
 from spectui.engine.pair import Pair
 from spectui.engine.reply import Reply
 from spectui.engine.room import no_room, to_drop
+from spectui.engine.slots import Slots
 from spectui.errors import DraftError, SpectuiError
 from spectui.knobs import Knobs, Setup, json_object, title
 from spectui.llama.interrupt import Interrupt
@@ -54,6 +55,7 @@ class Session:
         self._asked: tuple[object, list[int]] | None = None  # the last conversation, and its tokens
         self._clock: datetime | None = None  # what templates write while replies are measured
         self._cold = False  # the next reply is measured, and not remembered
+        self._slots = Slots(self._say_once)
         self._opening = ""  # the first prompt of the last answered conversation
 
     def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
@@ -69,6 +71,10 @@ class Session:
         from spectui.llama.model import LoadCancelled
 
         look_again()
+        self.rest()
+        if self.pair is not None and self.pair.ready:
+            self._slots.keep(self.pair)
+        self._slots.keep_most(setup.state_memory << 20, setup.keep_read == "on")
         if self.pair is None:
             self.pair = Pair(self._emit, self._interrupt)
         if setup.model is not None and demo.is_demo(setup):
@@ -146,6 +152,7 @@ class Session:
         self._clock = self._clock or datetime.now()
         self._cold = True
         if self.pair is not None and self._loaded is not None:
+            self._slots.keep(self.pair)
             self.pair.begin_cold()
 
     def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
@@ -160,13 +167,14 @@ class Session:
         if len(tokens) > pair.context.n_ctx and messages[-1].role != "assistant":  # a reply that goes on ends at once
             needed = to_drop(messages, pair.context.n_ctx, self._count)
             raise no_room(messages, len(tokens), pair.context.n_ctx, needed)
+        restored = "" if cold else self._slots.begin(pair, tokens)
         asked = [message.content for message in messages if message.role == "user"]
-        if len(asked) == 1 or asked[:1] != [self._opening]:
+        if not restored and (len(asked) == 1 or asked[:1] != [self._opening]):
             pair.strategy.begin_conversation()
         self._opening = asked[0] if asked else ""
         self._keep_states(messages, prompt, begun)
         stopped, names = self._interrupt.is_set, self._shows_names
-        reply = Reply(pair, prompt, begun, self._knobs_of_reply(), self._emit, stopped, names=names)
+        reply = Reply(pair, prompt, begun, self._knobs_of_reply(), self._emit, stopped, names=names, restored=restored)
         try:
             reply.write(since)
         except Exception:
@@ -283,8 +291,20 @@ class Session:
         """Tokens of the prompt of these messages."""
         return sum(map(len, self._prompt(messages)))
 
+    def forget(self) -> None:
+        """Drop what was read of conversations, also from the disk."""
+        self._slots.clear()
+        if self.pair is not None and self.pair.ready:
+            self.pair.clear_caches()
+
+    def rest(self, wait: bool = False) -> None:
+        """Nothing is asked for: write what the contexts hold to the disk, so that it is not read again after a restart."""
+        if self.pair is not None and self.pair.ready:
+            self._slots.write(self.pair, wait)
+
     def close(self) -> None:
         """Free the models."""
+        self.rest(wait=True)
         pair, self.pair, self._loaded = self.pair, None, None  # what fails to be closed is not used again
         if pair is not None:
             pair.close()

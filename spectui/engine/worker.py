@@ -8,7 +8,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from spectui.engine import protocol
@@ -25,6 +26,12 @@ OpenSession = Callable[[Callable[[Event], None], Interrupt], protocol.Session]
 """Makes the session, from the receiver of its events and the flag that stops it. Called in the worker's thread."""
 
 Result = TypeVar("Result")
+
+_Command = tuple[int, Callable[[protocol.Session], None], Callable[[Exception], Event]]
+"""Its number, what it does, and the event for what that raises."""
+
+REST_S = 20.0
+"""Seconds without a command after which the session may do what nobody waits for."""
 
 _log = logging.getLogger(__name__)
 
@@ -111,9 +118,7 @@ class Worker(Emitter):
         self._stage = ""
         self._setup = Setup()
         self._interrupt = Interrupt()
-        self._commands: SimpleQueue[tuple[int, Callable[[protocol.Session], None], Callable[[Exception], Event]] | None] = (
-            SimpleQueue()
-        )
+        self._commands: SimpleQueue[_Command | None] = SimpleQueue()
         self._posted = 0
         self._stopped = 0
         self._session: protocol.Session | None = None
@@ -153,6 +158,9 @@ class Worker(Emitter):
 
     def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
         self._post(lambda session: self._generate(session, tuple(messages), at), self._reply_failed)
+
+    def forget(self) -> None:
+        self._post(lambda session: session.forget(), self._went_wrong)
 
     def call(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         future: Future[Result] = Future()
@@ -200,11 +208,21 @@ class Worker(Emitter):
             except Exception as error:
                 self.emit(failed(error))
             self._enter("")
-            posted = self._commands.get()
+            posted = self._next(session)
         try:
             session.close()
         except Exception as error:
             self.emit(self._went_wrong(error))
+
+    def _next(self, session: protocol.Session) -> _Command | None:
+        """The next command; meanwhile the session rests, once."""
+        with suppress(Empty):
+            return self._commands.get(timeout=REST_S)
+        try:
+            session.rest()
+        except Exception as error:
+            self.emit(self._went_wrong(error))
+        return self._commands.get()
 
     def emit(self, event: Event) -> None:
         if isinstance(event, Loading):

@@ -6,6 +6,7 @@ llama.cpp saves such layers apart from the cells of the others, which stay where
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ _Bytes = NDArray[np.uint8]
 _pointer = ctypes.POINTER(ctypes.c_uint8)
 
 
-class _Checkpoint(NamedTuple):
+class Checkpoint(NamedTuple):
     """The state after `length` tokens. `hidden`: the last one's hidden row, for heads."""
 
     length: int
@@ -42,22 +43,31 @@ class Checkpoints:
         """`context`: llama_context *. `rounds`: the number of states before the last drafts that are needed: one, or two
         where drafts are made ahead. `ring`: see `Context.ring`."""
         self._context, self._most, self._ring = context, rounds, ring
-        self._kept: list[_Checkpoint] = []
-        self._rounds: list[_Checkpoint] = []
+        self._kept: list[Checkpoint] = []
+        self._rounds: list[Checkpoint] = []
 
     def save(self, length: int) -> None:
         """Save the state before a draft, in the memory of an earlier one: it is tens of megabytes, and a round makes one."""
         oldest = self._rounds.pop(0).state if len(self._rounds) >= self._most else None
         if (state := self._saved(oldest)) is not None:
-            self._rounds.append(_Checkpoint(length, state))
+            self._rounds.append(Checkpoint(length, state))
 
     def keep(self, length: int, hidden: HiddenRows | None) -> None:
         """Keep the state for the prompts of later turns, and as many of the earlier ones as there is room for. `hidden`: what
         the target keeps for heads."""
         if (state := self._saved()) is not None:
-            self._kept.append(_Checkpoint(length, state, hidden.row(length - 1) if hidden is not None else 0.0))
+            self._kept.append(Checkpoint(length, state, hidden.row(length - 1) if hidden is not None else 0.0))
             while sum(checkpoint.state.nbytes for checkpoint in self._kept) > MOST_BYTES:
                 del self._kept[0]
+
+    def kept(self, length: int) -> tuple[Checkpoint, ...]:
+        """What is to be saved beside the cells of so many tokens: the kept states, and where its cells lie in a ring."""
+        now = self._saved() if self._ring else None
+        return (*self._kept, *((Checkpoint(length, now),) if now is not None else ()))
+
+    def adopt(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """These were saved."""
+        self._kept = list(checkpoints)
 
     def restore(self, length: int, hidden: HiddenRows | None) -> int:
         """Restore the last state of at most so many tokens. Returns its length; 0 without one.
@@ -87,7 +97,7 @@ class Checkpoints:
         return state if done == size else None
 
 
-def _in_ring(checkpoint: _Checkpoint, ring: int) -> _Bytes:
+def _in_ring(checkpoint: Checkpoint, ring: int) -> _Bytes:
     """The saved tokens of a sliding window, each for the cell that it lay in; empty if the state is of another form.
 
     llama.cpp saves the window alone, and would put it side by side from the first cell on: attention, which adds in the order

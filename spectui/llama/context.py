@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
-from spectui.llama.checkpoints import Checkpoints
+from spectui.llama.checkpoints import Checkpoint, Checkpoints
 from spectui.llama.cpu import plugin, reference_path
 from spectui.llama.cpu.reference_path import SPLIT_FROM, ReferencePath
 from spectui.llama.devices import context_memory, memory_use, rpc
@@ -144,7 +144,7 @@ class Context:
         """Tokens of its last pass that a recurrent context drops without a checkpoint."""
         self._states_from = 0  # the least length whose state is there
         self._drafts = model.recurrent and rows == 1 and heads_of is None
-        self._checkpoints = Checkpoints(self.handle, 1 + self._drafts, self.ring)
+        self.checkpoints = Checkpoints(self.handle, 1 + self._drafts, self.ring)
         self.forgets = heads_of is None and (model.recurrent or (0 < model.window < self.n_ctx and not swa_full))
         """Whether it cannot be truncated to any length, so that states are kept."""
         self._truncated = False  # the next row that is asked for is the text's; later ones are behind drafted tokens
@@ -220,7 +220,7 @@ class Context:
         try:
             self._append(tokens[:certain], kept)
             if saves:
-                self._checkpoints.save(len(self.tokens))
+                self.checkpoints.save(len(self.tokens))
             if certain < len(tokens):
                 if self.takes_back and rows:  # it is over soon, and to interrupt it would cost the states
                     if self._interrupt.is_set():
@@ -243,7 +243,7 @@ class Context:
                 raise
             self._keep_hidden(len(tokens) - certain)
             if self._drafts and self._truncated and rows:
-                self._checkpoints.save(len(self.tokens))
+                self.checkpoints.save(len(self.tokens))
                 self._truncated = False
             return found
 
@@ -260,7 +260,7 @@ class Context:
             self._wait()
             self._keep_hidden(end - start)
             if end in kept:
-                self._checkpoints.keep(len(self.tokens), self.hidden)
+                self.checkpoints.keep(len(self.tokens), self.hidden)
             start = end
 
     def _keep_hidden(self, n: int) -> None:
@@ -340,12 +340,12 @@ class Context:
         if self.hidden is not None and length < len(self.tokens):
             kept = self.hidden.truncate(length)
         if not self._cut(kept, broken):
-            kept = self._states_from = self._checkpoints.restore(length, self.hidden)
+            kept = self._states_from = self.checkpoints.restore(length, self.hidden)
             if not kept or not self._remove(kept):
                 self.clear()
                 return
         del self.tokens[kept:]
-        self._checkpoints.truncate(kept)
+        self.checkpoints.truncate(kept)
 
     def _cut(self, length: int, broken: bool) -> bool:
         """Drop the tokens from this length on; False where the rest would not be what it was at that length."""
@@ -370,8 +370,17 @@ class Context:
         """Remove all tokens, and zero the cells: a NaN in an unused cell would spoil later passes, although it is masked."""
         llama.llama_memory_clear(self._memory, True)
         self.tokens.clear()
-        self._checkpoints.truncate(0)
+        self.checkpoints.truncate(0)
         self._states_from = 0
+
+    def adopt(self, tokens: Sequence[int], checkpoints: Sequence[Checkpoint]) -> None:
+        """The cells hold these tokens: their state was restored."""
+        self.tokens[:] = tokens
+        self._states_from = len(tokens) if self.takes_back or self.ring else 0
+        self.checkpoints.adopt(checkpoints)
+        if self.ring:  # llama.cpp puts the window's cells side by side
+            self.checkpoints.restore(len(tokens), self.hidden)
+            self._remove(len(tokens))
 
     def simulated_memory(self) -> tuple[MemoryUse, ...]:
         """What a simulated model and this context would take on each device. Raises SpectuiError; may end the process."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spectui import paths
 from spectui.chat.history.message_list import listed_messages
 from spectui.chat.history.snapshot import snapshot
 from spectui.chat.sentences import NOT_SAVED, SETUP_CHANGED
@@ -42,8 +43,12 @@ def test_the_open_conversation_is_left_before_it_is_deleted_and_another_is_not(e
     (first,) = session.stored.find()
     session.new_chat()
     turn(session, "two", "re")
+    kept = paths.kept_directory() / "1.npz"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
     assert not session.leave(first.id) and len(session.messages) == 2
     assert session.stored.delete(first.id) == ["one"]
+    assert engine.forgets == 1 and not kept.exists(), "what was read of it goes too"
     (second,) = session.stored.find()
     assert session.stored.is_open(second.id)
     assert session.leave(second.id) and session.messages == [] and session.journal.title == ""

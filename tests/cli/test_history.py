@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from spectui import paths
 from spectui.cli import root
 from spectui.speculation.records import Round
 from spectui.store import library
@@ -40,7 +41,11 @@ def test_list_search_show_and_delete(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said("list", "nowhere") == "spectui: Nothing has these words.\n"
     assert said("show", summary.id[:5]).startswith("user:\nfirst\nof all\n\nassistant:\nEin 2 ä!\n")
     assert not unpacked, "nothing of it needs the rounds"
+    kept = paths.kept_directory() / "1.npz"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
     assert said("delete", summary.id) == ""
+    assert not kept.exists()
     assert said() == "spectui: Nothing is saved yet.\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from spectui import paths
 from spectui.chat.messages import MessageReader, OpenedConversation
 from spectui.chat.sentences import NOT_SAVED
 from spectui.errors import UsageError
@@ -92,6 +93,7 @@ class StoredConversations:
         """Delete a conversation and its prompts, which it returns. `ChatSession.leave` leaves the open one first."""
         self._journal.flush()  # otherwise the end of its reply would be written afterwards
         prompts = library.delete(self._file, identity)
+        paths.delete_kept()  # what models have read of it, and of others
         PromptHistory(prompts_file()).forget(prompts)
         self.deleted += prompts
         return prompts

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from spectui.engine.events import Event, Failed, Finished, LoadFailed, Message, Notice, Unloaded
 from spectui.engine.isolation.link import Link
 from spectui.engine.loading.plan import way_out
-from spectui.engine.protocol import SessionEngine
+from spectui.engine.protocol import Session, SessionEngine
 from spectui.engine.worker import Emitter, Watch, Worker
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -30,6 +30,10 @@ def engine_for(setup: Setup, knobs: Knobs | None = None, watch: Watch = lambda s
     `watch`: as in `Worker`.
     """
     return EngineProcess(knobs, setup, watch) if isolated_backends() else Worker(knobs, watch)
+
+
+def _forget(session: Session) -> None:
+    session.forget()
 
 
 class EngineProcess(Emitter):
@@ -107,6 +111,10 @@ class EngineProcess(Emitter):
         if isinstance(event, Finished | Failed | LoadFailed | Unloaded):
             self._tell(self._watch, "", self._setup)
         super().emit(event)
+
+    def forget(self) -> None:
+        if self.link is not None:
+            self.call(_forget)
 
     def call(self, function: Callable[..., Value], *arguments: Any) -> Future[Value]:
         """As in `SessionEngine`, with a function that can be pickled."""

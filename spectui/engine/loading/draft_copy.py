@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui import paths
+from spectui.atomic import leftovers
 from spectui.errors import SpectuiError
 from spectui.gguf_files.check import ModelFileError
 from spectui.gguf_files.parts import part_of
@@ -83,7 +84,7 @@ def make(draft: Model, target: Model, progress: Callable[[float], None]) -> Path
         if copy.exists() or file.stat().st_size > _LARGEST:
             return None
         copy.parent.mkdir(parents=True, exist_ok=True)
-        for old in [*_leftovers(), *_copies()[_MOST_COPIES - 1 :]]:
+        for old in [*leftovers(_directory()), *_copies()[_MOST_COPIES - 1 :]]:
             old.unlink(missing_ok=True)
         if shutil.disk_usage(copy.parent).free < 4 * size:
             return None
@@ -134,7 +135,7 @@ def remark(draft: str, loaded: str) -> str:
 def delete_all() -> int:
     """Delete all copies; returns their number."""
     copies = _copies()
-    for file in [*copies, *_leftovers()]:
+    for file in [*copies, *leftovers(_directory())]:
         file.unlink(missing_ok=True)
     return len(copies)
 
@@ -146,14 +147,6 @@ def _is_worth_using(saved: float, target: Model) -> bool:
 def _copies() -> list[Path]:
     """All copies, the latest used first."""
     return sorted(_directory().glob(f"*.{QUANTISATION}.gguf"), key=lambda copy: copy.stat().st_mtime, reverse=True)
-
-
-def _leftovers() -> list[Path]:
-    """Unfinished copies of processes that have ended; the name contains the process id."""
-    import psutil
-
-    numbered = [(part, part.name.split(".")[-2]) for part in _directory().glob("*.*.part")]
-    return [part for part, number in numbered if number.isdecimal() and not psutil.pid_exists(int(number))]
 
 
 def _directory() -> Path:

@@ -118,6 +118,11 @@ class Placed:
         size = (self.of("ctx_size"), self.setup.batch, self.setup.ubatch, self.setup.swa_full)
         return (*size, self.setup.threads, self.of("threads"), self.wanted_flash, *self.types)
 
+    @property
+    def state_key(self) -> tuple[Any, ...]:
+        """What the bits in its cells depend on, beside the tokens."""
+        return (measured_with(self.kernels), gpu_key(), self.weights_key, self.context_key, self.flash_attn, self.chunk)
+
     def costs_key(self, ahead: bool = False) -> tuple[Any, ...]:
         """What its costs on this machine depend on. A target's are compared behind a context, if that has room for it.
 

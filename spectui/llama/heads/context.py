@@ -18,6 +18,7 @@ import numpy as np
 
 from spectui.gguf_files.check import name_of_heads, vocabulary_of
 from spectui.gguf_files.heads import BLOCK, DFLASH, MASK, USUAL_BLOCK, borrows, layers_read
+from spectui.llama.checkpoints import Checkpoint
 from spectui.llama.context import Context, EvaluationError
 from spectui.llama.heads.rows import Rows, extension
 from spectui.llama.interrupt import Interrupt
@@ -80,6 +81,10 @@ class Heads(Context):
     def clear(self) -> None:
         super().clear()
         self._read, self._own = 0, []
+
+    def adopt(self, tokens: Sequence[int], checkpoints: Sequence[Checkpoint]) -> None:
+        super().adopt(tokens, checkpoints)
+        self._read = len(tokens)
 
     def close(self) -> None:
         if self.handle:
