@@ -71,10 +71,7 @@ class Session:
         from spectui.llama.model import LoadCancelled
 
         look_again()
-        self.rest()
-        if self.pair is not None and self.pair.ready:
-            self._slots.keep(self.pair)
-        self._slots.keep_most(setup.state_memory << 20, setup.keep_read == "on")
+        self._keep_read(setup)
         if self.pair is None:
             self.pair = Pair(self._emit, self._interrupt)
         if setup.model is not None and demo.is_demo(setup):
@@ -112,6 +109,13 @@ class Session:
         if demo.is_demo(setup):
             self._emit(Notice(demo.NOTICE))
         return loaded
+
+    def _keep_read(self, setup: Setup) -> None:
+        """Keep what the contexts hold, which loading may free, as the new set-up wants it."""
+        self.rest()
+        if self.pair is not None and self.pair.ready:
+            self._slots.keep(self.pair)
+        self._slots.keep_most(setup.state_memory << 20, setup.keep_read == "on")
 
     def _load(self, setup: Setup) -> Setup:
         """Load the pair, with the heads in a file beside the target if it names no draft. Returns what is loaded."""

@@ -35,7 +35,8 @@ of drafting that were over when a round began.
 **a round**: milliseconds of an average round, by what they went into, each with its share. **costs**: the same in passes, that
 is the plain tokens that the target would have written in that time; it pays when the round yields more tokens.
 
-**prompt**: prompt tokens read per second. **first token**: seconds until it came. **context**: how full it is. **this chat**:
+**prompt**: prompt tokens read per second. **first token**: seconds until it came. **kept**: those that were read before,
+and where that was kept. **context**: how full it is. **this chat**:
 tokens, acceptance and speed of the whole conversation.
 
 The plots are of this reply, and then of the whole conversation. The axis is the time spent decoding, without pauses and
@@ -104,10 +105,19 @@ def prompt(figures: Figures, width: int) -> list[Line]:
     said = f"{tokens(chat.emitted)}, {percent(chat.acceptance)} accepted, {decimal(chat.tokens_per_s)} t/s"
     return [
         _pair("prompt", f"{decimal(figures.prompt_speed)} t/s", "first token", duration(figures.first_token_s)),
+        *([labelled("kept", (kept, "value"))] if (kept := reused(figures)) else []),
         labelled("context", *bar_of(figures.context_share, width - LABEL - 6),
                  (f"{percent(figures.context_share):>6}", "value")),
         labelled("this chat", (said, "value")),
     ]  # fmt: skip
+
+
+def reused(figures: Figures) -> str:
+    """How much of the last prompt was read before, and where that was kept; "" without any."""
+    if figures.prompt is None or not figures.prompt.reused:
+        return ""
+    where = {"memory": ", kept in memory", "disk": ", kept on disk"}.get(figures.prompt.restored, "")
+    return f"{count(figures.prompt.reused)} of {count(figures.prompt.total)} tokens were read before{where}"
 
 
 def _pair(first: str, value: str, second: str, other: str) -> Line:
