@@ -262,7 +262,7 @@ class Setup:
     )  # fmt: skip
     state_memory: int = _models(
         -1, "MiB of memory for what was read of other conversations (-1: an eighth of what is free, 2 GiB at most; 0: none)",
-        "--state-memory", "--cache-ram", "-cram", metavar="MIB", low=-1,
+        "--state-memory", "--cache-ram", "-cram", metavar="MIB", low=-1, high=1_000_000,
     )  # fmt: skip
     keep_read: str = _models(
         "auto", "keep on disk what was read of conversations, 4 GB at most (spectui forget deletes it); auto: in chats that"

@@ -258,10 +258,7 @@ class ChatSession:
         self._figures = RunningFigures(figures)
 
     def leave(self, identity: str) -> bool:
-        """Begin a new chat if the conversation of this id, which is to be deleted, is the open one. Returns whether it was.
-
-        The engine forgets what it has read of conversations.
-        """
+        """Forget the conversation of this id: it is deleted. A new chat begins if it is open; returns whether it was."""
         self.engine.forget()
         is_open = self.stored.is_open(identity)
         if is_open:

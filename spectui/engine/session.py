@@ -18,7 +18,7 @@ from spectui.engine.loading.remarks import beyond_training
 from spectui.engine.pair import Pair
 from spectui.engine.reply import Reply
 from spectui.engine.room import no_room, to_drop
-from spectui.engine.slots import Slots
+from spectui.engine.slots.memory import Slots
 from spectui.errors import DraftError, SpectuiError
 from spectui.knobs import Knobs, Setup, json_object, title
 from spectui.llama.interrupt import Interrupt

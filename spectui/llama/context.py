@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
-from spectui.llama.checkpoints import Checkpoint, Checkpoints
+from spectui.llama.cells.batch import Batch
+from spectui.llama.cells.checkpoints import Checkpoint, Checkpoints
 from spectui.llama.cpu import plugin, reference_path
 from spectui.llama.cpu.reference_path import SPLIT_FROM, ReferencePath
 from spectui.llama.devices import context_memory, memory_use, rpc
@@ -155,9 +156,7 @@ class Context:
         self._ubatch = params.n_ubatch
         # Chunks of n_ubatch tokens: on a GPU a pass cannot be interrupted.
         self.chunk = min(params.n_ubatch, params.n_batch)
-        self._size = max(self.chunk, rows)
-        self._batch = llama.llama_batch_init(self._size, 0, 1)
-        self._fields = _Fields(self._batch, self._size)
+        self._batch = Batch(max(self.chunk, rows))
         self.hidden = HiddenRows(self.handle, model.width, hidden) if hidden is not None else None
         """For heads."""
         if self._sampler is not None and not self._sampler.supported:
@@ -216,7 +215,7 @@ class Context:
         # A recurrent context is saved before it gets a long draft, so the tokens before the draft are evaluated first.
         saves = self.model.recurrent and rows - 1 > self.takes_back
         kept = [at - before for at in self.keep_at if 0 < at - before <= len(tokens) - rows]
-        certain = max(len(tokens) - (rows if saves else len(self._fields.token)), *kept, 0)
+        certain = max(len(tokens) - (rows if saves else self._batch.size), *kept, 0)
         try:
             self._append(tokens[:certain], kept)
             if saves:
@@ -290,7 +289,7 @@ class Context:
         # a round trip for each pass, and wait for a draft that goes on on another server.
         llama.llama_synchronize(self.handle)
         assert self._sampler is not None
-        found = self._sampler.read(self.handle, self._batch.n_tokens - rows, rows, self.n_vocab)
+        found = self._sampler.read(self.handle, self._batch.handle.n_tokens - rows, rows, self.n_vocab)
         if found is None:
             raise EvaluationError("llama.cpp evaluated tokens but returned no logits.")
         return found
@@ -303,18 +302,13 @@ class Context:
     def _decode(self, tokens: Sequence[int], rows: int, at: int | None = None) -> None:
         """One llama_decode at position `at` (None: the next), with logits for the last `rows`. A failed one may leave cells."""
         n, start = len(tokens), len(self.tokens) if at is None else at
-        assert n <= len(self._fields.token) and rows <= self.rows
-        fields = self._fields
-        self._batch.n_tokens = n
-        fields.token[:n] = tokens
-        fields.pos[:n] = range(start, start + n)
-        fields.logits[: n - rows] = 0
-        fields.logits[n - rows : n] = 1
+        assert rows <= self.rows
+        self._batch.fill(tokens, start, rows)
         if self._reference is not None:
             # llama.cpp divides a pass into parts of n_ubatch tokens; the last part may be a single one.
             single = n % self._ubatch == 1 or self._ubatch == 1
             self._reference.use(single and start + n > SPLIT_FROM)
-        self._compute(llama.llama_decode, self._batch)
+        self._compute(llama.llama_decode, self._batch.handle)
         self.tokens.extend(tokens)
         if self.takes_back:
             self._states_from = start + (n - 1) // self._ubatch * self._ubatch + 1
@@ -390,20 +384,8 @@ class Context:
     def close(self) -> None:
         """Free the cells."""
         if self.handle:
-            llama.llama_batch_free(self._batch)
+            self._batch.close()
             llama.llama_free(self.handle)
             if self._sampler is not None:
                 self._sampler.close()
             self.handle = None
-
-
-class _Fields:
-    """numpy views of a llama_batch's arrays: filling them takes microseconds at any size."""
-
-    def __init__(self, batch: llama.llama_batch, size: int) -> None:
-        self.token = np.ctypeslib.as_array(batch.token, (size,))
-        self.pos = np.ctypeslib.as_array(batch.pos, (size,))
-        self.logits = np.ctypeslib.as_array(batch.logits, (size,))
-        np.ctypeslib.as_array(batch.n_seq_id, (size,))[:] = 1
-        for index in range(size):
-            batch.seq_id[index][0] = 0

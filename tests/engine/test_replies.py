@@ -149,4 +149,4 @@ def test_forget_deletes_them(model: Path):
     assert result.exit_code == 0, result.output
     assert "1 model" in result.output
     assert not list(paths.state_directory().glob("replies-*"))
-    assert CliRunner().invoke(root, ["forget"]).stderr == "spectui: Nothing is saved for drafting.\n"
+    assert CliRunner().invoke(root, ["forget"]).stderr == "spectui: Nothing is saved to be faster.\n"

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from spectui import paths
-from spectui.engine import state_files, worker
+from spectui.engine import worker
 from spectui.engine.events import Event, Finished, Message, Notice, Prompt
 from spectui.engine.session import Session
+from spectui.engine.slots import files as state_files
 from spectui.engine.worker import Worker
 from spectui.knobs import Knobs, Setup
 from spectui.llama.quantiser import quantise
@@ -22,7 +23,7 @@ from tests.engine.exactness.test_heads import PAIRS
 from tests.engine.test_turns import WRITERS
 from tests.engine.waiting import PATIENCE
 
-A, B = [Message("user", "a question " * 30)], [Message("user", "something else, and longer " * 20)]
+A, B, C = ([Message("user", text)] for text in ("a question " * 30, "something else, and longer " * 20, "a third thing " * 20))
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +72,7 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_a_conversation_goes_on_behind_another_one_and_a_restart(model: Path) -> None:
     second, expected, read = turns(Chat(model, state_memory=0))
     chat = Chat(model, keep_read="on")
-    for other in (B, A, B):
+    for other in (B, A, C):
         chat.answer(other)
     text, prompt = chat.answer(second)
     assert text == expected
@@ -173,9 +174,7 @@ def test_a_damaged_or_foreign_file_is_read_anew_with_the_right_text(tmp_path: Pa
     assert Chat(tmp_path / "model.gguf", keep_read="on").answer(A)[1].reused == 0, "the model's file has changed"
 
 
-def test_a_disk_that_fails_is_told_once_and_the_oldest_go_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fails_is_told_once_and_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     WRITERS["attention"](tmp_path / "model.gguf")
     chat = Chat(tmp_path / "model.gguf", keep_read="on")
     for messages in (A, B):

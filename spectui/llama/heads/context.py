@@ -18,7 +18,7 @@ import numpy as np
 
 from spectui.gguf_files.check import name_of_heads, vocabulary_of
 from spectui.gguf_files.heads import BLOCK, DFLASH, MASK, USUAL_BLOCK, borrows, layers_read
-from spectui.llama.checkpoints import Checkpoint
+from spectui.llama.cells.checkpoints import Checkpoint
 from spectui.llama.context import Context, EvaluationError
 from spectui.llama.heads.rows import Rows, extension
 from spectui.llama.interrupt import Interrupt
@@ -49,8 +49,8 @@ class Heads(Context):
         self._own: list[Rows] = []
         super().__init__(model, interrupt, rows=rows, heads_of=target, **settings)
         self.asynchronous = False  # a drafted token needs the row of the one before
-        self._states = np.zeros((self._size, model.width), np.float32)
-        self._batch.embd = _pointer(self._states)
+        self._states = np.zeros((self._batch.size, model.width), np.float32)
+        self._batch.handle.embd = _pointer(self._states)
         extension.llama_set_embeddings_nextn(self.handle, True, True)
         number = llama.llama_model_n_layer_nextn(model.handle)
         self.max_drafted = number if number > 1 else None
@@ -88,7 +88,7 @@ class Heads(Context):
 
     def close(self) -> None:
         if self.handle:
-            self._batch.embd = None  # numpy's
+            self._batch.handle.embd = None  # numpy's
             self._hidden.on_rows = None
         super().close()
 
@@ -142,7 +142,7 @@ class Heads(Context):
 
     def _batch_of(self, rows: Rows, positions: Any) -> Any:
         """A llama_batch that reads these rows, at these positions, in place of tokens."""
-        batch = self._batch
+        batch = self._batch.handle
         return llama.llama_batch(
             pos=positions, embd=_pointer(rows), n_seq_id=batch.n_seq_id, seq_id=batch.seq_id, logits=batch.logits
         )
@@ -173,8 +173,8 @@ class Eagle(Heads):
     def __init__(self, model: Model, target: Context, interrupt: Interrupt, **settings: Any) -> None:
         """As `Heads`. `target`: keeps the rows of the layers that the head reads."""
         super().__init__(model, target, interrupt, rows=target.rows, **settings)
-        self._features = np.zeros((self._size, self._hidden.width), np.float32)
-        self._encoded = self._batch_of(self._features, self._batch.pos)
+        self._features = np.zeros((self._batch.size, self._hidden.width), np.float32)
+        self._encoded = self._batch_of(self._features, self._batch.handle.pos)
 
     def _decode(self, tokens: Sequence[int], rows: int, at: int | None = None) -> None:
         if not self.tokens and self._target.tokens and len(tokens) > 1:
@@ -189,7 +189,7 @@ class Eagle(Heads):
             super()._decode(tokens[-asked:], asked)
 
     def _logits(self, rows: int) -> Rows:
-        return super()._logits(self._batch.n_tokens)[-rows:] if rows else super()._logits(0)
+        return super()._logits(self._batch.handle.n_tokens)[-rows:] if rows else super()._logits(0)
 
     def _fill_states(self, start: int, n: int) -> None:
         if start >= len(self._target.tokens) and 0 <= start + 1 - self._read < len(self._own):  # behind a drafted token
@@ -198,7 +198,7 @@ class Eagle(Heads):
         for index in range(n):
             self._features[index] = self._hidden.row(start + index)
         self._encoded.n_tokens = n
-        self._fields.pos[:n] = range(start + 1, start + 1 + n)
+        self._batch.pos[:n] = range(start + 1, start + 1 + n)
         self._compute(llama.llama_encode, self._encoded)
         found = extension.llama_get_embeddings_nextn(self.handle)
         self._states[:n] = np.ctypeslib.as_array(found, (n, self.model.width))
@@ -229,9 +229,9 @@ class DFlash(Heads):
         self.max_drafted = block - 1
         self._masks = [int(model.metadata(MASK) or 0)] * (block - 1)
         self._block = np.empty((0, self.n_vocab), np.float32)
-        self._batch.embd = None  # tokens alone are a block, rows alone become cells
-        self._states = np.zeros((self._size, self._hidden.width), np.float32)
-        self._positions = np.zeros(4 * self._size, np.int32)  # four for each row, where its target has four
+        self._batch.handle.embd = None  # tokens alone are a block, rows alone become cells
+        self._states = np.zeros((self._batch.size, self._hidden.width), np.float32)
+        self._positions = np.zeros(4 * self._batch.size, np.int32)  # four for each row, where its target has four
         self._reading = self._batch_of(self._states, self._positions.ctypes.data_as(ctypes.POINTER(llama.llama_pos)))
         llama.llama_set_causal_attn(self.handle, model.metadata(f"{DFLASH}.attention.causal") == "true")
 
@@ -267,7 +267,7 @@ class DFlash(Heads):
         n, start = len(tokens), len(self.tokens)
         self._fill_states(start, n)
         self._positions[: 4 * n] = np.tile(np.arange(start, start + n), 4)
-        self._fields.logits[:n] = 0
+        self._batch.logits[:n] = 0
         self._reading.n_tokens = n
         self._compute(llama.llama_decode, self._reading)
         self.tokens.extend(tokens)

@@ -57,9 +57,7 @@ class EngineModels:
 
     def __init__(self, worker: SessionEngine, setup: Setup) -> None:
         self._worker = worker
-        self.setup = replace(
-            setup, remember="off", state_memory=0, keep_read="off"
-        )  # else each run would be kept as a reply
+        self.setup = replace(setup, remember="off", state_memory=0, keep_read="off")  # else each run would be kept as a reply
         self._loaded: Setup | None = None
         self.facts: dict[str, str] = {}
         """`kernels`, `models` and `devices` of `Conditions`, of the models that were loaded first; nothing of servers'."""

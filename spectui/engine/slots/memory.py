@@ -12,8 +12,8 @@ from threading import Thread
 
 from spectui import paths
 from spectui.engine.pair import Pair
-from spectui.engine.state_files import WORTH, Slot, StateFiles, begins
-from spectui.llama import saved_state
+from spectui.engine.slots.files import WORTH, Slot, StateFiles, begins
+from spectui.llama.cells import saved_state
 from spectui.llama.context import Context
 from spectui.llama.cpu.quota import free_memory
 from spectui.speculation.drafters.ahead import AheadDrafter
@@ -67,8 +67,7 @@ class Slots:
             return on_disk, "disk"
         if best is None:
             return None, ""
-        self._slots.remove(best)
-        self._slots.append(best)
+        self._slots = [*(slot for slot in self._slots if slot is not best), best]
         draft = best.draft if best.keys[1] == pair.state_keys[1] else None
         return best._replace(draft=draft), "memory"
 

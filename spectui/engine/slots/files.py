@@ -15,8 +15,8 @@ import numpy as np
 
 from spectui import paths
 from spectui.atomic import leftovers, replacing
-from spectui.llama.checkpoints import Checkpoint
-from spectui.llama.saved_state import SavedState
+from spectui.llama.cells.checkpoints import Checkpoint
+from spectui.llama.cells.saved_state import SavedState
 from spectui.speculation.evaluator import common_prefix
 from spectui.speculation.policies.strategy import LossBudget
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spectui.llama.checkpoints import Checkpoint
+from spectui.llama.cells.checkpoints import Checkpoint
 from spectui.llama.context import Context
 from spectui.llama.library import llama
 
@@ -37,10 +37,7 @@ def save(context: Context) -> SavedState | None:
     context.truncate(len(context.tokens))  # heads drop what they have drafted
     size = llama.llama_state_seq_get_size(context.handle, 0)
     cells: _Bytes = np.empty(size, np.uint8)
-    if (
-        not context.tokens
-        or llama.llama_state_seq_get_data(context.handle, cells.ctypes.data_as(_pointer), size, 0) != size
-    ):
+    if not context.tokens or llama.llama_state_seq_get_data(context.handle, cells.ctypes.data_as(_pointer), size, 0) != size:
         return None
     length = len(context.tokens)
     hidden = context.hidden.row(length - 1) if context.hidden is not None else 0.0
