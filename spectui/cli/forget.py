@@ -11,10 +11,11 @@ from spectui.cli.terminal import confirm, yes_option
 @click.command("forget", cls=Command)
 @yes_option
 def command(yes: bool) -> None:
-    """Delete what is saved to be faster: past replies, draft copies, what models have read of conversations.
+    """Delete what is saved to be faster.
 
-    It asks before it deletes the past replies of --remember; copies are made again when they are needed. Conversations stay:
-    spectui history deletes them.
+    That is past replies, copies of drafts, and what models have read of conversations. It asks
+    before it deletes the past replies of --remember; copies are made again when they are needed. Conversations stay: spectui
+    history deletes them.
     """
     from spectui import paths
     from spectui.engine import replies

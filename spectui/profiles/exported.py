@@ -24,7 +24,7 @@ FLAGS = {
     "frequency_penalty": "--frequency-penalty", "seed": "--seed", "predict": "--predict",
     "reasoning_budget": "--reasoning-budget", "chat_template_kwargs": "--chat-template-kwargs",
     "cpu_moe": "--cpu-moe", "n_cpu_moe": "--n-cpu-moe", "override_tensor": "--override-tensor",
-    "stop": "--reverse-prompt", "special": "--special", "swa_full": "--swa-full",
+    "stop": "--reverse-prompt", "special": "--special", "swa_full": "--swa-full", "state_memory": "--cache-ram",
 }  # fmt: skip
 """llama-server's flag for each setting that it has."""
 

@@ -24,10 +24,10 @@ SWITCHES = """
 
 VALUES = """
     -C -Cb -Cbd -Cd -Cr -Crb -Crbd -Crd -a --adaptive-decay --adaptive-target --alias --api-key --api-key-file
-    --api-prefix --cache-ram --cache-reuse --chat-template --chat-template-file --checkpoint-min-step -cms -co --color
+    --api-prefix --cache-reuse --chat-template --chat-template-file --checkpoint-min-step -cms -co --color
     --control-vector --control-vector-scaled --cors-headers --cors-methods --cors-origins --cpu-mask --cpu-mask-batch
     --cpu-mask-batch-draft --cpu-mask-draft --cpu-range --cpu-range-batch --cpu-range-batch-draft --cpu-range-draft
-    --cpu-strict --cpu-strict-batch --cpu-strict-batch-draft --cpu-strict-draft -cram --ctx-checkpoints -ctxcp
+    --cpu-strict --cpu-strict-batch --cpu-strict-batch-draft --cpu-strict-draft --ctx-checkpoints -ctxcp
     --defrag-thold --draft-p-split --dry-allowed-length --dry-base --dry-multiplier --dry-penalty-last-n
     --dry-sequence-breaker -dt --dynatemp-exp --dynatemp-range --embd-normalize --fit -fit --fit-ctx --fit-target
     -fitc -fitt --grammar --grammar-file --hf-token -hft --host --image-max-tokens --image-min-tokens -j -jf

@@ -91,7 +91,7 @@ def test_every_setting_is_a_flag_or_kept_in_a_comment() -> None:
     others = {key for key, row in SETTINGS.items() if row.spec.section != "ui"} - {*FLAGS, *DRAFT_FLAGS, *SPECULATION_FLAGS}
     assert others == {
         "async_draft", "op_offload_min_batch", "split_mode_draft", "tensor_split_draft", "main_gpu_draft", "flash_attn_draft",
-        "ctx_size_draft", "requantise_draft", "strict", "no_profile", "remember", "keep_read", "state_memory", "system",
+        "ctx_size_draft", "requantise_draft", "strict", "no_profile", "remember", "keep_read", "system",
         "no_template", "drafter", "policy", "context_full", "kernels", "server", "server_model", "server_key_file",
     }, "llama-server has no flag for these: give a new setting its flag, or add it here"  # fmt: skip
     assert len({*FLAGS.values(), *DRAFT_FLAGS.values(), *SPECULATION_FLAGS.values()}) == len(
