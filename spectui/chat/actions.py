@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from spectui.chat import sentences
 from spectui.chat.comparison import Comparison
-from spectui.chat.device_choice import devices
 from spectui.chat.figures.format import count, duration
 from spectui.chat.figures.lines import payoff_lines, summary_line, token_lines
 from spectui.chat.history.message_list import ListedMessage, listed_messages
@@ -24,7 +23,7 @@ from spectui.chat.session import ChatSession
 from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.config import SETTINGS, convert, nearest, shown
 from spectui.errors import ExistsError, UsageError
-from spectui.knobs import Knobs, spec_of, title
+from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.profiles.setup_line import flags_of
 from spectui.speculation.records import StopReason
 from spectui.store import export
@@ -66,13 +65,10 @@ def _refuse(reason: str) -> None:
         raise UsageError(reason)
 
 
-def _plainly(
-    does: Callable[[ChatSession], object], refused: Callable[[ChatSession], str] = lambda session: "", remark: str = ""
-) -> Callable[[ChatSession, str], str]:
-    """A command without words. `refused` says why it cannot be done; `remark`: what is said when it was."""
+def wordless(does: Callable[[ChatSession], object], remark: str = "") -> Callable[[ChatSession, str], str]:
+    """A command without words. `remark`: what is said when it was done."""
 
     def do(session: ChatSession, words: str) -> str:
-        _refuse(refused(session))
         does(session)
         return Remark(remark)
 
@@ -91,6 +87,13 @@ def continue_reply(session: ChatSession, words: str) -> str:
         return _resume(session, OpenedConversation.of(offer))
     _refuse(session.busy_reason)
     raise UsageError("There is no reply that was stopped, and no conversation that was cut off.")
+
+
+def regenerate(session: ChatSession, words: str) -> str:
+    """Answer the last prompt again."""
+    _refuse(session.no_regenerating)
+    session.regenerate()
+    return ""
 
 
 def no_dropping(session: ChatSession) -> str:
@@ -116,6 +119,13 @@ def drop(session: ChatSession, words: str) -> str:
     else:
         session.continue_reply()
     return ""
+
+
+def bring_back(session: ChatSession, words: str) -> str:
+    """Make the dropped turns a part of the next prompt again."""
+    _refuse(no_bringing_back(session))
+    session.oldest.leave_out(0)
+    return Remark(sentences.BROUGHT_BACK)
 
 
 def edit(session: ChatSession, words: str) -> str:
@@ -158,7 +168,7 @@ def back(session: ChatSession, words: str) -> str:
             return Remark("The next prompt takes its place.")
         case ListedMessage("back", length):
             talk.go_back(length)
-            return Remark(f"Going on from message {words}.")
+            return Remark(f"Going on from message {words}: {{undo}} brings back what came after.")
         case ListedMessage("branch", message):
             talk.turn_to(message)
     return _last(session)
@@ -275,6 +285,12 @@ def set_knob(session: ChatSession, words: str) -> str:
     return "\n".join(lines)
 
 
+def reset(session: ChatSession, words: str) -> str:
+    """Turn every knob back to its default."""
+    session.knobs = session.user_knobs.defaults
+    return Remark("Every knob has its default.")
+
+
 def think(session: ChatSession, words: str) -> str:
     """Have the model think before its replies, or not."""
     if words not in ("", "on", "off"):
@@ -289,13 +305,13 @@ def profile(session: ChatSession, words: str) -> str:
     profiles = session.user_knobs.profiles
     if not words:
         return f"Profiles: {', '.join(profiles.names()) or 'none'}."
-    session.user_knobs.use_profile(profiles, words)
+    session.user_knobs.use_profile(words)
     return Remark(f"Profile {words}.")
 
 
-def save(session: ChatSession, words: str) -> str:
-    """Save the knobs in the configuration, under a name."""
-    session.user_knobs.profiles.save(words, session.knobs)
+def save(session: ChatSession, words: str, setup: Setup | None = None) -> str:
+    """Save the knobs in the configuration, under a name; with a set-up, or without."""
+    session.user_knobs.save_profile(words, setup)
     return Remark(sentences.saved_profile(words))
 
 
@@ -363,28 +379,3 @@ def token(session: ChatSession, words: str) -> str:
     if not 0 < nth <= len(tokens):
         raise UsageError(f"/token takes a number up to {len(tokens)}, or from -1 back.")
     return "\n".join(token_lines(*tokens[nth - 1], f"Token {nth} of {len(tokens)}"))
-
-
-def _reset(session: ChatSession) -> None:
-    session.knobs = session.user_knobs.defaults
-
-
-DO: dict[str, Callable[[ChatSession, str], str]] = {
-    "new-chat": _plainly(lambda session: session.new_chat(), remark="A new chat."),
-    "regenerate": _plainly(lambda session: session.regenerate(), lambda session: session.no_regenerating),
-    "undrop": _plainly(
-        lambda session: session.oldest.leave_out(0),
-        no_bringing_back,
-        sentences.BROUGHT_BACK,
-    ),
-    "without-draft": _plainly(lambda session: session.models.load_without_draft()),
-    "safe-mode": _plainly(lambda session: session.models.load_safely()),
-    "reset": _plainly(_reset, remark="Every knob has its default."),
-    "continue": continue_reply, "drop": drop, "edit": edit, "editor": send, "messages": messages, "back": back,
-    "undo": undo, "system": system, "copy-code": code,
-    "conversations": chats, "open": open_chat, "rename": rename, "delete": delete, "export": export_chat,
-    "page.settings": set_knob, "think": think, "profile": profile, "save-profile": save,
-    "load": load, "placement": placement, "devices": devices,
-    "page.now": stats, "measure-reply": measure, "inspect": token,
-}  # fmt: skip
-"""By the id in the table of commands."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from spectui.chat.actions import DO
+from spectui.chat import actions
+from spectui.chat.actions import wordless
+from spectui.chat.device_choice import devices
 from spectui.chat.session import ChatSession
 
 
@@ -19,8 +21,8 @@ class Command(NamedTuple):
 
     `keys`: the window's, as Textual names them; "" if it has none. `slash`: its name behind a slash; "" if it has none there.
     `arguments`: what can follow that in the plain chat, and `plain`: what it does there, where that is not `help`. `shown`: on
-    the window's last line too. `do` does it to a session, with the words after it (see `chat.actions`). `run` does it in the
-    window, where it is `enabled`.
+    the window's last line too. `do` does it to a session, with the words after it (see `chat.actions`). `possible`: whether
+    its key acts now.
     """
 
     id: str
@@ -32,8 +34,7 @@ class Command(NamedTuple):
     plain: str = ""
     shown: bool = False
     do: Callable[[ChatSession, str], str] | None = None
-    run: Callable[[], object] = lambda: None
-    enabled: Callable[[], bool] = lambda: True
+    possible: Callable[[ChatSession], bool] = lambda session: True
 
     @property
     def behind_slash(self) -> str:
@@ -46,81 +47,106 @@ class Command(NamedTuple):
         return f"/{self.slash} {self.arguments}".rstrip()
 
 
-def _page(number: int, page: str, slash: str = "", plain: str = "", arguments: str = "") -> Command:
-    return Command(f"page.{page}", f"Page: {page}", f"See the panel's page: {page}", f"alt+{number}", slash, arguments, plain)
+def _drafts_here(session: ChatSession) -> bool:
+    """A server drafts as it was started, and is measured by its own machine."""
+    return "drafter" not in session.models.fixed
+
+
+def _crashed_here(session: ChatSession) -> bool:
+    """Models of this machine have ended spectui the last time."""
+    return session.models.crash is not None and bool(session.setup.model) and not session.setup.server
+
+
+def _page(number: int, page: str, **more: Any) -> Command:
+    return Command(f"page.{page}", f"Page: {page}", f"See the panel's page: {page}", f"alt+{number}", **more)
 
 
 PANEL = (
     Command("panel", "Panel", "Show or hide figures, sliders and devices", "f6", shown=True),
     Command("page", "Page", "See the panel's next page", "f10,ctrl+t", shown=True),
-    _page(1, "now", "stats", "how fast it is, and whether drafting pays"),
+    _page(1, "now", slash="stats", plain="how fast it is, and whether drafting pays", do=actions.stats),
     *(_page(number, page) for number, page in enumerate(("rounds", "details", "machine"), 2)),
-    _page(5, "settings", "set", 'say or turn knobs, which act at once; "" for none', "[KNOB [VALUE]]"),
-)
+    _page(5, "settings", slash="set", arguments="[KNOB [VALUE]]", do=actions.set_knob,
+          plain='say or turn knobs, which act at once; "" for none'),
+)  # fmt: skip
 
 STEERING = (
     Command("devices", "Devices", "Choose devices for the models", "f7", "devices",
-            "[target|draft DEVICE | split [draft] N,N]", "say or choose what the models run on", shown=True),
+            "[target|draft DEVICE | split [draft] N,N]", "say or choose what the models run on", shown=True, do=devices,
+            possible=_drafts_here),
     Command("placement", "Placement", "Load the models with other flags: layers, context, cells, split", "alt+d", "placement",
-            "[FLAGS]", "load the models with other flags, such as -ngl 20 -c 8192; alone: say them"),
-    Command("drafter", "Drafter", "Who drafts: turn on by one", "f8"),
-    Command("policy", "Policy", "How long drafts are: turn on by one", "f9"),
-    Command("think", "Think", "Have the model think before its replies, or not", "alt+h", "think", "[on|off]"),
+            "[FLAGS]", "load the models with other flags, such as -ngl 20 -c 8192; alone: say them", do=actions.placement),
+    Command("drafter", "Drafter", "Who drafts: turn on by one", "f8", possible=_drafts_here),
+    Command("policy", "Policy", "How long drafts are: turn on by one", "f9", possible=_drafts_here),
+    Command("think", "Think", "Have the model think before its replies, or not", "alt+h", "think", "[on|off]",
+            do=actions.think),
     Command("profile", "Next profile", "Turn the knobs to the next profile of the configuration", "alt+p", "profile", "[NAME]",
-            "list profiles, or turn the knobs to one"),
-    Command("save-profile", "Save profile", "Save the knobs in the configuration, under a name", "alt+s", "save", "NAME"),
-    Command("reset", "Reset knobs", "Turn every knob back to its default", "alt+0", "reset"),
+            "list profiles, or turn the knobs to one", do=actions.profile),
+    Command("save-profile", "Save profile", "Save the knobs in the configuration, under a name", "alt+s", "save", "NAME",
+            do=actions.save),
+    Command("reset", "Reset knobs", "Turn every knob back to its default", "alt+0", "reset", do=actions.reset),
 )  # fmt: skip
 
 CHAT = (
     Command("stop", "Stop", "Stop the reply, or the loading", "escape", shown=True),
     Command("interrupt", "Stop", "Stop the reply; where text is selected, copy it", "ctrl+c"),
-    Command("regenerate", "Regenerate", "Answer the last prompt once more", "ctrl+r", "regenerate", shown=True),
-    Command("new-chat", "New", "Begin a new chat", "ctrl+n", "new", shown=True),
-    Command("without-draft", "No draft", "Go on with the target alone", "ctrl+d", "nodraft", shown=True),
+    Command("regenerate", "Regenerate", "Answer the last prompt once more", "ctrl+r", "regenerate", shown=True,
+            do=actions.regenerate),
+    Command("new-chat", "New", "Begin a new chat", "ctrl+n", "new", shown=True,
+            do=wordless(ChatSession.new_chat, "A new chat.")),
+    Command("without-draft", "No draft", "Go on with the target alone", "ctrl+d", "nodraft", shown=True,
+            do=wordless(lambda session: session.models.load_without_draft()),
+            possible=lambda session: session.models.without_draft),
     Command("load", "Load again", "Try to load the models once more", "ctrl+l", "load", "[TARGET [DRAFT]]",
-            "load other models, by number or file; alone: these again", shown=True),
+            "load other models, by number or file; alone: these again", shown=True, do=actions.load,
+            possible=lambda session: session.state == "failed"),
     # Alt+M comes first, because Ctrl+L loads again after a failed load.
     Command("models", "Models", "Choose target and draft out of the files on this machine", "alt+m,ctrl+l", "models", "[WORDS]",
             "list the models of this machine, and which can draft for which", shown=True),
-    Command("best-settings", "Best settings", "Find the best settings for the loaded models", "alt+r"),
-    Command("last-chat", "Last chat", "Open the last conversation again", "ctrl+o", shown=True),
-    Command("safe-mode", "Safe mode", "Load the models in the way that asks least of llama.cpp", "ctrl+s", "safe", shown=True),
+    Command("best-settings", "Best settings", "Find the best settings for the loaded models", "alt+r", possible=_drafts_here),
+    Command("last-chat", "Last chat", "Open the last conversation again", "ctrl+o", shown=True,
+            possible=lambda session: session.offer is not None),
+    Command("safe-mode", "Safe mode", "Load the models in the way that asks least of llama.cpp", "ctrl+s", "safe", shown=True,
+            do=wordless(lambda session: session.models.load_safely()), possible=_crashed_here),
     Command("conversations", "Chats", "List, search, rename and delete conversations", "f12,alt+c", "chats", "[WORDS]",
-            "list the conversations, or those that have these words", shown=True),
-    Command("open", "Open", "Go on with a conversation of the list", slash="open", arguments="NUMBER"),
-    Command("rename", "Rename", "Give a conversation of the list another title", slash="rename", arguments="NUMBER TITLE"),
-    Command("delete", "Delete", "Delete a conversation of the list, on disk too", slash="delete", arguments="NUMBER yes"),
+            "list the conversations, or those that have these words", shown=True, do=actions.chats),
+    Command("open", "Open", "Go on with a conversation of the list", slash="open", arguments="NUMBER", do=actions.open_chat),
+    Command("rename", "Rename", "Give a conversation of the list another title", slash="rename", arguments="NUMBER TITLE",
+            do=actions.rename),
+    Command("delete", "Delete", "Delete a conversation of the list, on disk too", slash="delete", arguments="NUMBER yes",
+            do=actions.delete),
     Command("measure-reply", "Measure", "Measure this reply: decode the last prompt again without drafts", "f5", "measure",
-            shown=True),
+            shown=True, do=actions.measure, possible=_drafts_here),
 )  # fmt: skip
 
 MESSAGES = (
     Command("edit", "Edit", "Edit the last prompt and send it anew; once more: the one before", "alt+e", "edit", "[TEXT]",
-            "send this in place of the last prompt; alone: change that in $EDITOR"),
+            "send this in place of the last prompt; alone: change that in $EDITOR", do=actions.edit),
     Command("messages", "Messages", "List the messages and branches, to edit one or go on from it", "alt+l", "messages",
-            plain="list this conversation's messages and its other branches"),
+            plain="list this conversation's messages and its other branches", do=actions.messages),
     Command("back", "Back", "Go on from a message of the list, ask a prompt of it otherwise, or turn to a branch",
-            slash="back", arguments="NUMBER"),
-    Command("undo", "Undo", "Bring back what was said before the last regenerating, editing or going back", "alt+z", "undo"),
+            slash="back", arguments="NUMBER", do=actions.back),
+    Command("undo", "Undo", "Bring back what was said before the last regenerating, editing or going back", "alt+z", "undo",
+            do=actions.undo),
     Command("continue", "Continue", "Go on with a reply that was stopped or reached its limit", "alt+g", "continue", "",
-            "go on with a reply that was stopped, or with the conversation that was cut off"),
-    Command("drop", "Drop", "Where the context is full: drop the oldest turns, and go on", "alt+j", "drop"),
-    Command("undrop", "Bring back", "Make dropped turns a part of the prompt again", "alt+u", "undrop"),
+            "go on with a reply that was stopped, or with the conversation that was cut off", do=actions.continue_reply),
+    Command("drop", "Drop", "Where the context is full: drop the oldest turns, and go on", "alt+j", "drop", do=actions.drop),
+    Command("undrop", "Bring back", "Make dropped turns a part of the prompt again", "alt+u", "undrop", do=actions.bring_back),
     Command("system", "System prompt", "What the model is told before this conversation", "alt+y", "system", "[TEXT]",
-            'say or set this conversation\'s system prompt; "" for none'),
+            'say or set this conversation\'s system prompt; "" for none', do=actions.system),
 )  # fmt: skip
 
 READING = (
     Command("colours", "Tokens", "See replies as tokens in the colours of their origins, or as text", "f2", shown=True),
     Command("rejected", "Rejected", "Show drafted tokens that were rejected", "f3", shown=True),
     Command("inspect", "Inspect", "Put a cursor on the tokens: where each came from", "f4", "token", "[NUMBER]",
-            "where a token of the last reply came from; alone: the last", shown=True),
+            "where a token of the last reply came from; alone: the last", shown=True, do=actions.token),
     Command("thinking", "Thinking", "Unfold what the model thought, or fold it", "alt+t"),
     Command("copy-code", "Copy code", "Copy the last code block that can be seen", "alt+k", "code", "[NUMBER]",
-            "the last reply's last code block, or another, alone"),
+            "the last reply's last code block, or another, alone", do=actions.code),
     Command("export", "Export", "Write the conversation to a file: Markdown, or JSON with origins and figures", "alt+x",
-            "export", "[NAME]", "write this conversation to a file here: Markdown, or with .json origins and figures"),
+            "export", "[NAME]", "write this conversation to a file here: Markdown, or with .json origins and figures",
+            do=actions.export_chat),
     Command("page-up", "Page up", "Read back", "pageup"),
     Command("page-down", "Page down", "Read on", "pagedown"),
 )  # fmt: skip
@@ -129,7 +155,7 @@ PROMPT = (
     Command("send", "Send", "Send the prompt", "enter", shown=True),
     Command("newline", "New line", "Begin a new line", "ctrl+j,shift+enter,alt+enter"),
     # No control character: a terminal without bracketed pastes types what is pasted, and such text is full of them.
-    Command("editor", "Editor", "Write the prompt in $EDITOR", "alt+o", "editor", "[TEXT]"),
+    Command("editor", "Editor", "Write the prompt in $EDITOR", "alt+o", "editor", "[TEXT]", do=actions.send),
 )
 
 WINDOW = (
@@ -147,9 +173,7 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
 }  # fmt: skip
 """By the title in the help."""
 
-COMMANDS: Mapping[str, Command] = {
-    command.id: command._replace(do=DO.get(command.id)) for group in GROUPS.values() for command in group
-}
+COMMANDS: Mapping[str, Command] = {command.id: command for group in GROUPS.values() for command in group}
 """By id."""
 
 SLASH: Mapping[str, Command] = {command.slash: command for command in COMMANDS.values() if command.slash}

@@ -11,7 +11,7 @@ from spectui import paths
 from spectui.chat.sentences import NO_THINKING_SWITCH
 from spectui.engine.protocol import Engine
 from spectui.errors import UsageError
-from spectui.knobs import Knobs, json_object, specs
+from spectui.knobs import Knobs, Setup, json_object, specs
 from spectui.profiles.file import ProfileFile
 
 
@@ -22,6 +22,7 @@ class UserKnobs:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.profiles = ProfileFile(paths.config_file())
+        self._profile = "", Knobs()  # the profile that was used or saved last, and the knobs that it has
         self._users: Knobs | None = None  # the knobs that a person has set, while the engine has others
         self.given: Set[str] = frozenset()
         """The knobs that a flag, a variable, a profile or the file of settings sets."""
@@ -72,8 +73,24 @@ class UserKnobs:
         self.now = replace(self.now, chat_template_kwargs=json.dumps(values, ensure_ascii=False) if values else "")
         return on
 
-    def use_profile(self, profiles: ProfileFile, name: str) -> None:
+    @property
+    def profile(self) -> str:
+        """The profile that the knobs are of; "" if there is none, or one was turned since."""
+        name, knobs = self._profile
+        return name if knobs == self.now else ""
+
+    @profile.setter
+    def profile(self, name: str) -> None:
+        self._profile = name, self.now
+
+    def use_profile(self, name: str) -> None:
         """Turn the knobs that a profile sets. Raises UsageError."""
-        values = profiles.load(name)
+        values = self.profiles.load(name)
         self.now = replace(self.now, **values).checked()
         self.given = frozenset(values)
+        self.profile = name
+
+    def save_profile(self, name: str, setup: Setup | None = None) -> None:
+        """Save the knobs as a profile, with a set-up or without. Raises SpectuiError."""
+        self.profiles.save(name, self.now, setup)
+        self.profile = name

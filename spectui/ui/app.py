@@ -30,6 +30,7 @@ from spectui.store.recovery.crash import Crash
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.keys import binding
 from spectui.ui.remembered import Remembered, note, restore
+from spectui.ui.screen import controls
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.textual_patches.app import TerminalApp
 from spectui.ui.textual_patches.screen import Palette
@@ -149,13 +150,13 @@ class SpectuiApp(TerminalApp):
                 seen.add(binding.id)
                 yield SystemCommand(binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node))
         if isinstance(screen, ChatScreen):
-            for name in screen.controls.profile_names():
+            for name in controls.profile_names(screen):
                 shown = name.replace("[", "\\[")  # Textual reads markup there, and its `escape` leaves some of it
-                yield SystemCommand(f"Profile: {shown}", "Turn the knobs as saved", partial(screen.controls.use_profile, name))
+                yield SystemCommand(f"Profile: {shown}", "Turn the knobs as saved", partial(controls.use_profile, screen, name))
             for key, _, spec in specs(Knobs):
                 name = title(key).capitalize()
                 for choice in spec.choices:
-                    yield SystemCommand(f"{name}: {choice}", spec.help, partial(screen.controls.turn, key, choice))
+                    yield SystemCommand(f"{name}: {choice}", spec.help, partial(controls.turn, screen, key, choice))
                 if spec.step is not None:  # a text is turned by a profile, or by its own key
                     yield SystemCommand(f"Knob: {title(key)}", spec.help, partial(screen.panel.open_slider, key))
         for command in super().get_system_commands(screen):

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from spectui.chat.commands import COMMANDS, GROUPS, LAST_LINE, SLASH, Command
-from spectui.chat.session import ChatSession
-from spectui.knobs import Setup
-from spectui.ui.screen.chat import ChatScreen
-from tests.fake_engine import FakeEngine
+from spectui.ui.screen.commands import ON_SCREEN
 
 ELSEWHERE = {"send", "newline", "suspend", "theme", "palette"}
 """What the prompt and the window do by themselves."""
 
 
-def screen_commands() -> dict[str, Command]:
-    return ChatScreen(ChatSession(FakeEngine(), Setup())).commands
-
-
 def test_each_command_is_there_once_and_is_done_by_both_front_ends() -> None:
     every = [each for group in GROUPS.values() for each in group]
     assert len(every) == len(COMMANDS) and len(SLASH) == sum(bool(each.slash) for each in every)
-    assert screen_commands().keys() == COMMANDS.keys() - ELSEWHERE
+    assert ON_SCREEN.keys() | {each.id for each in every if each.do is not None} == COMMANDS.keys() - ELSEWHERE
     assert {command.slash for command in SLASH.values() if command.do is None} == {"help", "quit", "models"}
     assert {*LAST_LINE} <= {each.id for each in every if each.shown}
 
 
 def test_no_two_commands_that_can_be_done_at_once_have_one_key() -> None:
-    conditional = {each.id for each in screen_commands().values() if each.enabled is not COMMANDS[each.id].enabled}
-    keys = [key for each in COMMANDS.values() if each.id not in conditional for key in each.keys.split(",") if key]
+    always = [each for each in COMMANDS.values() if each.possible is Command._field_defaults["possible"]]
+    keys = [key for each in always for key in each.keys.split(",") if key]
     assert sorted({*keys}) == sorted(keys)

@@ -20,6 +20,7 @@ from textual.pilot import Pilot
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Reason
 from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.screen import controls
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.knob import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
@@ -186,7 +187,7 @@ async def turn(pilot: Pilot[None], engine: FakeEngine) -> None:
     """draft-max turned from 4 to 16 in the middle of the reply."""
     chat = pilot.app.screen
     assert isinstance(chat, ChatScreen)
-    chat.controls.turn("draft_max", 4)
+    controls.turn(chat, "draft_max", 4)
     await asked(pilot, engine)
     await play(pilot, engine, script()[:SHORT])
     chat.query_one("#slider-draft-max", Slider).focus()

@@ -14,6 +14,7 @@ from spectui.speculation.records import StopReason
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dashboard.status import StatusLine
 from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.screen import controls
 from spectui.ui.transcript.inspector import Inspector
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.knob import Slider
@@ -157,14 +158,14 @@ async def test_after_a_load_that_failed_nothing_is_told_of_the_models_before(win
         await ask(pilot, "go")
         await answer(pilot, engine)
         await wait_until(pilot, lambda: "/ 4 096" in screen_text(app))
-        app.screen.controls.load(Setup(model="/models/torn.gguf"))
+        controls.load(app.screen, Setup(model="/models/torn.gguf"))
         engine.fail_loading("It is damaged.")
         await wait_until(pilot, lambda: not engine.events)
         assert "4 096" not in screen_text(app)
         app.screen.panel.open_page("machine")
         await wait_until(pilot, lambda: "host" in screen_text(app))
         assert "fake 1.5B" not in one_line(app)
-        app.screen.controls.load(PAIR)
+        controls.load(app.screen, PAIR)
         engine.finish_loading()
         await wait_until(pilot, lambda: "– / 4 096" in screen_text(app))
 

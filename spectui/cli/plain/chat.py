@@ -258,8 +258,10 @@ class PlainChat:
         """Show what a command has said, with the conversation if it is another one."""
         if isinstance(said, GoingOn):
             self._show_conversation(said)
+        elif isinstance(said, Remark) and said:
+            self.notice(with_commands(said))
         elif said:
-            (self.notice if isinstance(said, Remark) else self.output)(said)
+            self.output(said)
         if self.lines is not None:
             self.lines.forget(self.session.stored.deleted)
 

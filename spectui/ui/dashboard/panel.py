@@ -280,6 +280,11 @@ class SidePanel(VerticalScroll, can_focus=False):
             control.value = getattr(knobs, control.key)
         self._dim(knobs)
 
+    def show_profile(self, name: str) -> None:
+        """Show which profile the knobs are of."""
+        if name != self.profile.value:
+            self.profile.show_choices([NO_PROFILE, *self.profile_names()], name)
+
     def show_defaults(self, defaults: Knobs) -> None:
         """Mark these values on the sliders, which Delete goes back to."""
         for slider in self.sliders.values():

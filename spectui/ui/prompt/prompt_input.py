@@ -254,12 +254,15 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         if (chosen := self._suggestions.chosen) is not None:
             self._take(chosen)
 
-    def decline(self) -> bool:
-        """Close the list of suggestions, until the text changes. False if it is not open."""
-        is_open = self._suggestions.chosen is not None
-        self._declined = self.text if is_open else ""
+    @property
+    def suggests(self) -> bool:
+        """The list of suggestions is open."""
+        return self._suggestions.chosen is not None
+
+    def decline(self) -> None:
+        """Close the list of suggestions, until the text changes."""
+        self._declined = self.text
         self._suggestions.show(())
-        return is_open
 
     def action_stay(self) -> None:
         """Complete what is suggested, or attach a pasted name. The focus stays here."""

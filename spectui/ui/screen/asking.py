@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 
+from spectui.chat import actions
 from spectui.chat.comparison import Comparison
 from spectui.chat.history.message_list import ListedMessage, listed_messages
-from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT, WENT_BACK
+from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT
+from spectui.chat.session import ChatSession
 from spectui.engine.events import Event, Failed, Finished, RoundDone
 from spectui.ui.dashboard.panel import MEASURED
+from spectui.ui.screen.controls import do
 from spectui.ui.screen.conversations import show_unanswered
 from spectui.ui.screen.welcome import NUMBERS, Welcome
-from spectui.ui.screen.window import Window, do
+from spectui.ui.screen.window import Window
 
 NO_MODEL = "No model can answer yet: {models} chooses one. The prompt is kept."
 
@@ -114,7 +118,12 @@ def edit_again(window: Window, index: int, text: str) -> None:
 
 def undo(window: Window) -> None:
     """Turn back to the messages before the last regenerating, editing or going back."""
-    if do(window, "undo"):
+    _turn(window, actions.undo)
+
+
+def _turn(window: Window, act: Callable[[ChatSession, str], str], words: str = "") -> None:
+    """Turn to other messages, and show where they end."""
+    if do(window, partial(act, window.session, words)) is not None:
         show_unanswered(window)
         window.transcript.scroll_to_end()
 
@@ -133,27 +142,16 @@ def list_messages(window: Window, at: int | None = None) -> None:
     # Dialogs are imported when a key opens them, so that the window starts sooner.
     from spectui.ui.dialogs.conversations import MessagesScreen
 
-    session = window.session
-    listed = list(listed_messages(session))
-    if not listed:
-        window.say(NOTHING_SAID)
-        return
+    listed = list(listed_messages(window.session))
 
     def chosen(message: ListedMessage) -> None:
-        match message:
-            case ListedMessage("edit", index):
-                edit(window, index)
-                return
-            case ListedMessage("back", length):
-                session.conversation.go_back(length)
-                window.say(WENT_BACK, "information")
-            case ListedMessage("branch", end):
-                session.conversation.turn_to(end)
-        show_unanswered(window)
-        window.transcript.scroll_to_end()
-        window.show_all()
+        if message.verb == "edit":
+            edit(window, message.number)
+        else:
+            _turn(window, actions.back, str(listed.index(message) + 1))
 
-    window.ask(MessagesScreen(listed, at), chosen)
+    if not window.refuses("" if listed else NOTHING_SAID):
+        window.ask(MessagesScreen(listed, at), chosen)
 
 
 def show_system_prompt(window: Window) -> None:

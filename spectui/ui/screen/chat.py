@@ -17,7 +17,7 @@ from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Footer, OptionList
 
-from spectui.chat.commands import LAST_LINE
+from spectui.chat.commands import COMMANDS, LAST_LINE
 from spectui.chat.comparison import OfComparison
 from spectui.chat.dropping import Dropped
 from spectui.chat.messages import OpenedConversation
@@ -45,9 +45,7 @@ from spectui.text import printable
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.keys import with_keys
-from spectui.ui.screen import asking, conversations, reading
-from spectui.ui.screen.commands import BINDINGS, GROUPS, behind_slash, commands_of, do_behind_slash
-from spectui.ui.screen.controls import Controls
+from spectui.ui.screen import asking, commands, controls, conversations, reading
 from spectui.ui.screen.welcome import Fetch, Welcome
 from spectui.ui.screen.window import Window
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
@@ -66,9 +64,8 @@ class ChatScreen(Window):
 
     AUTO_FOCUS = "#prompt"
     BINDING_GROUP_TITLE = "chat"
-    BINDING_GROUPS: ClassVar[Mapping[str, Any]] = GROUPS
-    BINDINGS: ClassVar[list[BindingType]] = BINDINGS
-    CONTROLS: ClassVar[type[Controls]] = Controls
+    BINDING_GROUPS: ClassVar[Mapping[str, Any]] = commands.OWN_GROUPS
+    BINDINGS: ClassVar[list[BindingType]] = commands.BINDINGS
 
     def __init__(
         self,
@@ -87,15 +84,18 @@ class ChatScreen(Window):
         says what they would take on the devices, and `fetch` downloads a first pair. `given`: as in `UserKnobs`."""
         super().__init__(session, resumes=conversation is not None)
         session.user_knobs.given = given
+        session.user_knobs.profiles = profiles or session.user_knobs.profiles
         self._fetch = fetch
         self._conversation = conversation
         self._monitor = monitor
         self._notices = notices
-        self.controls = self.CONTROLS(self, profiles, catalogue, plan)
-        self.commands = commands_of(self, self.controls)
-        self.prompt.commands = partial(behind_slash, self, self.commands)
+        self.catalogue = catalogue or ModelCatalogue()
+        if plan is not None:
+            self.plan = lambda setup: plan(setup, session.models.memory)
+        self.panel.profile_names = partial(controls.profile_names, self)
+        self.prompt.commands = partial(commands.behind_slash, self)
         self.prompt.send = partial(asking.submit, self)
-        self.prompt.command = partial(do_behind_slash, self, self.controls)
+        self.prompt.command = partial(commands.do_behind_slash, self)
         self.remember: Callable[[], object] = lambda: None
         """Called when models are loaded, to write the pair down: a killed window writes nothing."""
         self._figures_due = 0.0
@@ -109,7 +109,7 @@ class ChatScreen(Window):
             with Vertical(id="main"):
                 yield self.transcript
                 if self.has_class("-empty"):
-                    yield Welcome(self, self.controls, self._fetch)
+                    yield Welcome(self, self._fetch)
                 yield self.loading_line
                 yield self.opening_line
                 yield self.inspector
@@ -146,7 +146,7 @@ class ChatScreen(Window):
             self.transcript.add_notice(printable(notice))
         # A person may have chosen others meanwhile.
         if self.session.setup.model and not self.session.models.requested:
-            self.controls.load(self.session.setup)
+            controls.load(self, self.session.setup)
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         """Come to the front. At start the styles are fresh, and applying them again took a twentieth of the start."""
@@ -233,7 +233,7 @@ class ChatScreen(Window):
             case ThreadsInUse():
                 self.panel.machine.update_threads(event)
         if isinstance(event, Loaded | Devices | LoadFailed):
-            self.controls.show_devices()
+            controls.show_devices(self)
         if not isinstance(event, Loading | Devices | Notice):
             self.show_figures()
         if not isinstance(event, Loading | Devices | Notice | Prompt):
@@ -287,11 +287,11 @@ class ChatScreen(Window):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key is active, and taken from the text area, only while its action is possible."""
-        return action != "run" or self.commands[str(parameters[0])].enabled()
+        return action != "run" or commands.is_possible(self, COMMANDS[str(parameters[0])])
 
     async def action_run(self, identity: str) -> None:
         """Do what the command of this id asks for."""
-        done = self.commands[identity].run()
+        done = commands.run(self, identity)
         if isawaitable(done):
             await done
 
@@ -334,10 +334,10 @@ class ChatScreen(Window):
     @on(KnobRow.Changed)
     def _turn(self, event: KnobRow.Changed) -> None:
         if event.key == self.panel.profile.key:
-            self.controls.use_profile(str(event.value))
+            controls.use_profile(self, str(event.value))
         else:
-            self.controls.turn(event.key, event.value)
+            controls.turn(self, event.key, event.value)
 
     @on(DevicePane.Picked)
     def _pick(self, event: DevicePane.Picked) -> None:
-        self.controls.pick_device(event.role, event.device)
+        controls.pick_device(self, event.role, event.device)

@@ -7,235 +7,198 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from spectui.chat import actions
 from spectui.chat.actions import Remark
 from spectui.chat.device_choice import Role, pick
-from spectui.chat.sentences import saved_profile
-from spectui.engine.loading.plan import PlanInWords
 from spectui.errors import SpectuiError
-from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Knobs, Setup, spec_of, title
-from spectui.profiles.file import ProfileFile
 from spectui.text import printable
 from spectui.ui.dashboard.panel import NO_PROFILE, turned
-from spectui.ui.screen.window import Window, do
+from spectui.ui.screen.window import Window
 from spectui.ui.widgets.knob import next_choice
 
 
-class Controls:
-    """Passes changes on the panel to the session."""
+def do(window: Window, act: Callable[[], object]) -> object:
+    """Change the session, show what has changed, and tell what is remarked.
 
-    def __init__(
-        self, window: Window, profiles: ProfileFile | None, catalogue: ModelCatalogue | None, plan: PlanInWords | None
-    ) -> None:
-        """`catalogue` has the models to choose from, `plan` says what they would take on the devices."""
-        self._window = window
-        self._session = window.session
-        self._models = window.session.models
-        self._panel = window.panel
-        self._panel.profile_names = self.profile_names
-        self._profiles = profiles
-        self.catalogue = catalogue or ModelCatalogue()
-        self._plan = plan
-        self._profile_knobs: Knobs | None = None  # as the shown profile has set them
-        self._picked: Setup | None = None  # with the devices that a person has picked, until it is loaded
+    Returns what `act` answers; None, with a notice, where it raises SpectuiError.
+    """
+    session = window.session
+    try:
+        answer = act()
+    except SpectuiError as error:
+        window.say(printable(str(error)))
+        return None
+    if session.writing is not None:
+        if window.transcript.document.growing is None:
+            window.transcript.continue_reply()
+        window.transcript.scroll_to_end()
+    if session.state == "loading":
+        window.picked = None
+        window.loading_line.begin("the draft" if session.setup.draft else "")
+    else:
+        window.loading_line.end()
+    window.show_models()
+    show_knobs(window)
+    show_devices(window)
+    window.show_all()
+    if isinstance(answer, Remark) and answer:
+        window.say(printable(answer), "information")
+    return answer
 
-    def use_knobs(self, knobs: Knobs) -> None:
-        """Turn the knobs to these."""
-        self._session.knobs = knobs
-        self._show_knobs()
 
-    def _show_knobs(self) -> None:
-        self._panel.show_knobs(self._session.knobs)
-        if self._session.knobs != self._profile_knobs:
-            self._panel.profile.value = NO_PROFILE
+# Knobs and profiles
 
-    def turn(self, key: str, value: float | str) -> None:
-        """Set one knob, which acts from the next round on."""
-        if (fixed := self._models.fixed.get(key)) is not None:
-            self._show_knobs()  # the control may show another value already
-            self._window.say(fixed.sentence)
-            return
-        knobs = turned(self._session.knobs, key, value)
-        if knobs != self._session.knobs:
-            self.use_knobs(knobs)
 
-    def switch(self, key: str) -> None:
-        """Turn to the next choice, and say so where the panel is hidden."""
-        value = next_choice(spec_of(Knobs, key).choices, getattr(self._session.knobs, key))
-        self.turn(key, value)
-        if not self._panel.display and getattr(self._session.knobs, key) == value:
-            self._window.tell(f"{title(key)}: {value}")
+def show_knobs(window: Window) -> None:
+    """Show the knobs, and the profile that they are of."""
+    window.panel.show_knobs(window.session.knobs)
+    window.panel.show_profile(window.session.user_knobs.profile or NO_PROFILE)
 
-    def do(self, identity: str, words: str = "") -> None:
-        """Do what the table of commands has for the session, show the knobs or models that it has changed, and tell what it
-        says."""
-        answer = do(self._window, identity, words)
-        if self._session.state == "loading":
-            self.show_loading(True)
-        else:
-            self._show_knobs()
-        if isinstance(answer, Remark):
-            self._window.say(answer, "information")
-        elif answer:
-            self._window.transcript.add_notice(printable(answer))
 
-    # Profiles
+def turn(window: Window, key: str, value: float | str) -> None:
+    """Set one knob, which acts from the next round on."""
+    if not window.refuses(window.why_fixed(key)):
+        window.session.knobs = turned(window.session.knobs, key, value)
+    show_knobs(window)  # the control may show another value already
 
-    def profile_names(self) -> list[str]:
-        """The profiles of the configuration; none, with a notice, if it cannot be read."""
-        try:
-            return self._profiles.names() if self._profiles is not None else []
-        except SpectuiError as error:
-            self._window.complain(error)
-            return []
 
-    def use_profile(self, name: str) -> bool:
-        """Turn the knobs that a profile sets. Returns False, with a notice, if that fails."""
-        if self._profiles is None or name == NO_PROFILE:
-            return False
-        try:
-            self._session.user_knobs.use_profile(self._profiles, name)
-        except SpectuiError as error:
-            self._panel.profile.value = NO_PROFILE  # the choice may show the profile already
-            self._window.complain(error)
-            return False
-        self._show_knobs()
-        self._show_profile(name)
-        return True
+def switch(window: Window, key: str) -> None:
+    """Turn to the next choice, and say so where the panel is hidden."""
+    value = next_choice(spec_of(Knobs, key).choices, getattr(window.session.knobs, key))
+    turn(window, key, value)
+    if not window.panel.display and getattr(window.session.knobs, key) == value:
+        window.tell(f"{title(key)}: {value}")
 
-    def next_profile(self) -> None:
-        """Turn the knobs to the next profile."""
-        names = self.profile_names()
-        if not names:
-            self._window.say("There is no profile yet: {save-profile} saves the knobs as one.", severity="information")
-            return
-        now = self._panel.profile.value
-        name = next_choice(names, now) if now in names else names[0]
-        if self.use_profile(name):
-            self._window.tell(f"profile: {name}")
 
-    def save_profile(self) -> None:
-        """Ask for a name and save the knobs under it."""
-        now = self._panel.profile.value
-        self._ask_profile("" if now == NO_PROFILE else now, "Save the knobs as a profile named", self._save_profile)
+def profile_names(window: Window) -> list[str]:
+    """The profiles of the configuration; none, with a notice, if it cannot be read."""
+    try:
+        return window.session.user_knobs.profiles.names()
+    except SpectuiError as error:
+        window.complain(error)
+        return []
 
-    def _ask_profile(self, proposed: str, question: str, then: Callable[[ProfileFile, str], None]) -> None:
-        from spectui.ui.dialogs.questions import LineScreen
 
-        known = self.profile_names()
+def use_profile(window: Window, name: str) -> None:
+    """Turn the knobs that a profile sets."""
+    session = window.session
+    if name == NO_PROFILE:
+        session.user_knobs.profile = ""
+    elif not window.refuses(window.why_fixed("profile")):
+        do(window, partial(actions.profile, session, name))
+    show_knobs(window)  # the choice may show the profile already
 
-        def consequence(name: str) -> str:
-            return "Replaces the profile of this name." if name in known else "Becomes a profile (-P)."
 
-        if self._profiles is not None:
-            screen = LineScreen(question, proposed, verb="save", consequence=consequence, placeholder="code")
-            self._window.ask(screen, partial(then, self._profiles))
+def next_profile(window: Window) -> None:
+    """Turn the knobs to the next profile."""
+    if names := profile_names(window):
+        now = window.session.user_knobs.profile
+        use_profile(window, next_choice(names, now) if now in names else names[0])
+    else:
+        window.say("There is no profile yet: {save-profile} saves the knobs as one.", severity="information")
 
-    def _save_profile(self, profiles: ProfileFile, name: str, setup: Setup | None = None) -> None:
-        try:
-            profiles.save(name, self._session.knobs, setup)
-        except SpectuiError as error:
-            self._window.complain(error)
-        else:
-            self._show_profile(name)
-            self._window.notify(saved_profile(name), markup=False)
 
-    def _show_profile(self, name: str) -> None:
-        self._panel.profile.show_choices([NO_PROFILE, *self.profile_names()], name)
-        self._profile_knobs = self._session.knobs
+def save_profile(window: Window) -> None:
+    """Ask for a name and save the knobs under it."""
+    session = window.session
+    _ask_profile(window, session.user_knobs.profile, "Save the knobs as a profile named", partial(actions.save, session))
 
-    # Devices and models
 
-    def load(self, setup: Setup) -> None:
-        """Load the models of this set-up."""
-        self.show_loading(self._models.load(setup))
+def _ask_profile(window: Window, proposed: str, question: str, save: Callable[[str], str]) -> None:
+    from spectui.ui.dialogs.questions import LineScreen
 
-    def show_loading(self, loads: bool) -> None:
-        """Show whether other models are being loaded."""
-        window, self._picked = self._window, None
-        if loads:
-            window.loading_line.begin("the draft" if self._session.setup.draft else "")
-            self._show_knobs()
-            window.show_models()
-        else:
-            window.loading_line.end()
-            window.show_figures()
-        self.show_devices()
-        window.show_state()
+    known = profile_names(window)
 
-    def show_devices(self) -> None:
-        """Show the devices, and where the models are or were picked to be."""
-        models, panel = self._models, self._panel
-        panel.update_devices(models.devices, models.setup)
-        if self._picked is not None:
-            panel.devices.update_devices(models.devices, self._picked, picked=True)
-            self._window.run(partial(self._show_plan, self._picked), "plan")
+    def consequence(name: str) -> str:
+        return "Replaces the profile of this name." if name in known else "Becomes a profile (-P)."
 
-    def pick_device(self, role: Role, device: str) -> None:
-        """Pick this device for one of the models, or take it away. `change_placement` loads what was picked."""
-        models = self._models
-        picked = pick(self._picked or models.setup, role, device, models.devices)
-        self._picked = picked if picked != models.setup else None
-        self.show_devices()
+    screen = LineScreen(question, proposed, verb="save", consequence=consequence, placeholder="code")
+    window.ask(screen, lambda name: do(window, partial(save, name)))
 
-    def _in_words(self, setup: Setup) -> str:
-        """What the models of a set-up would take on the devices, in place of the loaded ones. Takes a while."""
-        return self._plan(setup, self._models.memory) if self._plan is not None else ""
 
-    async def _show_plan(self, picked: Setup) -> None:
-        """Show below the devices what the models would take on those that are picked."""
-        plan = await asyncio.to_thread(self._in_words, picked)
-        if picked == self._picked:
-            self._panel.devices.show_plan(plan)
+# Devices and models
 
-    def leave_picked(self) -> bool:
-        """Forget the devices that were picked and not loaded. False if there are none."""
-        picked, self._picked = self._picked, None
-        self.show_devices()
-        return picked is not None
 
-    def choose_models(self) -> None:
-        """Choose other models among those on this machine."""
-        # Dialogs are imported when a key opens them, so that the window starts sooner.
-        from spectui.ui.dialogs.models import ModelsScreen
+def show_devices(window: Window) -> None:
+    """Show the devices, and where the models are or were picked to be."""
+    models, panel = window.session.models, window.panel
+    panel.update_devices(models.devices, models.setup)
+    if window.picked is not None:
+        panel.devices.update_devices(models.devices, window.picked, picked=True)
+        window.run(partial(_show_plan, window, window.picked), "plan")
 
-        self._window.ask(ModelsScreen(self.catalogue, self._session.setup, self._in_words, self._models.pairs), self.use_models)
 
-    def change_placement(self) -> None:
-        """Show the numbers behind the devices, with those that were picked, and load the models anew with what is entered."""
-        from spectui.ui.dialogs.placement import PlacementScreen
+def pick_device(window: Window, role: Role, device: str) -> None:
+    """Pick this device for one of the models, or take it away. `change_placement` loads what was picked."""
+    models = window.session.models
+    if not window.refuses(window.why_fixed(role)):
+        picked = pick(window.picked or models.setup, role, device, models.devices)
+        window.picked = picked if picked != models.setup else None
+        show_devices(window)
 
-        def chosen(line: str) -> None:
-            if self._models.place(line):
-                self.show_loading(True)
 
-        if self._models.setup.model is None:
-            self._window.say(self._session.busy_reason)
-            return
-        self._window.ask(PlacementScreen(self._models.setup, self._in_words, self._picked), chosen)
+async def _show_plan(window: Window, picked: Setup) -> None:
+    """Show below the devices what the models would take on those that are picked."""
+    plan = await asyncio.to_thread(window.plan, picked)
+    if picked == window.picked:
+        window.panel.devices.show_plan(plan)
 
-    def measure(self) -> None:
-        """Find the best settings for the loaded pair. Its models are freed during a measurement."""
-        if (fixed := self._models.fixed.get("draft_max")) is not None:
-            self._window.say(f"Only models of this machine are measured here. {fixed.sentence}")
-        elif not self._window.refuses(self._session.busy_reason):
-            self._window.run(self._measure, "measure")
 
-    async def _measure(self) -> None:
-        """Measure, load the models again, and offer what was found to be best."""
-        from spectui.ui.screen.tuning import tune
+def leave_picked(window: Window) -> None:
+    """Forget the devices that were picked and not loaded."""
+    window.picked = None
+    show_devices(window)
 
-        best = await tune(self._window)
-        if self._models.measured:
-            self.show_loading(self._models.load_again())
 
-        def use(profiles: ProfileFile, name: str) -> None:
-            self.use_knobs(replace(self._session.knobs, **best))
-            self._save_profile(profiles, name, self._session.setup)
+def load(window: Window, setup: Setup) -> None:
+    """Load the models of this set-up."""
+    do(window, partial(window.session.models.load, setup))
 
-        if best:
-            self._ask_profile("tuned", "Use the fastest settings, saved as a profile named", use)
 
-    def use_models(self, setup: Setup) -> None:
-        """Load this set-up's target and draft; the other settings stay."""
-        self.show_loading(self._models.load_others(setup.model, setup.draft))
+def choose_models(window: Window) -> None:
+    """Choose other models among those on this machine."""
+    # Dialogs are imported when a key opens them, so that the window starts sooner.
+    from spectui.ui.dialogs.models import ModelsScreen
+
+    setup, pairs = window.session.setup, window.session.models.pairs
+    window.ask(ModelsScreen(window.catalogue, setup, window.plan, pairs), partial(use_models, window))
+
+
+def use_models(window: Window, setup: Setup) -> None:
+    """Load this set-up's target and draft; the other settings stay."""
+    do(window, partial(window.session.models.load_others, setup.model, setup.draft))
+
+
+def change_placement(window: Window) -> None:
+    """Show the numbers behind the devices, with those that were picked, and load the models anew with what is entered."""
+    from spectui.ui.dialogs.placement import PlacementScreen
+
+    models = window.session.models
+    if not window.refuses(window.session.busy_reason if models.setup.model is None else ""):
+        screen = PlacementScreen(models.setup, window.plan, window.picked)
+        window.ask(screen, lambda line: do(window, partial(models.place, line)))
+
+
+def measure(window: Window) -> None:
+    """Find the best settings for the loaded pair. Its models are freed during a measurement."""
+    if (fixed := window.session.models.fixed.get("draft_max")) is not None:
+        window.say(f"Only models of this machine are measured here. {fixed.sentence}")
+    elif not window.refuses(window.session.busy_reason):
+        window.run(partial(_measure, window), "measure")
+
+
+async def _measure(window: Window) -> None:
+    """Measure, load the models again, and offer what was found to be best."""
+    from spectui.ui.screen.tuning import tune
+
+    session, best = window.session, await tune(window)
+    if session.models.measured:
+        do(window, session.models.load_again)
+
+    def save(name: str) -> str:
+        session.knobs = replace(session.knobs, **best)
+        return actions.save(session, name, session.setup)
+
+    if best:
+        _ask_profile(window, "tuned", "Use the fastest settings, saved as a profile named", save)

@@ -9,19 +9,18 @@ from typing import Any, ClassVar
 from textual import events
 from textual.binding import Binding, BindingType
 
-from spectui.chat.commands import GROUPS as COMMAND_GROUPS
+from spectui.chat.commands import GROUPS
 from spectui.chat.player import ConversationPlayer, Turn
 from spectui.chat.session import ChatSession
 from spectui.knobs import Knobs
 from spectui.text import one_line
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.screen.commands import GROUPS
-from spectui.ui.screen.controls import Controls
+from spectui.ui.screen.commands import OWN_GROUPS
 
 NO_MODEL = "This is a replay: no model is loaded, so nothing can be asked or turned. spectui chat begins a chat."
 
-_LOOKING = ("reading", "panel", "window")
-"""The groups of commands that a replay has: those that only look at what is there."""
+_LOOKING = {command.id for group in ("reading", "panel", "window") for command in GROUPS[group]}
+"""Commands that only look at what is there."""
 
 REPLAY: list[BindingType] = [
     Binding("space", "pause", "Pause", id="pause", tooltip="Pause the replay, or play on"),
@@ -31,32 +30,16 @@ REPLAY: list[BindingType] = [
 ]
 
 
-class _FixedControls(Controls):
-    """The controls of a replay: knobs and models stay as recorded."""
-
-    def turn(self, key: str, value: float | str) -> None:
-        if getattr(self._session.knobs, key) != value:
-            self._panel.show_knobs(self._session.knobs)  # the control may show another value already
-            self._window.say(NO_MODEL)
-
-    def pick_device(self, role: Any, device: str) -> None:
-        self._window.say(NO_MODEL)
-
-
 class ReplayScreen(ChatScreen):
     """Plays a conversation. The text area takes no text, so that plain keys can steer."""
 
     AUTO_FOCUS = "#transcript"
-    CONTROLS = _FixedControls
     BINDINGS: ClassVar[list[BindingType]] = REPLAY
-    BINDING_GROUPS: ClassVar[Mapping[str, Any]] = {**GROUPS, "replay": REPLAY}
+    BINDING_GROUPS: ClassVar[Mapping[str, Any]] = {**OWN_GROUPS, "replay": REPLAY}
 
     def __init__(self, session: ChatSession, *, player: ConversationPlayer, **parts: Any) -> None:
         super().__init__(session, **parts)
         self.player = player
-        allowed = {command.id for group in _LOOKING for command in COMMAND_GROUPS[group]}
-        for identity in self.commands.keys() - allowed - {"stop", "interrupt"}:
-            self.commands[identity] = self.commands[identity]._replace(enabled=lambda: False)
         self._played_until = monotonic()
         self._shown_knobs: Knobs | None = None
 
@@ -88,6 +71,15 @@ class ReplayScreen(ChatScreen):
             self.show_all()
         if turn.made is not None and turn.made.dropped != self.session.oldest.dropped:
             self.session.oldest.leave_out(turn.made.dropped)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Knobs, models and messages stay as they were recorded."""
+        changes = action == "run" and parameters[0] not in {*_LOOKING, "stop", "interrupt"}
+        return not changes and super().check_action(action, parameters)
+
+    def why_fixed(self, key: str) -> str:
+        """Nothing can be turned."""
+        return NO_MODEL
 
     @property
     def way_on(self) -> str:

@@ -21,7 +21,7 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.ui.figures import MUTED
 from spectui.ui.keys import with_keys
-from spectui.ui.screen.controls import Controls
+from spectui.ui.screen.controls import choose_models, use_models
 from spectui.ui.screen.window import Window
 
 _DRAFT = "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
@@ -98,10 +98,9 @@ class Welcome(Vertical):
     }
     """
 
-    def __init__(self, window: Window, controls: Controls, fetch: Fetch | None) -> None:
+    def __init__(self, window: Window, fetch: Fetch | None) -> None:
         super().__init__(id="welcome")
         self._window = window
-        self._controls = controls
         self._download = fetch
         self._pair = PAIRS[-1]
         self._stopped: bool | None = None  # None: nothing is being fetched
@@ -134,7 +133,7 @@ class Welcome(Vertical):
     async def _look(self) -> None:
         """Say how many files there are, and which pair fits; propose the quickest way that there is."""
         worker, choices = get_current_worker(), self.query_one(Choices)
-        number = await asyncio.to_thread(self._controls.catalogue.count, lambda: worker.is_cancelled)
+        number = await asyncio.to_thread(self._window.catalogue.count, lambda: worker.is_cancelled)
         self._hint(FILES, f"{count(number)} on this machine" if number else "none where other programs keep theirs")
         if not number and choices.highlighted == FILES:
             choices.highlighted = FETCH if choices.get_option_at_index(DEMO).disabled else DEMO
@@ -152,17 +151,21 @@ class Welcome(Vertical):
         way = self.query_one(Choices).highlighted if way is None else way
         setup = self._window.session.setup
         if way == FILES:
-            self._controls.choose_models()
+            choose_models(self._window)
         elif way == DEMO and (pair := demo.pair(replace(setup, draft=None))) is not None:
-            self._controls.use_models(pair)
+            use_models(self._window, pair)
         elif way == FETCH and self._stopped is None and self._download is not None:
             self._stopped = False
             self.run_worker(self._fetch(self._download, self._pair))
 
-    def stop(self) -> bool:
-        """Stop a download. False if there is none."""
-        going, self._stopped = self._stopped is False, True if self._stopped is not None else None
-        return going
+    @property
+    def is_fetching(self) -> bool:
+        """A download goes on."""
+        return self._stopped is False
+
+    def stop(self) -> None:
+        """Stop the download."""
+        self._stopped = True
 
     async def _fetch(self, download: Fetch, pair: FirstPair) -> None:
         loop = asyncio.get_running_loop()
@@ -180,7 +183,7 @@ class Welcome(Vertical):
             self._window.complain(error)
         else:
             if not self._stopped:
-                self._controls.use_models(replace(self._window.session.setup, model=model, draft=draft))
+                use_models(self._window, replace(self._window.session.setup, model=model, draft=draft))
         finally:
             self._stopped = None
             if self.is_attached:

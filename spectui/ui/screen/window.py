@@ -8,10 +8,10 @@ from typing import Literal
 from textual.content import Content
 from textual.screen import ScreenResultType
 
-from spectui.chat.commands import COMMANDS
 from spectui.chat.sentences import dropped_mark
 from spectui.chat.session import ChatSession
-from spectui.errors import SpectuiError
+from spectui.gguf_files.catalogue import ModelCatalogue
+from spectui.knobs import Setup
 from spectui.text import printable
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dashboard.status import Legend, StatusLine
@@ -27,7 +27,10 @@ from spectui.ui.widgets.title_line import LoadingLine, TitleLine
 
 
 class Window(DirectScreen):
-    """The widgets of the chat. What is done with them are functions of a window: `asking`, `conversations`, `reading`."""
+    """The widgets of the chat. What is done with them are functions of a window, in the modules beside this one."""
+
+    catalogue: ModelCatalogue
+    """The models to choose from."""
 
     rate: RefreshRate
     """How often news is taken; set when the window is mounted."""
@@ -47,6 +50,10 @@ class Window(DirectScreen):
         self.suggestions = Suggestions(id="suggestions")
         self.prompt = PromptInput(self.suggestions, id="prompt")
         self.panel = SidePanel(session.knobs, session.setup, id="panel")
+        self.plan: Callable[[Setup], str] = lambda setup: ""
+        """Says what the models of a set-up would take on the devices, in place of the loaded ones. Takes a while."""
+        self.picked: Setup | None = None
+        """The set-up with the devices that a person has picked, until it is loaded."""
         self.opening: SourceReader | None = None
         """Reads a conversation from the disk."""
         self.stale = False
@@ -114,6 +121,11 @@ class Window(DirectScreen):
         """Notify a person, with keys in place of the {ids} of actions."""
         self.notify(with_keys(self.app, sentence), severity=severity, markup=False)
 
+    def why_fixed(self, key: str) -> str:
+        """Why this knob, or what the models run on, cannot be turned; "" if it can."""
+        fixed = self.session.models.fixed.get(key)
+        return fixed.sentence if fixed is not None else ""
+
     def refuses(self, reason: str) -> bool:
         """Say why something cannot be done, unless the reason is "". Returns whether it cannot."""
         if reason:
@@ -128,7 +140,7 @@ class Window(DirectScreen):
         """Notify a person of an error."""
         self.notify(printable(str(error)), severity="error", markup=False)
 
-    def ask(self, dialog: Dialog[ScreenResultType], then: Callable[[ScreenResultType], None]) -> None:
+    def ask(self, dialog: Dialog[ScreenResultType], then: Callable[[ScreenResultType], object]) -> None:
         """Open a dialog, and pass on what a person chooses there, if anything."""
 
         def answered(answer: ScreenResultType | None) -> None:
@@ -143,20 +155,3 @@ class Window(DirectScreen):
         A function, since what is replaced before it begins must not have made its coroutine.
         """
         self.run_worker(work, exclusive=True, group=group)  # type: ignore[arg-type]  # mypy cannot choose among the forms that Textual takes
-
-
-def do(window: Window, identity: str, words: str = "") -> str:
-    """Do what the table of commands has for the session, and return its answer. Where it cannot be done, say why."""
-    session, act = window.session, COMMANDS[identity].do
-    assert act is not None
-    try:
-        answer = act(session, words)
-    except SpectuiError as error:
-        window.say(printable(str(error)))
-        return ""
-    if session.writing is not None:
-        if window.transcript.document.growing is None:
-            window.transcript.continue_reply()
-        window.transcript.scroll_to_end()
-    window.show_all()
-    return answer

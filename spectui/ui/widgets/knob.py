@@ -186,6 +186,11 @@ back to the default. Other text that is typed goes to the prompt.
         event.prevent_default()
         self.refresh()
 
+    @property
+    def is_typing(self) -> bool:
+        """A number is being typed."""
+        return bool(self._typed)
+
     def type(self, character: str) -> bool:
         """Add a character to the number that is being typed. False if it is none of a number's."""
         if not character or not (character.isdecimal() or character in "-."):

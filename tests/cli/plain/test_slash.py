@@ -111,7 +111,7 @@ def test_going_on_from_an_earlier_message(tmp_path: Path):
     assert [each.content for each in chat.engine.generates[2]] == ["one", "You said ONE.", "three"]
     assert chat.asked == ["four"]
     assert chat.aside.splitlines() == [
-        "Going on from message 2.",
+        "Going on from message 2: /undo brings back what came after.",
         "The next prompt takes its place.",
         "There is no message x in the list: /messages shows it.",
     ]
@@ -193,7 +193,7 @@ def test_a_knob_that_is_a_text_is_emptied():
 
 def test_knobs_are_kept_and_reset(monkeypatch: pytest.MonkeyPatch):
     saved: list[tuple[str, Knobs]] = []
-    monkeypatch.setattr(KnownProfiles, "save", lambda self, name, knobs: saved.append((name, knobs)))
+    monkeypatch.setattr(KnownProfiles, "save", lambda self, name, knobs, setup: saved.append((name, knobs)))
     chat = Chat("/set draft-max 3", "/save my code", "/reset")
     assert saved == [("my code", Knobs(draft_max=3))] and chat.engine.knobs == Knobs()
     assert "spectui chat -P 'my code' starts with it." in chat.aside

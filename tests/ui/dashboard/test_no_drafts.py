@@ -12,6 +12,7 @@ from spectui.chat.figures.reasons import why_no_drafts
 from spectui.knobs import Knobs
 from spectui.speculation.records import Reason, Round
 from spectui.ui.dashboard.pages.now import NowPage
+from spectui.ui.screen import controls
 from tests.fake_engine import FakeEngine
 from tests.ui.dashboard.rounds import accepted, figures_of, plain, rounds_of
 from tests.ui.pilot_helpers import PAIR, Make, ask, wait_until
@@ -120,7 +121,7 @@ async def test_a_draft_of_another_vocabulary_that_is_refused(make_app: Make, eng
         engine.finish_loading()
         await asked(pilot, engine, 9, plainly)
         await wait_until(pilot, lambda: said(pilot) == REFUSED)
-        app.screen.controls.load(replace(ALONE, model="/models/other.gguf"))  # type: ignore[attr-defined]
+        controls.load(app.screen, replace(ALONE, model="/models/other.gguf"))  # type: ignore[arg-type]
         engine.finish_loading()
         await asked(pilot, engine, 9, plainly)
         await wait_until(pilot, lambda: said(pilot).startswith("there is no draft model"))

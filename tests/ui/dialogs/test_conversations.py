@@ -17,6 +17,7 @@ from spectui.store.records import Summary
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
+from spectui.ui.screen import controls
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import exchange, some_rounds
@@ -178,7 +179,7 @@ async def test_leaving_a_conversation_just_after_models_were_chosen_lets_them_lo
             await pilot.press("alt+c")
             await listed(pilot, 4)
         screen = chat(app)
-        screen.controls.use_models(Setup(model="/models/other.gguf"))
+        controls.use_models(screen, Setup(model="/models/other.gguf"))
         await pilot.press(*(["ctrl+n"] if leave == "new chat" else ["down", "enter"]))
         await wait_until(pilot, lambda: "go" not in said(app))
         await wait_until(pilot, lambda: not engine.events and not screen.session.replying)

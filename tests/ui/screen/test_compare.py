@@ -17,6 +17,7 @@ from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.pages.compare_page import comparison_lines
+from spectui.ui.screen import controls
 from spectui.ui.widgets.knob import Slider
 from spectui.ui.widgets.line_widget import cells
 from tests.fake_engine import FakeEngine
@@ -117,7 +118,7 @@ def test_a_difference_is_told_to_its_end() -> None:
 async def test_what_is_turned_and_asked_meanwhile_waits_until_the_comparison_ends(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await compared(pilot, engine)
-        app.screen.controls.turn("draft_max", 3)
+        controls.turn(app.screen, "draft_max", 3)
         await ask(pilot, "next")
         assert engine.knobs.drafter == "off" and engine.knobs.draft_max == 16
         assert len(engine.generates) == 2
@@ -177,7 +178,7 @@ async def test_what_two_set_ups_wrote_is_not_compared_when_it_is_opened_again_ei
         await load(pilot, engine)
         await ask(pilot, "add")
         await answer(pilot, engine, StopReason.LIMIT)
-        app.screen.controls.load(replace(PAIR, device="none"))
+        controls.load(app.screen, replace(PAIR, device="none"))
         engine.finish_loading()
         await wait_until(pilot, lambda: app.screen.session.state == "ready")
         await app.screen.action_run("continue")

@@ -19,7 +19,7 @@ from spectui.ui.dashboard.panel import without_effect
 from spectui.ui.dialogs.placement import PlacementScreen
 from spectui.ui.dialogs.questions import LineScreen
 from spectui.ui.prompt.prompt_input import PromptInput
-from spectui.ui.screen import tuning
+from spectui.ui.screen import controls, tuning
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.knob import ChoiceRow, Slider
@@ -326,6 +326,6 @@ async def test_a_prompt_waits_until_the_models_are_there_again(window: Window, e
         await wait_until(pilot, lambda: chat.session.models.unloaded)
         await ask(pilot, "go")
         assert not engine.generates and chat.session.waiting == ("go",)
-        chat.controls.load(chat.session.setup)
+        controls.load(chat, chat.session.setup)
         engine.finish_loading()
         await wait_until(pilot, lambda: engine.generates)

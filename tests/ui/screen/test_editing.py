@@ -18,6 +18,7 @@ from spectui.ui.dashboard.pages.details import DetailsPage
 from spectui.ui.dialogs.conversations import MessagesScreen
 from spectui.ui.dialogs.questions import SystemPromptScreen
 from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.screen import controls
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
@@ -172,7 +173,7 @@ async def test_what_needs_the_engine_says_why_it_is_not_free(make_app: Make, eng
         for key in ("alt+g", "f5", "ctrl+r", "alt+e", "alt+l"):
             assert await told(key) == ["Esc stops the reply first."]
         await answer(pilot, engine)
-        app.screen.controls.load(app.screen.session.setup)
+        controls.load(app.screen, app.screen.session.setup)
         engine.fail_loading("No memory.")
         await wait_until(pilot, lambda: not engine.events)
         assert await told("alt+g") == ["No model can answer yet: Alt+M chooses one."]

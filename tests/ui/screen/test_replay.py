@@ -14,6 +14,7 @@ from spectui.chat.session import ChatSession
 from spectui.knobs import Knobs
 from spectui.store.records import StoredConversation
 from spectui.ui.app import SpectuiApp
+from spectui.ui.screen import controls
 from spectui.ui.screen.replay import NO_MODEL, ReplayScreen
 from tests.chat.test_player import chat, reply, stored
 from tests.store.journal_helpers import some_rounds
@@ -90,7 +91,7 @@ async def test_what_needs_a_model_has_no_key_and_a_slider_stays() -> None:
         keys = set(screen.active_bindings)
         assert not keys & {"ctrl+r", "f5", "alt+m", "ctrl+n", "f7", "f8", "alt+e", "f12", "alt+g"}
         assert {"space", "plus", "f2", "f4", "ctrl+q"} <= keys
-        screen.controls.turn("draft_max", 9)
+        controls.turn(screen, "draft_max", 9)
         await pilot.pause()
         assert player.knobs.draft_max != 9
         assert NO_MODEL in notified(app)

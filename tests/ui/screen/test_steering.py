@@ -11,6 +11,7 @@ from spectui.knobs import Knobs
 from spectui.profiles.file import ProfileFile
 from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.dashboard.panel import NO_PROFILE
+from spectui.ui.screen import controls
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.knob import ChoiceRow
 from tests.fake_engine import FakeEngine
@@ -73,8 +74,8 @@ async def test_knobs_are_saved_under_a_name_taken_from_there_and_reset(
     window: Window, engine: FakeEngine, tmp_path: Path
 ) -> None:
     async with window(profiles=ProfileFile(tmp_path / "config.toml"), size=(120, 40)) as (app, pilot):
-        app.screen.controls.turn("draft_max", 5)
-        app.screen.controls.turn("temperature", 0.1)
+        controls.turn(app.screen, "draft_max", 5)
+        controls.turn(app.screen, "temperature", 0.1)
         saved = engine.knobs
         await pilot.press("alt+5", "alt+s")
         await wait_until(pilot, lambda: app.screen.query(Input))

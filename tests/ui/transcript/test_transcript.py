@@ -20,6 +20,7 @@ from spectui.knobs import Knobs
 from spectui.speculation.records import DraftToken, Origin, Round, Token
 from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.dashboard.status import Legend
+from spectui.ui.screen import controls
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.themes import ORIGIN_DEFAULTS
 from spectui.ui.transcript.document import INDENT, Block
@@ -174,7 +175,7 @@ async def test_slanted_is_what_is_rarer(window: Window, engine: FakeEngine) -> N
             ]
 
         assert slanted() == ["def", "plain"], "beside a draft"
-        screen.controls.load(replace(PAIR, draft=None))
+        controls.load(screen, replace(PAIR, draft=None))
         await wait_until(pilot, lambda: slanted() == ["add", "(a", "accepted"])
 
 
