@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from spectui.engine.events import (
+    FREE,
     Device,
     Devices,
     Event,
@@ -26,6 +27,7 @@ from spectui.engine.events import (
     Notice,
     Prompt,
     RoundDone,
+    Terms,
     Unloaded,
 )
 from spectui.knobs import Knobs, Setup
@@ -95,10 +97,10 @@ class FakeEngine:
         self.unloads += 1
         self.events.append(Unloaded())
 
-    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
+    def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> None:
         """Write the conversation down and wait for `emit_round`."""
         self.generates.append(tuple(messages))
-        self.times.append(at)
+        self.times.append(terms.at)
         self.replying = True
         self._text = []
         self._statistics = Statistics()

@@ -13,7 +13,7 @@ from spectui.attach.address import address, read_key
 from spectui.attach.connection import Connection, ServerTrouble
 from spectui.attach.facts import Facts, Waiting, look, read_counts, slots_now
 from spectui.attach.reply import STALL_S, Reply
-from spectui.engine.events import Counted, Counts, Event, Finished, Loaded, Message, ModelInfo, Notice
+from spectui.engine.events import FREE, Counted, Counts, Event, Finished, Loaded, Message, ModelInfo, Notice, Terms
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, specs, title
 from spectui.speculation.records import StopReason
@@ -87,8 +87,9 @@ class ServerSession:
         """Have the next reply reuse no cells, where the server can be told so."""
         self._cold = True
 
-    def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
-        """Have the server answer the conversation. Raises SpectuiError; the rounds until then stay. Not for `at`."""
+    def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> Finished:
+        """Have the server answer the conversation. Raises SpectuiError; the rounds until then stay. Of the terms only the
+        grammar is asked for."""
         connection, facts = self._connection, self._facts
         if connection is None or facts is None:
             raise SpectuiError("No server answers: load its model again first.")

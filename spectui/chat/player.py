@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from spectui.engine.events import Event, Failed, Finished, Loaded, Message, ModelInfo, Prompt, RoundDone
+from spectui.engine.events import FREE, Event, Failed, Finished, Loaded, Message, ModelInfo, Prompt, RoundDone, Terms
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import UNKNOWN, Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
@@ -74,7 +74,7 @@ class ConversationPlayer:
     def unload(self) -> None:
         """There is nothing to free."""
 
-    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
+    def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> None:
         """Begin the reply of the turn, whatever `messages` are."""
         if self.turn is not None:
             self._coming, self.turn, self._due = _events(self.turn.reply), None, 0.0

@@ -17,7 +17,7 @@ from spectui.chat.history.conversations import StoredConversations
 from spectui.chat.messages import ChatMessage, OpenedConversation, ReplyWriter
 from spectui.chat.models import LoadedModels
 from spectui.chat.user_knobs import UserKnobs
-from spectui.engine.events import Event, Failed, Finished, Loaded, Message, Prompt, RoundDone
+from spectui.engine.events import Event, Failed, Finished, Loaded, Message, Prompt, RoundDone, Terms
 from spectui.engine.protocol import Engine, also
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Round, StopReason
@@ -359,7 +359,7 @@ class ChatSession:
         talk, line = self.conversation, reply.line
         whole = (*prompt_messages(talk.system, line)[:-1], begun) if begun else prompt_messages(talk.system, line[:-1])
         self._asked.append(self._writer if reply is self.writing else None)
-        self.engine.generate(whole, (reply.parent.created or None) if reply.parent is not None else None)
+        self.engine.generate(whole, Terms((reply.parent.created or None) if reply.parent is not None else None))
 
     def _begin_reply(self, prompt: Sequence[ChatMessage], behind: ChatMessage | None, *, instead: bool) -> None:
         """Begin a reply behind a message and a new prompt, if there is one. `instead`: of another reply."""

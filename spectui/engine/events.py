@@ -69,22 +69,42 @@ class Devices(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message of a conversation. `role` is system, user or assistant.
+    """One message of a conversation. `role` is system, user, assistant or tool.
 
     The content of an earlier reply is what it answered, and `thought` what it thought; that of a last one, which is to be
     continued, is its whole text. `tokens`: of the whole reply, as a model wrote them; empty if they are not known. Those of a
-    last one are the loaded target's.
+    last one are the loaded target's. `others`: a JSON object of what else the template may read, such as `tool_calls`.
     """
 
     role: str
     content: str
     tokens: tuple[int, ...] = ()
     thought: str = ""
+    others: str = ""
 
     @property
     def whole(self) -> str:
         """The text with what was thought, for a model without a template."""
         return f"{OPEN}\n{self.thought}\n{CLOSE}\n\n{self.content}" if self.thought else self.content
+
+
+class Terms(NamedTuple):
+    """What is asked of a reply beside the messages.
+
+    `at`: the time that the chat template writes, in seconds since the epoch; None: the present. `tools`: a JSON list of those
+    that the template offers. `grammar`: GBNF that the reply obeys; from the first match of the regular expression `trigger` on,
+    if there is one. `raw`: the messages' texts are continued without the template; names of control tokens are those tokens.
+    """
+
+    at: float | None = None
+    tools: str = ""
+    grammar: str = ""
+    trigger: str = ""
+    raw: bool = False
+
+
+FREE = Terms()
+"""Nothing."""
 
 
 class Prompt(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
-from spectui.engine.events import Event, Finished, Loaded, Message
+from spectui.engine.events import FREE, Event, Finished, Loaded, Message, Terms
 from spectui.knobs import Knobs, Setup
 
 Result = TypeVar("Result")
@@ -34,11 +34,8 @@ class Engine(Protocol):
     def unload(self) -> None:
         """Free the models. A reply in progress is stopped first. Ends in Unloaded."""
 
-    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
-        """Answer the conversation, or continue the reply that it ends with. Ends in Finished or Failed.
-
-        `at`: the time that the chat template writes, in seconds since the epoch; None: the present.
-        """
+    def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> None:
+        """Answer the conversation, or continue the reply that it ends with. Ends in Finished or Failed."""
 
     def forget(self) -> None:
         """Drop what was read of conversations, here and on the disk: one was deleted."""
@@ -88,9 +85,8 @@ class Session(Protocol):
     def begin_cold(self) -> None:
         """Drop what earlier replies have left behind: the next reply is like the first after loading."""
 
-    def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
-        """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works. `at`: as in
-        `Engine.generate`."""
+    def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> Finished:
+        """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
 
     def forget(self) -> None:
         """As in `Engine`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,10 +11,10 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spectui.engine import demo
-from spectui.engine.events import Devices, Event, Finished, Loaded, Message, Notice
+from spectui.engine.events import FREE, Devices, Event, Finished, Loaded, Message, Notice, Terms
 from spectui.engine.loading.remarks import beyond_training
 from spectui.engine.pair import Pair
 from spectui.engine.reply import Reply
@@ -159,14 +160,13 @@ class Session:
             self._slots.keep(self.pair)
             self.pair.begin_cold()
 
-    def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
-        """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works. `at`: the time
-        that the template writes, in seconds since the epoch; None: the present."""
+    def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> Finished:
+        """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
         from spectui.llama.devices.listing import list_devices
 
         pair, since = self._loaded_pair, perf_counter()
         cold, self._cold = self._cold, False
-        prompt, begun = self._prompt(messages, at)
+        prompt, begun = self._prompt(messages, terms)
         tokens = [*prompt, *begun]
         if len(tokens) > pair.context.n_ctx and messages[-1].role != "assistant":  # a reply that goes on ends at once
             needed = to_drop(messages, pair.context.n_ctx, self._count)
@@ -176,7 +176,7 @@ class Session:
         if not restored and (len(asked) == 1 or asked[:1] != [self._opening]):
             pair.strategy.begin_conversation()
         self._opening = asked[0] if asked else ""
-        self._keep_states(messages, prompt, begun)
+        self._keep_states(messages, terms, prompt, begun)
         stopped, names = self._interrupt.is_set, self._shows_names
         reply = Reply(pair, prompt, begun, self._knobs_of_reply(), self._emit, stopped, names=names, restored=restored)
         try:
@@ -239,7 +239,7 @@ class Session:
         prompt, begun = self._prompt(messages)
         return self._loaded_pair.context, prompt + begun
 
-    def _prompt(self, messages: Sequence[Message], at: float | None = None) -> tuple[list[int], list[int]]:
+    def _prompt(self, messages: Sequence[Message], terms: Terms = FREE) -> tuple[list[int], list[int]]:
         """The prompt for the next reply, and the tokens of one that is continued, if they are known.
 
         Earlier replies reach the template as what they thought and what they answered.
@@ -257,27 +257,27 @@ class Session:
                 else turn
                 for turn in before
             ]
-        if self._raw:
+        if self._raw or terms.raw:
             read = before if begun else messages
             return raw_tokens(target, [message.whole for message in read]), begun
-        turns, written = _turns(before if begun else [*before, last._replace(thought="")])
+        turns, written = _turns(before if begun else [*before, last._replace(thought="")], terms)
         # A template may write the time: the same conversation again is the prompt that was answered.
         kwargs = self.knobs.chat_template_kwargs  # read once, because another thread may set it
-        asked = (template, kwargs, turns, written, at)
+        asked = (template, kwargs, turns, written, terms.at)
         if self._asked is None or self._asked[0] != asked:
-            clock = self._clock if at is None else datetime.fromtimestamp(at)
+            clock = self._clock if terms.at is None else datetime.fromtimestamp(terms.at)
             template.read_values(json_object(kwargs) or {}, clock)
             self._asked = asked, template.tokens(turns, written)
         return list(self._asked[1]), begun
 
-    def _keep_states(self, messages: Sequence[Message], prompt: Sequence[int], begun: Sequence[int]) -> None:
+    def _keep_states(self, messages: Sequence[Message], terms: Terms, prompt: Sequence[int], begun: Sequence[int]) -> None:
         """Have contexts that cannot be truncated to any length keep their states where later prompts may part from this one:
         where the next turn's does, and at its end, which other replies to it begin with."""
         pair = self._loaded_pair
         contexts = [context for context in (pair.context, pair.draft_context) if context is not None and context.forgets]
         lengths = {len(prompt) - 1, len(prompt) + len(begun) - 1}
-        if contexts and messages[-1].role != "assistant" and not self._raw:
-            lengths.add(pair.template.lasting(*_turns(messages), prompt))
+        if contexts and messages[-1].role != "assistant" and not (self._raw or terms.raw):
+            lengths.add(pair.template.lasting(*_turns(messages, terms), prompt))
         for context in contexts:
             context.keep_at = sorted(lengths)
 
@@ -314,6 +314,12 @@ class Session:
             pair.close()
 
 
-def _turns(messages: Sequence[Message]) -> tuple[list[tuple[str, str, str]], list[tuple[int, ...]]]:
+def _turns(messages: Sequence[Message], terms: Terms) -> tuple[list[tuple[Any, ...]], list[tuple[int, ...]]]:
     """The messages as a template takes them, and the tokens of each as they were written."""
-    return [(turn.role, turn.content, turn.thought) for turn in messages], [turn.tokens for turn in messages]
+    from spectui.llama.tokens.rendering import TOOLS
+
+    turns: list[tuple[Any, ...]] = [(TOOLS, json.loads(terms.tools))] if terms.tools else []
+    for turn in messages:
+        others = (json.loads(turn.others),) if turn.others else ()
+        turns.append((turn.role, turn.content, turn.thought, *others))
+    return turns, [turn.tokens for turn in messages]

@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from spectui.engine import protocol
-from spectui.engine.events import Event, Failed, LoadFailed, Loading, Message, Notice, Unloaded
+from spectui.engine.events import FREE, Event, Failed, LoadFailed, Loading, Message, Notice, Terms, Unloaded
 from spectui.engine.room import NoRoomError
 from spectui.errors import LoadError, SpectuiError, unless_limited
 from spectui.knobs import Knobs, Setup
@@ -156,8 +156,8 @@ class Worker(Emitter):
         self.stop()
         self._post(self._unload, self._went_wrong)
 
-    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
-        self._post(lambda session: self._generate(session, tuple(messages), at), self._reply_failed)
+    def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> None:
+        self._post(lambda session: self._generate(session, tuple(messages), terms), self._reply_failed)
 
     def forget(self) -> None:
         self._post(lambda session: session.forget(), self._went_wrong)
@@ -252,10 +252,10 @@ class Worker(Emitter):
         finally:
             self.emit(Unloaded())
 
-    def _generate(self, session: protocol.Session, messages: Sequence[Message], at: float | None = None) -> None:
+    def _generate(self, session: protocol.Session, messages: Sequence[Message], terms: Terms) -> None:
         self._enter("decoding")
         session.wants_probabilities = self.wants_probabilities
-        session.generate(messages, at)
+        session.generate(messages, terms)
 
     def _reply_failed(self, error: Exception) -> Event:
         if isinstance(error, NoRoomError):

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import psutil
 
-from spectui.engine.events import Message
+from spectui.engine.events import FREE, Message, Terms
 from spectui.knobs import Knobs, Setup
 from spectui.ui import app as window
 from tests.fake_engine import FakeEngine
@@ -55,7 +55,7 @@ class StreamingEngine(FakeEngine):
         super().load(setup)
         self.finish_loading()
 
-    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
+    def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> None:
         super().generate(messages)
         threading.Thread(target=self._write, daemon=True).start()
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import spectui.engine.isolation.process
 from spectui.cli import main
-from spectui.engine.events import Message
+from spectui.engine.events import FREE, Message, Terms
 from spectui.engine.worker import Watch
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
@@ -52,7 +52,7 @@ class ScriptedWorker(FakeEngine):
         self._watch("", setup)
         self.finish_loading()
 
-    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
+    def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> None:
         super().generate(messages)
         self._stopped.clear()
         self._thread = threading.Thread(target=self._write, args=(messages[-1].content,))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from spectui.engine.events import Event, Failed, Finished, LoadFailed, Message, Notice, Unloaded
+from spectui.engine.events import FREE, Event, Failed, Finished, LoadFailed, Message, Notice, Terms, Unloaded
 from spectui.engine.isolation.link import Link
 from spectui.engine.loading.plan import way_out
 from spectui.engine.protocol import Session, SessionEngine
@@ -101,11 +101,11 @@ class EngineProcess(Emitter):
             before.wait()
         self.emit(Unloaded())
 
-    def generate(self, messages: Sequence[Message], at: float | None = None) -> None:
+    def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> None:
         with self._switching:
             if not self._closed:
                 self._tell(self._watch, "decoding", self._setup)
-                self._running().begin("generate", tuple(messages), at)
+                self._running().begin("generate", tuple(messages), terms)
 
     def emit(self, event: Event) -> None:
         if isinstance(event, Finished | Failed | LoadFailed | Unloaded):

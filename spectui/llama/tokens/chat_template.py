@@ -14,7 +14,7 @@ from minijinja import TemplateError
 from spectui.errors import SpectuiError
 from spectui.llama.library import llama
 from spectui.llama.model import Model
-from spectui.llama.tokens.rendering import Renderer
+from spectui.llama.tokens.rendering import TOOLS, Renderer, Talk
 from spectui.llama.tokens.special import SpecialTokens, shown
 from spectui.speculation.evaluator import common_prefix
 from spectui.text import safe
@@ -79,7 +79,7 @@ class ChatTemplate:
         except SpectuiError:
             return ""
 
-    def text(self, messages: Sequence[tuple[str, ...]]) -> str:
+    def text(self, messages: Talk) -> str:
         """The prompt for these messages, (role, content) or (role, content, thinking), without the BOS of the vocabulary.
 
         It ends where the reply begins. A last message of the assistant is a reply that was stopped: the prompt ends with it.
@@ -87,7 +87,7 @@ class ChatTemplate:
         """
         return shown(*self._prompt(messages))
 
-    def tokens(self, messages: Sequence[tuple[str, ...]], written: Written = ()) -> list[int]:
+    def tokens(self, messages: Talk, written: Written = ()) -> list[int]:
         """The same prompt in the model's tokens, with BOS: at least one. Raises SpectuiError.
 
         Unlike llama-server, this adds no EOS token, as the reply continues where the prompt ends; and names of control tokens
@@ -99,13 +99,13 @@ class ChatTemplate:
             raise SpectuiError("The model's chat template makes nothing of this conversation, so there is nothing to answer.")
         return [*self._model.added_bos, *tokens]
 
-    def lasting(self, messages: Sequence[tuple[str, ...]], written: Written, tokens: Sequence[int]) -> int:
+    def lasting(self, messages: Talk, written: Written, tokens: Sequence[int]) -> int:
         """How many of a prompt's tokens the next turn's prompt begins with too: a template may drop what it opens a reply with,
         and what that thinks. Raises SpectuiError."""
         later = self._special.tokens(*self._rendered_hidden([*messages, *_NEXT_TURN], in_replies=False))
         return common_prefix(tokens, [*self._model.added_bos, *self._as_written(later, messages, written)])
 
-    def _as_written(self, tokens: list[int], messages: Sequence[tuple[str, ...]], written: Written) -> list[int]:
+    def _as_written(self, tokens: list[int], messages: Talk, written: Written) -> list[int]:
         """The prompt's tokens, with those that the model wrote for the same texts."""
         if not any(written):
             return tokens
@@ -113,7 +113,8 @@ class ChatTemplate:
         text, cuts = b"".join(pieces), list(accumulate(map(len, pieces), initial=0))
         out: list[int] = []
         taken = end = 0
-        for (_, content, *_), own in zip(messages, written, strict=False):
+        texts = [content for role, content, *_ in messages if role != TOOLS]
+        for content, own in zip(texts, written, strict=False):
             said = content.strip().encode()
             if (begin := text.find(said, end)) < 0:
                 continue
@@ -133,7 +134,7 @@ class ChatTemplate:
                 taken = bisect_left(cuts, both[-1])
         return out + tokens[taken:]
 
-    def _prompt(self, messages: Sequence[tuple[str, ...]]) -> tuple[str, Mapping[str, str]]:
+    def _prompt(self, messages: Talk) -> tuple[str, Mapping[str, str]]:
         """The prompt with stand-ins, and what they stand for: see `SpecialTokens.hidden`."""
         text, stand_ins = self._rendered_hidden(messages, in_replies=False)
         if self._renderer.dialect.drops_user_text:
@@ -142,7 +143,7 @@ class ChatTemplate:
             )
         dialect = self._renderer.dialect
         later = sum(role == "user" for role, *_ in messages) > 1
-        self._say(FOLDED, dialect.system_in_first_message and messages[0][0] == "system")
+        self._say(FOLDED, dialect.system_in_first_message and any(role == "system" for role, *_ in messages))
         self._say(FORGETS, dialect.forgets and later)
         return text, stand_ins
 
@@ -152,7 +153,7 @@ class ChatTemplate:
             self._said.add(sentence)
             self._notice(sentence)
 
-    def _rendered_hidden(self, messages: Sequence[tuple[str, ...]], in_replies: bool) -> tuple[str, Mapping[str, str]]:
+    def _rendered_hidden(self, messages: Talk, in_replies: bool) -> tuple[str, Mapping[str, str]]:
         hidden, stand_ins = self._special.hidden(messages, in_replies)
         continues = bool(hidden) and hidden[-1][0] == "assistant"
         begun = hidden[-1][1] if continues else ""
@@ -167,7 +168,7 @@ class ChatTemplate:
                 raise
             return self._rendered_hidden(messages, in_replies=True)
 
-    def _rendered(self, messages: Sequence[tuple[str, ...]]) -> str:
+    def _rendered(self, messages: Talk) -> str:
         try:
             text = self._renderer.rendered(messages)
         except Exception as error:  # as above

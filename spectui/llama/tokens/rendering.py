@@ -19,13 +19,16 @@ from typing import Any
 
 from minijinja import Environment
 
-Talk = Sequence[tuple[str, ...]]
-"""Messages as (role, content), or (role, content, thinking)."""
+Talk = Sequence[tuple[Any, ...]]
+"""Messages as (role, content), (role, content, thinking) or (role, content, thinking, other fields). Before them may stand
+("tools", list): what the template offers."""
 
 _TALK = (("user", "spectuiasks"), ("assistant", "spectuireplies"), ("user", "spectuigoes"))
 _SYSTEM = ("system", "spectuiguides")
 """Words that are in no template."""
 _TOOLS = ("tools", "tool_choice", "functions", "function_call")
+TOOLS = "tools"
+"""In place of the role, for what the template offers."""
 _PARTS = ((), ("user", "assistant"), ("user",), ("assistant",))
 
 MOST_SOURCE = 100_000
@@ -90,6 +93,9 @@ class Renderer:
         return self._in(self.dialect, talk)
 
     def _in(self, dialect: TemplateDialect, talk: Talk) -> str:
+        offered = {}
+        if talk and talk[0][0] == TOOLS:
+            (_, offered["tools"]), *talk = talk
         if dialect.system_in_first_message and len(talk) > 1 and talk[0][0] == "system":
             (_, system), (role, content, *thinking), *rest = talk
             talk = [(role, f"{system}\n{content}", *thinking), *rest]
@@ -99,9 +105,11 @@ class Renderer:
         ]
         rows = [_row(role in dialect.parts, role, *texts) for role, *texts in talk]
         names: dict[str, Any] = {} if dialect.undefined_tools else dict.fromkeys(_TOOLS)
-        size = sum(len(text) for _, *texts in talk for text in texts)
+        size = len(str(offered)) + sum(len(str(text)) for _, *texts in talk for text in texts)
         self._environment.fuel = FUEL + _FUEL_PER_CHARACTER * size + _FUEL_PER_PAIR * len(talk) ** 2
-        return self._environment.render_template("template", **{**names, **self._names, **self.values, "messages": rows})
+        return self._environment.render_template(
+            "template", **{**names, **self._names, **self.values, **offered, "messages": rows}
+        )
 
     def _find_dialect(self) -> TemplateDialect:
         """The first dialect in which all words of a conversation are in the prompt: of two turns, or at least of one."""
@@ -139,10 +147,10 @@ class Renderer:
             return None
 
 
-def _row(parts: bool, role: str, content: str, thinking: str = "") -> dict[str, Any]:
+def _row(parts: bool, role: str, content: str, thinking: str = "", *others: Mapping[str, Any]) -> dict[str, Any]:
     """A message as templates read it. They have three names for what a reply thought."""
     thought = dict.fromkeys(("reasoning_content", "thinking", "reasoning"), thinking) if thinking else {}
-    return {"role": role, "content": [{"type": "text", "text": content}] if parts else content, **thought}
+    return {"role": role, "content": [{"type": "text", "text": content}] if parts else content, **thought, **dict(*others)}
 
 
 def _as_condition(tag: re.Match[str]) -> str:

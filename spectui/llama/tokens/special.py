@@ -17,7 +17,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spectui.llama.library import llama
 from spectui.llama.model import Model
@@ -78,9 +78,10 @@ class SpecialTokens:
         self._characters = set(template).union(*self._by_name)
 
     def hidden(
-        self, messages: Sequence[tuple[str, ...]], in_replies: bool = False
-    ) -> tuple[list[tuple[str, ...]], dict[str, str]]:
-        """The messages, each a role and texts, with stand-ins in the names of special tokens; and what each stands for.
+        self, messages: Sequence[tuple[Any, ...]], in_replies: bool = False
+    ) -> tuple[list[tuple[Any, ...]], dict[str, str]]:
+        """The messages, each a role and texts or what holds texts, with stand-ins in the names of special tokens; and what each
+        stands for.
 
         In replies, user-defined tokens but for the marks of thinking stay what the model wrote, unless `in_replies`. In one
         that is continued, the last message, those stay too.
@@ -88,17 +89,23 @@ class SpecialTokens:
         finds = [self._in_prompts if in_replies or role != "assistant" else self._in_replies for role, *_ in messages]
         if messages and messages[-1][0] == "assistant" and not in_replies:
             finds[-1] = self._control
-        texts = [(names, text) for names, (_, *each) in zip(finds, messages, strict=True) for text in each]
+        texts = [(names, text) for names, (_, *each) in zip(finds, messages, strict=True) for text in _texts(each)]
         firsts = sorted({text[at] for names, text in texts for at in names.starts(text)})
         if not firsts:
             return list(messages), {}
         used = self._characters.union(*(text for _, text in texts))
         stand_ins = dict(zip(firsts, (chr(n) for n in _STAND_INS if chr(n) not in used), strict=False))
 
-        def hide(names: _Names, text: str) -> str:
-            characters = list(text)
-            for at in names.starts(text):
-                characters[at] = stand_ins[text[at]]
+        def hide(names: _Names, value: Any) -> Any:
+            if isinstance(value, dict):
+                return {hide(names, key): hide(names, held) for key, held in value.items()}
+            if isinstance(value, list):
+                return [hide(names, held) for held in value]
+            if not isinstance(value, str):
+                return value
+            characters = list(value)
+            for at in names.starts(value):
+                characters[at] = stand_ins[value[at]]
             return "".join(characters)
 
         rows = [(role, *(hide(names, text) for text in each)) for names, (role, *each) in zip(finds, messages, strict=True)]
@@ -139,6 +146,15 @@ class SpecialTokens:
                     cuts.append((start, end, special.token))
                 start = text.find(name, end)
         return sorted(cuts)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in a value of JSON, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for held in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from _texts(held)
 
 
 def shown(text: str, stand_ins: Mapping[str, str]) -> str:
