@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
+from spectui.speculation.choice import Grammar
 from spectui.speculation.decoder import Decoder
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.cost_model import CostModel
@@ -74,6 +75,8 @@ class ToyModel:
 class ToyHooks:
     """A reply whose texts are the numbers of its tokens, and which nothing ends."""
 
+    grammar: Grammar | None = None
+
     def __init__(self, notices: list[str] | None = None) -> None:
         """`notices` gets what is said of a draft that failed; without it no draft may fail."""
         self._notices = notices
@@ -111,6 +114,7 @@ def decode(
     seen: Callable[[Round], None] | None = None,
     clock: Callable[[], float] = perf_counter,
     is_end: Callable[[int], bool] | None = None,
+    grammar: Grammar | None = None,
 ) -> tuple[Decoder, list[Round], list[str]]:
     """A reply. A sequence of knobs is taken one per round, the last for the rest. (decoder, rounds, notices)
 
@@ -119,6 +123,7 @@ def decode(
     notices: list[str] = []
     rounds: list[Round] = []
     hooks = ToyHooks(notices)
+    hooks.grammar = grammar
     hooks.is_end = is_end or (lambda token: token == END and target.n_vocab == 12)  # type: ignore[method-assign]
     hooks.cancelled = lambda: cancel_after is not None and len(rounds) >= cancel_after  # type: ignore[method-assign]
     decoder = Decoder(target, strategy or Strategy(drafter, CostModel()), hooks, clock)

@@ -92,8 +92,9 @@ class Terms(NamedTuple):
     """What is asked of a reply beside the messages.
 
     `at`: the time that the chat template writes, in seconds since the epoch; None: the present. `tools`: a JSON list of those
-    that the template offers. `grammar`: GBNF that the reply obeys; from the first match of the regular expression `trigger` on,
-    if there is one. `raw`: the messages' texts are continued without the template; names of control tokens are those tokens.
+    that the template offers. `grammar`: what the reply obeys behind its thinking, GBNF or a JSON schema, which begins with a
+    brace; from the first match of the regular expression `trigger` on, if there is one. `raw`: the texts of the messages are
+    continued without the template; names of control tokens are those tokens.
     """
 
     at: float | None = None

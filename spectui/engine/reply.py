@@ -12,6 +12,7 @@ from spectui.engine.events import Event, Finished, Notice, Prompt, RoundDone
 from spectui.engine.pair import Pair
 from spectui.knobs import Knobs
 from spectui.llama.tokens.reply_text import ReplyText, ThoughtLimit
+from spectui.speculation.choice import Grammar
 from spectui.speculation.decoder import Decoder
 from spectui.speculation.evaluator import common_prefix
 from spectui.speculation.records import Round, StopReason
@@ -31,14 +32,16 @@ class Reply:
         knobs: Callable[[], Knobs],
         emit: Callable[[Event], None],
         stopped: Callable[[], bool],
+        grammar: Grammar | None,
         *,
         names: bool,
         restored: str,
     ) -> None:
-        """`begun`: the tokens of a reply that is continued. `names`: show those of control tokens, too (--special).
-        `restored`: as in `Prompt`."""
+        """`begun`: the tokens of a reply that is continued, which `grammar` has accepted. `names`: show those
+        of control tokens, too (--special). `restored`: as in `Prompt`."""
         target, context, marks = pair.target, pair.context, pair.marks
         self._pair, self._context, self._knobs, self._emit = pair, context, knobs, emit
+        self.grammar = grammar
         self._prompt, self._restored = [*prompt, *begun], restored
         limit = ThoughtLimit(marks, prompt)
         self._shown, chosen = (ReplyText(marks, thinking=limit.opened) for _ in range(2))

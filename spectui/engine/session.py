@@ -30,6 +30,7 @@ WITHOUT_TEMPLATE = "Texts are continued as they are, without a chat template (--
 
 if TYPE_CHECKING:
     from spectui.llama.context import Context
+    from spectui.llama.grammar import Grammar
 
 
 class Session:
@@ -171,14 +172,17 @@ class Session:
         if len(tokens) > pair.context.n_ctx and messages[-1].role != "assistant":  # a reply that goes on ends at once
             needed = to_drop(messages, pair.context.n_ctx, self._count)
             raise no_room(messages, len(tokens), pair.context.n_ctx, needed)
+        grammar = self._grammar(messages, terms, prompt, begun)
         restored = "" if cold else self._slots.begin(pair, tokens)
         asked = [message.content for message in messages if message.role == "user"]
         if not restored and (len(asked) == 1 or asked[:1] != [self._opening]):
             pair.strategy.begin_conversation()
         self._opening = asked[0] if asked else ""
         self._keep_states(messages, terms, prompt, begun)
-        stopped, names = self._interrupt.is_set, self._shows_names
-        reply = Reply(pair, prompt, begun, self._knobs_of_reply(), self._emit, stopped, names=names, restored=restored)
+        reply = Reply(
+            pair, prompt, begun, self._knobs_of_reply(), self._emit, self._interrupt.is_set, grammar,
+            names=self._shows_names, restored=restored,
+        )  # fmt: skip
         try:
             reply.write(since)
         except Exception:
@@ -190,6 +194,22 @@ class Session:
         self._emit(Devices(list_devices()))
         self._emit(finished)
         return finished
+
+    def _grammar(
+        self, messages: Sequence[Message], terms: Terms, prompt: Sequence[int], begun: Sequence[int]
+    ) -> Grammar | None:
+        """What the reply obeys, behind what is written of it. Raises SpectuiError."""
+        from spectui.llama.grammar import Grammar
+        from spectui.llama.tokens.reply_text import ReplyText
+
+        if not terms.grammar:
+            return None
+        pair, said = self._loaded_pair, messages[-1].content if messages[-1].role == "assistant" else ""
+        thinking = pair.marks.open_at(prompt) is not None
+        grammar = Grammar(pair.target, terms.grammar, terms.trigger, ReplyText(pair.marks, thinking=thinking))
+        for token in begun or pair.target.tokenize(said, special=False, within=True):
+            grammar.accept(token)
+        return grammar
 
     def _knobs_of_reply(self) -> Callable[[], Knobs]:
         """Gives the knobs for the next round. A seed of -1 is one random seed; every other one acts from the next round on."""

@@ -6,14 +6,16 @@ sample however many tokens were evaluated in the pass. A draft that chooses with
 agrees with probability at least (1-TV)/(1+TV) (Daliri et al. 2024, arXiv:2408.07978), and no knob of speculation can
 change the text.
 
-Every choice goes the same way: the likeliest tokens of the row, penalties, the chain, noise.
+Every choice goes the same way: the likeliest tokens of the row, penalties, the chain, noise. Where a grammar refuses it, the
+same is done with the likeliest tokens that the grammar allows: with the same noise, that is the best allowed candidate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import exp, isfinite
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +50,30 @@ _TOGETHER = 4
 """Rows that are chosen at once: rows behind the first disagreement are wasted work."""
 
 
+_UNDER_GRAMMAR = 400
+"""Likeliest tokens that a grammar is asked about where it refuses the choice. Only where it refuses them all it is asked about
+the whole vocabulary, which takes as long as a pass of a small model."""
+
+
 class NumericsError(SpectuiError):
     """The model's logits are not numbers."""
+
+
+class NothingAllowed(Exception):
+    """The grammar is complete, or no token goes on with it."""
+
+
+class Grammar(Protocol):
+    """What a reply must obey, behind the tokens that it has accepted. `llama.grammar.Grammar` is the real one."""
+
+    def allowed(self, ids: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of these tokens can come next."""
+
+    def accept(self, token: int) -> bool:
+        """The token comes next. Returns whether it can; otherwise nothing changes."""
+
+    def clone(self) -> Grammar:
+        """The same, to be asked about a draft."""
 
 
 class Choice(NamedTuple):
@@ -65,23 +89,29 @@ class Choice(NamedTuple):
         return self._replace(token=token, p=float(self.shares[self.ids == token].sum()))
 
 
-def choose(row: Row | TopK, knobs: Knobs, position: int, history: Sequence[int]) -> tuple[int, float]:
+def choose(
+    row: Row | TopK, knobs: Knobs, position: int, history: Sequence[int], grammar: Grammar | None = None
+) -> tuple[int, float]:
     """The token at this absolute position, and its share among the 10 likeliest: a draft model's confidence.
 
-    `row`: of logits, or the `needed(knobs)` likeliest tokens of one. `history`: the tokens before it, for the penalties.
-    Raises NumericsError if the logits hold a NaN or nothing finite.
+    `row`: of logits, or, without a grammar, the `needed(knobs)` likeliest tokens of one. `history`: the tokens before it, for
+    the penalties. Raises NumericsError if the logits hold a NaN or nothing finite, and NothingAllowed.
     """
     found = row if isinstance(row, TopK) else top_k(row[None], max(CONFIDENCE_TOKENS, _looked_at(knobs)))
     _check(found, 0)
     token = int(_pick(found, knobs, position, history)[0])
+    if grammar is not None:
+        token, found = _obeying(grammar, token, found, knobs, position, history)
     return token, confidence(found, token)
 
 
-def choose_rows(rows: NDArray[np.float32] | TopK, knobs: Knobs, history: Sequence[int]) -> Iterator[Choice]:
+def choose_rows(
+    rows: NDArray[np.float32] | TopK, knobs: Knobs, history: Sequence[int], grammar: Grammar | None = None
+) -> Iterator[Choice]:
     """The choices after `history` from the rows of a pass, [rows, n_vocab], to be asked for one after the other.
 
-    Instead of whole rows, the `needed(knobs)` likeliest tokens of each are enough. Before the next choice is asked for,
-    `history` must have got the token. Raises NumericsError as `choose` does.
+    Instead of whole rows, the `needed(knobs)` likeliest tokens of each are enough without a grammar. Before the next choice is
+    asked for, `history` must have got the token, and the grammar have accepted it. Raises what `choose` does.
     """
     # A penalty depends on the choices before, and a search in the whole vocabulary is too much for a row that nobody reads.
     alone = penalties(knobs) != NO_PENALTIES or needed(knobs) is None
@@ -92,6 +122,8 @@ def choose_rows(rows: NDArray[np.float32] | TopK, knobs: Knobs, history: Sequenc
             _check(block, index)
             found = block.of(index)
             token = int(_pick(found, knobs, position + index, history)[0]) if tokens is None else tokens[index]
+            if grammar is not None:
+                token = _obeying(grammar, token, found, knobs, position + index, history)[0]
             yield _choice(token, found)
 
 
@@ -103,6 +135,25 @@ def _blocks(rows: NDArray[np.float32] | TopK, knobs: Knobs) -> Iterator[TopK]:
     k = max(RECORDED, _looked_at(knobs))
     for start in range(0, len(rows), _TOGETHER):
         yield top_k(rows[start : start + _TOGETHER], k)
+
+
+def _obeying(
+    grammar: Grammar, token: int, found: TopK, knobs: Knobs, position: int, history: Sequence[int]
+) -> tuple[int, TopK]:
+    """The choice from a single whole row, and what it was chosen from: `token`, or the best that the grammar allows.
+
+    Raises NothingAllowed.
+    """
+    if grammar.allowed(np.array([token]))[0]:
+        return token, found
+    assert found.whole is not None
+    for k in dict.fromkeys((min(_UNDER_GRAMMAR, found.whole.shape[1]), found.whole.shape[1])):
+        likeliest = top_k(found.whole, k)
+        left = np.isfinite(likeliest.logits[0]) & grammar.allowed(likeliest.ids[0])
+        if left.any():
+            few = TopK(likeliest.ids[:, left], likeliest.logits[:, left])
+            return int(_pick(few, replace(knobs, top_k=knobs.top_k or k), position, history)[0]), few
+    raise NothingAllowed
 
 
 def _choice(token: int, found: TopK) -> Choice:
@@ -138,15 +189,17 @@ def tokens_to_keep(knobs: Knobs) -> int | None:
     return None if needed(knobs) is None or knobs.top_k > _MOST_KEPT else max(_LOOKED_AT, knobs.top_k) + PENALTY_WINDOW
 
 
-def submit_rows(model: Evaluator, tokens: Sequence[int], rows: int, knobs: Knobs) -> Callable[[], NDArray[np.float32] | TopK]:
+def submit_rows(
+    model: Evaluator, tokens: Sequence[int], rows: int, knobs: Knobs, *, whole: bool = False
+) -> Callable[[], NDArray[np.float32] | TopK]:
     """Append the tokens; a function that returns what choosing needs of the last `rows` of them, once they are computed.
 
-    That is the likeliest tokens of each row where the device keeps those, or whole rows. A device of its own computes while
-    Python continues. Both functions raise what `Evaluator.evaluate` raises.
+    That is the likeliest tokens of each row where the device keeps those, or whole rows, as always where they are `whole`. A
+    device of its own computes while Python continues. Both functions raise what `Evaluator.evaluate` raises.
     """
     submit: Submit | None = getattr(model, "submit", None)
     if submit is not None:
-        return submit(tokens, rows, tokens_to_keep(knobs))
+        return submit(tokens, rows, None if whole else tokens_to_keep(knobs))
     found = model.evaluate(tokens, rows)
     return lambda: found
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.speculation.choice import Choice, choose_rows, submit_rows
+from spectui.speculation.choice import Choice, Grammar, NothingAllowed, choose_rows, submit_rows
 from spectui.speculation.evaluator import Evaluator, Interrupted, common_prefix, feed
 from spectui.speculation.policies.strategy import Drafted, Strategy
 from spectui.speculation.records import Candidate, Likeliest, Round, StopReason
@@ -23,7 +23,9 @@ from spectui.speculation.top_k import TopK
 
 
 class ReplyHooks(Protocol):
-    """What the decoder asks of the reply that it writes."""
+    """What the decoder asks of the reply that it writes. `grammar`: what it must obey; it accepts each token that is chosen."""
+
+    grammar: Grammar | None
 
     def text_of(self, token: int) -> str:
         """The printable text of an emitted token. Asked of each, in order."""
@@ -72,6 +74,7 @@ class Decoder:
         self.tokens: list[int] = []
         self.reason: StopReason | None = None
         self._hooks = hooks
+        strategy.grammar = hooks.grammar
         self._clock = clock
         self._index = 0  # of the next round
         self._emitted = 0
@@ -116,8 +119,9 @@ class Decoder:
             while (begun := self._begin(knobs())) is not None:
                 while judged:  # while the target's device computes the next pass
                     yield self._written(*judged.popleft())
-                judged.append(self._judge(begun))
-                if not self._overlaps:
+                if (round := self._judge(begun)) is not None:
+                    judged.append(round)
+                while judged and not self._overlaps:
                     yield self._written(*judged.popleft())
         except Interrupted:
             self.reason = StopReason.CANCELLED
@@ -159,17 +163,19 @@ class Decoder:
             del ids[-1]  # the row before it judges it, and nobody reads the row after it
         batch = self.tokens[len(self.target.tokens) :] + ids
         self.strategy.draft_ahead(self.tokens, ids, knobs)
-        rows = submit_rows(self.target, batch, len(ids) + 1, knobs)
+        rows = submit_rows(self.target, batch, len(ids) + 1, knobs, whole=self._hooks.grammar is not None)
         return Pass(knobs, draft, len(batch), started, drafted, rows)
 
-    def _judge(self, begun: Pass) -> tuple[Round, Sequence[Choice]]:
-        """Keep what the target chose, and learn from it. The round has no texts yet."""
+    def _judge(self, begun: Pass) -> tuple[Round, Sequence[Choice]] | None:
+        """Keep what the target chose, and learn from it. The round has no texts yet. None if nothing can be chosen."""
         rows, position, draft = begun.rows(), len(self.tokens), begun.draft
         verified = self._clock()
         choices = self._verify(rows, draft.tokens[: draft.sent], begun.knobs)
         chosen = self._clock()
         if len(self.target.tokens) >= len(self.tokens):
             self.target.truncate(len(self.tokens) - 1)
+        if not choices:
+            return None
         costs = self.strategy.costs
         # Learning from the last round, recording it and showing it are in this round's seconds.
         since, self._ended = self._ended, self._clock()
@@ -202,20 +208,26 @@ class Decoder:
     def _verify(self, rows: NDArray[np.float32] | TopK, kept: Sequence[Candidate], knobs: Knobs) -> list[Choice]:
         """Choose at each row while the draft equals the choice. Appends to `tokens`."""
         choices: list[Choice] = []
-        for index, choice in enumerate(choose_rows(rows, knobs, self.tokens)):
-            if (forced := self._hooks.forced(knobs, self.tokens)) is not None:
-                choice = choice.of(forced)
-            choices.append(choice)
-            self.tokens.append(choice.token)
-            self._emitted += 1
-            if self._hooks.is_end(choice.token):
-                self.reason = StopReason.EOS
-                break
-            if self._hooks.stops(choice.token, knobs.stop):
-                self.reason = StopReason.STOP
-                break
-            if index < len(kept) and choice.token != kept[index].id:
-                break
+        grammar = self._hooks.grammar
+        try:
+            for index, choice in enumerate(choose_rows(rows, knobs, self.tokens, grammar)):
+                if (forced := self._hooks.forced(knobs, self.tokens)) is not None:
+                    choice = choice.of(forced)
+                choices.append(choice)
+                self.tokens.append(choice.token)
+                self._emitted += 1
+                if grammar is not None:
+                    grammar.accept(choice.token)
+                if self._hooks.is_end(choice.token):
+                    self.reason = StopReason.EOS
+                    break
+                if self._hooks.stops(choice.token, knobs.stop):
+                    self.reason = StopReason.STOP
+                    break
+                if index < len(kept) and choice.token != kept[index].id:
+                    break
+        except NothingAllowed:
+            self.reason = StopReason.EOS
         return choices
 
     def _drop_failed_draft(self, error: SpectuiError) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spectui.engine.events import Finished, Message, RoundDone
+from spectui.engine.events import FREE, Finished, Message, RoundDone, Terms
 from spectui.engine.exactness.near_tie import far_sentence, is_near_tie, kernels_sentence, rounding
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
@@ -29,9 +29,11 @@ class Verification:
         return self.measured.ratio if self.measured is not None else None
 
 
-def verify(session: Session, messages: Sequence[Message], finished: Finished, rounds: Sequence[Round]) -> Verification:
+def verify(
+    session: Session, messages: Sequence[Message], finished: Finished, rounds: Sequence[Round], terms: Terms = FREE
+) -> Verification:
     """Decode the same prompt and seed plainly, and compare. Raises SpectuiError as `Session.generate` does, and if stopped."""
-    plain, plain_rounds = _plain(session, messages, finished)
+    plain, plain_rounds = _plain(session, messages, terms, finished)
     if plain.reason is StopReason.CANCELLED:
         raise SpectuiError(STOPPED)
     ours, theirs = ([token for round in decoded for token in round.tokens] for decoded in (rounds, plain_rounds))
@@ -51,12 +53,12 @@ def verify(session: Session, messages: Sequence[Message], finished: Finished, ro
     return Verification(False, measured, (differs, f"{why[0].upper()}{why[1:]}."))
 
 
-def _plain(session: Session, messages: Sequence[Message], finished: Finished) -> tuple[Finished, list[Round]]:
+def _plain(session: Session, messages: Sequence[Message], terms: Terms, finished: Finished) -> tuple[Finished, list[Round]]:
     before = session.knobs
     session.knobs = replace(finished.knobs, drafter="off")
     rounds: list[Round] = []
     try:
         with session.listening(lambda event: rounds.append(event.round) if isinstance(event, RoundDone) else None):
-            return session.generate(messages), rounds
+            return session.generate(messages, terms), rounds
     finally:
         session.knobs = before

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 
 from spectui.knobs import Knobs
-from spectui.speculation.choice import choose, evaluate_rows
+from spectui.speculation.choice import Grammar, NothingAllowed, choose, submit_rows
 from spectui.speculation.drafters.text import CommonPrefix, DraftedText
 from spectui.speculation.evaluator import Cancelled, Ends, Evaluator, feed
 from spectui.speculation.records import Candidate
@@ -31,6 +31,8 @@ class DraftModel:
     model: Evaluator
     source = "model"
     """What its tokens are called: "mtp", "eagle3" or "dflash" of a target's heads."""
+    grammar: Grammar | None = None
+    """What its candidates should obey: between two of them the caller has it accept the first."""
 
     def lag(self, tokens: Sequence[int]) -> int:
         """Number of the text's tokens, in the draft model's vocabulary, that its KV cache lacks."""
@@ -117,7 +119,7 @@ class ModelDrafter(DraftModel):
         """The logits after these tokens, which the KV cache lacks: whole rows, or their likeliest tokens if that is enough."""
         if self._n_vocab < self.model.n_vocab:  # whole rows, because padding tokens could be among the likeliest
             return self.model.evaluate(pending, rows=1)[0, : self._n_vocab]
-        rows = evaluate_rows(self.model, pending, 1, knobs)
+        rows = submit_rows(self.model, pending, 1, knobs, whole=self.grammar is not None)()
         return rows if isinstance(rows, TopK) else rows[0]
 
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
@@ -133,7 +135,10 @@ class ModelDrafter(DraftModel):
         while len(history) < end and len(model.tokens) + len(pending) <= model.n_ctx:
             started = self._clock()
             row = self._row_after(pending, knobs)
-            token, p = choose(row, knobs, len(history), history)
+            try:
+                token, p = choose(row, knobs, len(history), history, self.grammar)
+            except NothingAllowed:
+                return
             yield Candidate(token, p, self.source, seconds=self._clock() - started)
             history.append(token)
             pending = [token]

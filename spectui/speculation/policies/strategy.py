@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from time import perf_counter
 from typing import NamedTuple
 
 from spectui.knobs import Knobs
+from spectui.speculation.choice import Grammar
 from spectui.speculation.drafters.model import DraftModel, to_the_end
-from spectui.speculation.drafters.suffix import SuffixAutomaton, SuffixDrafter
+from spectui.speculation.drafters.suffix import Cursor, SuffixAutomaton, SuffixDrafter
 from spectui.speculation.drafters.text import DraftedText
 from spectui.speculation.evaluator import Cancelled, Ends
 from spectui.speculation.policies.cost_model import CostModel
@@ -82,6 +83,8 @@ class Strategy:
         """The draft model; None without one."""
         self.suffix = SuffixDrafter(past)
         """Proposes repetitions."""
+        self.grammar: Grammar | None = None
+        """What the reply must obey: nothing is proposed that it refuses."""
         self._model = model  # None too after it failed in this reply
         self._reads = False  # the model drafts in this round
         self._clock = clock
@@ -156,7 +159,10 @@ class Strategy:
         history, expected = DraftedText(text), self.acceptance.expected
         cursor = self.suffix.cursor(text) if knobs.drafter in ("auto", "suffix") else None
         stream: Iterator[Candidate] | None = None  # the model's tokens after `history`
-        copied = cursor.candidates() if cursor is not None else iter(())
+        grammar = self.grammar.clone() if self.grammar is not None else None
+        if model is not None:
+            model.grammar = grammar
+        copied = _copies(cursor, grammar)
         while (left := draft.limit - len(draft.tokens)) > 0:
             repeated = list(islice(to_the_end(copied, self._is_end), left))
             worthy, value = draft.with_copy(map(expected, repeated))
@@ -174,6 +180,8 @@ class Strategy:
             for candidate in taken:
                 if knobs.policy == "fixed" and candidate.p < knobs.p_min:
                     return True, candidate.p
+                if grammar is not None and not grammar.accept(candidate.id):
+                    return True, None
                 draft.add(candidate, expected(candidate))
                 if self._is_end(candidate.id):
                     return True, None
@@ -184,7 +192,7 @@ class Strategy:
                 return True, None
             # Nothing has changed for a repetition that was not worth it, unless the model has gone on as it does.
             changed = cursor is not None and (worthy == len(repeated) if stream is None else cursor.match > match)
-            copied = cursor.candidates() if cursor is not None and changed else iter(())
+            copied = _copies(cursor if changed else None, grammar)
         return True, None
 
     def _asks(self, draft: Draft, model: DraftModel, knobs: Knobs, copied: float | None) -> bool:
@@ -277,6 +285,15 @@ class Strategy:
         planned, extra = planned_s / plain_s, min(max(extra_s / plain_s, -_ACCIDENT), _ACCIDENT)
         # A person who fixes the length accepts its losses.
         self.budget.count(tokens, planned, planned + extra if round.knobs.policy == "auto" else tokens)
+
+
+def _copies(cursor: Cursor | None, grammar: Grammar | None) -> Iterator[Candidate]:
+    """What the cursor proposes, up to the first token that the grammar refuses."""
+    candidates = cursor.candidates() if cursor is not None else iter(())
+    if grammar is None:
+        return candidates
+    clone = grammar.clone()
+    return takewhile(lambda candidate: clone.accept(candidate.id), candidates)
 
 
 def _draft_full(model: DraftModel) -> Reason:

@@ -1,0 +1,128 @@
+"""Replies that obey a grammar, on SmolLM2 through llama.cpp: valid, and the same with drafts and without."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from spectui.engine.events import Event, Message, Notice, RoundDone, Terms
+from spectui.engine.session import Session
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs
+from tests.helpers.smollm2 import alone, opened, setup
+
+Opened = tuple[Session, list[Event]]
+
+WORD = {"type": "string", "maxLength": 12}
+
+
+def record(required=None, **properties):
+    return {"type": "object", "properties": properties, "required": [*properties] if required is None else required}
+
+
+SCHEMAS = {
+    "properties": (
+        record(name=WORD, age={"type": "integer"}),
+        lambda made: len(made["name"]) <= 12 and isinstance(made["age"], int),
+    ),
+    "optional": (record(["a"], a={"type": "boolean"}, b={"type": "null"}), lambda made: {"a"} <= made.keys() <= {"a", "b"}),
+    "enum": (record(size={"enum": ["small", "large", 7]}), lambda made: made["size"] in ("small", "large", 7)),
+    "const": (record(kind={"const": "note"}, of=WORD), lambda made: made["kind"] == "note"),
+    "array": (
+        {"type": "array", "items": WORD, "minItems": 2, "maxItems": 4},
+        lambda made: 2 <= len(made) <= 4 and all(isinstance(each, str) for each in made),
+    ),
+    "tuple": ({"prefixItems": [WORD, {"type": "integer"}]}, lambda made: isinstance(made[0], str) and isinstance(made[1], int)),
+    "nested": (record(at=record(x={"enum": [0, 1]}, y=record(z=WORD))), lambda made: isinstance(made["at"]["y"]["z"], str)),
+    "one of": (
+        {"oneOf": [record(cat={"type": "boolean"}), record(dog=WORD)]},
+        lambda made: isinstance(made.get("cat"), bool) or isinstance(made["dog"], str),
+    ),
+    "pattern": (
+        record(id={"type": "string", "pattern": "^[A-Z]{2}-[0-9]{3}$"}),
+        lambda made: re.fullmatch("[A-Z]{2}-\\d{3}", made["id"]),
+    ),
+    "date": (record(on={"type": "string", "format": "date"}), lambda made: re.fullmatch(r"\d{4}-\d\d-\d\d", made["on"])),
+    "reference": (
+        record(home={"$ref": "#/$defs/place"}) | {"$defs": {"place": record(city=WORD)}},
+        lambda made: isinstance(made["home"]["city"], str),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Opened]:
+    session, events = opened(setup())
+    yield session, events
+    session.close()
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Opened]:
+    session, events = opened(alone())
+    yield session, events
+    session.close()
+
+
+def asked(session: Session, terms: Terms, text: str = "Tell me of a person.", **knobs: object) -> str:
+    session.knobs = Knobs(seed=7, predict=120, **knobs)
+    return session.generate([Message("user", text)], terms).text
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_json_is_valid_and_the_same_with_drafts(pair: Opened, plain: Opened, kind: str, temperature: float):
+    schema, holds = SCHEMAS[kind]
+    terms = Terms(grammar=json.dumps(schema))
+    expected = asked(plain[0], terms, temperature=temperature, drafter="off")
+    assert holds(json.loads(expected))
+    for drafting in ({}, {"policy": "fixed", "drafter": "model", "draft_max": 6, "p_min": 0.0}, {"drafter": "suffix"}):
+        assert asked(pair[0], terms, temperature=temperature, **drafting) == expected
+
+
+def test_a_probability_is_the_models_whatever_the_grammar_allows(plain: Opened):
+    session, events = plain
+    events.clear()
+    asked(session, Terms(grammar='root ::= "zebra"'), temperature=0.0)
+    tokens = [(token, event.round.likeliest.at(n)) for event in events if isinstance(event, RoundDone)
+              for n, token in enumerate(event.round.tokens)]  # fmt: skip
+    first, likeliest = tokens[0]
+    assert 0 < first.p_target < likeliest[0][2] and first.id not in {id for id, _, _ in likeliest}
+
+
+def test_a_grammar_waits_for_its_trigger(pair: Opened, plain: Opened):
+    free = asked(plain[0], Terms(), "List ten animals.", temperature=0.0)
+    word = re.findall(r"[a-z]{4,}", free)[3]
+    terms = Terms(grammar=f'root ::= "{word}" " =" [0-9]{{3}}', trigger=word)
+    texts = {asked(each[0], terms, "List ten animals.", temperature=0.0) for each in (pair, plain)}
+    [text] = texts
+    before = free[: free.index(word)]
+    assert re.fullmatch(re.escape(before + word) + " =[0-9]{3}", text)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "trigger", "why"),
+    [
+        ('root ::= "a', "", "unexpected end of input"),
+        ('begin ::= "a"', "", "root"),
+        ('root ::= root "a" | "b"', "", "left recursion"),
+        (" ", "", "empty"),
+        ("root ::= other", "", "other"),
+        ("root ::= " + "(" * 500 + '"a"' + ")" * 500, "", "500 deep"),
+        ('root ::= "a"', "(", "regular expression"),
+        ('{"type": "strin"}', "", "strin"),
+        ('{"pattern": "a"}', "", "Pattern"),
+        ('{"$ref": "https://example.com/x"}', "", "not allowed"),
+        ("{", "", "Expecting"),
+    ],
+)
+def test_a_grammar_that_cannot_be_read_is_refused_in_a_sentence(plain: Opened, capfd, grammar, trigger, why):
+    with pytest.raises(SpectuiError, match=why) as caught:
+        asked(plain[0], Terms(grammar=grammar, trigger=trigger))
+    assert str(caught.value).count("\n") == 0 and str(caught.value).endswith(".")
+    assert capfd.readouterr().err == ""
+    assert asked(plain[0], Terms(grammar='root ::= "it goes on"')) == "it goes on"
+    assert not [event for event in plain[1] if isinstance(event, Notice)]
