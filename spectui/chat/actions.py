@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import TypeVar
 
 from spectui.chat import sentences
-from spectui.chat.comparison import Comparison
 from spectui.chat.figures.format import count, duration
 from spectui.chat.figures.lines import payoff_lines, summary_line, token_lines
 from spectui.chat.history.message_list import ListedMessage, listed_messages
@@ -361,7 +360,7 @@ def stats(session: ChatSession, words: str) -> str:
 def measure(session: ChatSession, words: str) -> str:
     """Decode the last prompt again without drafts."""
     _refuse(session.no_comparison)
-    session.compare(Comparison(session.messages[-1].rounds))
+    session.compare()
     return ""
 
 

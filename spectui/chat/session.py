@@ -290,16 +290,18 @@ class ChatSession:
             return sentences.no_plain_decoding(fixed)
         return "" if self.last_reply and self.last_reply.rounds else sentences.NOTHING_TO_COMPARE
 
-    def compare(self, comparison: Comparison) -> None:
+    def compare(self) -> Comparison:
         """Decode the last prompt again without drafts, with the knobs of the last reply.
 
         Knobs that a person turns meanwhile take effect afterwards.
         """
-        comparison.strict = self.setup.strict == "on"
+        reply = self.messages[-1]
+        comparison = Comparison(reply.rounds, reply.figures.statistics, strict=self.setup.strict == "on")
         self.comparison, self._compared = comparison, len(self.messages)
         self.user_knobs.override(comparison.knobs)
         self.activity.now = "comparing"
-        self.ask(self.messages[-1])
+        self.ask(reply)
+        return comparison
 
     # Events of the engine
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.chat.comparison import Comparison, OfComparison
+from spectui.chat.comparison import OfComparison
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NOTHING_ASKED
 from spectui.chat.session import ChatSession
@@ -202,7 +202,7 @@ def test_a_comparison_has_its_own_knobs_and_events(engine: FakeEngine) -> None:
     session = loaded(engine)
     turn(session, "one", "a", "b")
     assert session.no_comparison == ""
-    session.compare(Comparison(session.messages[-1].rounds))
+    session.compare()
     session.knobs = Knobs(draft_max=3)
     assert engine.knobs == Knobs(drafter="off", predict=2) and session.knobs == Knobs(draft_max=3)
     assert engine.generates[-1] == (Message("user", "one"),)
@@ -272,7 +272,7 @@ def test_a_comparison_in_an_opened_conversation_has_the_time_of_its_prompt(engin
     session.close()
     session = loaded(again := FakeEngine(), Journal(tmp_path / "c.db"))
     session.resume(OpenedConversation.of(last(tmp_path / "c.db")))
-    session.compare(Comparison(session.messages[-1].rounds))
+    session.compare()
     reply(again, "a")
     drained(session)
     session.regenerate()

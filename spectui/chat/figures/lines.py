@@ -46,21 +46,35 @@ def payoff_lines(figures: Figures) -> Iterator[str]:
         yield f"The best draft-max by this estimate is {best}{flag}."
 
 
-def comparison_lines(comparison: Comparison) -> Iterator[str]:
-    """The measured speed-up, and whether the text is the same."""
+def comparison_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
+    """Figures of the two decodings: their name, with drafts, without."""
     fast, plain = comparison.with_drafts, comparison.plain
-    yield (f"Measured: {comparison.measured or UNKNOWN}, {decimal(fast.tokens_per_s)} tokens a second with drafts and"
-           f" {decimal(plain.tokens_per_s)} without.")  # fmt: skip
-    found = comparison.difference
-    if comparison.identical:
-        yield f"The text is identical, over {tokens(plain.emitted)}."
-    elif found is not None:
-        first, second = (_quoted(token.text) if token is not None else "the end" for token in (found.first, found.second))
-        turned = f"; {', '.join(comparison.turned)} was turned meanwhile" if comparison.turned else ""
-        why = f", {comparison.explanation}" if comparison.explanation else ""
-        yield f"The text differs: token {count(found.number)} is {first} with drafts, {second} without{turned}{why}."
-    elif comparison.problem:
-        yield f"It ended early: {printable(comparison.problem)}"
+    return [
+        ("tokens/s", decimal(fast.tokens_per_s), decimal(plain.tokens_per_s)),
+        ("tokens", count(fast.emitted), count(plain.emitted)),
+        ("passes", count(fast.rounds), count(plain.rounds)),
+        ("decoding", duration(fast.decode_s), duration(plain.decode_s)),
+    ]
+
+
+def comparison_facts(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """The measured speed-up, and whether the text is the same: names and what they are."""
+    emitted, difference = comparison.plain.emitted, comparison.difference
+    yield "so far" if comparison.running else "measured", str(comparison.measured or UNKNOWN)
+    if difference is not None:
+        yield "identical text", f"no, from token {count(difference.number)} on"
+        for name, token in (("with drafts", difference.first), ("without", difference.second)):
+            yield name, _quoted(token.text) if token is not None else "its end"
+        if comparison.turned:
+            yield "knobs turned", ", ".join(comparison.turned)
+        if comparison.explanation:
+            yield "why", comparison.explanation
+    elif comparison.identical:
+        yield "identical text", f"yes, over {tokens(emitted)}"
+    elif comparison.running and emitted:
+        yield "identical text", f"so far, over {tokens(emitted)}"
+    else:
+        yield "identical text", printable(f"{UNKNOWN} {comparison.problem}".strip())
 
 
 def token_lines(token: Token, round: Round, name: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ from spectui.chat.commands import SLASH, with_commands
 from spectui.chat.comparison import OfComparison
 from spectui.chat.dropping import Dropped
 from spectui.chat.figures.format import count, size
-from spectui.chat.figures.lines import comparison_lines, model_line
+from spectui.chat.figures.lines import comparison_facts, comparison_rows, model_line
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NO_TEXT, UNANSWERED, crash_advice, dropped_note, failed_advice, load_advice, stop_note
 from spectui.chat.session import ChatSession
@@ -226,8 +226,9 @@ class PlainChat:
                     self.notice(with_commands(note))
                 if self.session.conversation.unanswered is not None:  # it ended before the first word
                     self.notice(with_commands(UNANSWERED))
-            case OfComparison(event=Finished() | Failed()) if self.session.comparison is not None:
-                self.output("\n".join(comparison_lines(self.session.comparison)))
+            case OfComparison(event=Finished() | Failed()) if (comparison := self.session.comparison) is not None:
+                rows = [(name, f"{fast} with drafts, {plain} without") for name, fast, plain in comparison_rows(comparison)]
+                self.output("\n".join(f"{name}: {fact}" for name, fact in (*rows, *comparison_facts(comparison))))
             case Dropped(turns=turns):
                 self.notice(with_commands(dropped_note(turns)))
             case Failed(message=message):
