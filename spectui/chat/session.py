@@ -291,10 +291,8 @@ class ChatSession:
         return "" if self.last_reply and self.last_reply.rounds else sentences.NOTHING_TO_COMPARE
 
     def compare(self) -> Comparison:
-        """Decode the last prompt again without drafts, with the knobs of the last reply.
-
-        Knobs that a person turns meanwhile take effect afterwards.
-        """
+        """Decode the last prompt again without drafts, with the knobs of the last reply. Those that a person turns meanwhile
+        take effect afterwards."""
         reply = self.messages[-1]
         comparison = Comparison(reply.rounds, reply.figures.statistics, strict=self.setup.strict == "on")
         self.comparison, self._compared = comparison, len(self.messages)

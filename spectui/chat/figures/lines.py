@@ -1,4 +1,4 @@
-"""Figures, tokens and models as sentences, for the plain chat."""
+"""Events as sentences, for both front ends; figures, tokens and models as sentences, for the plain chat."""
 
 from __future__ import annotations
 
@@ -7,16 +7,45 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from spectui.chat.comparison import Comparison
+from spectui.chat.dropping import Dropped
 from spectui.chat.figures.estimates import payoff, speed_ups
 from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, size, times, tokens
 from spectui.chat.figures.reasons import why_no_drafts
 from spectui.chat.figures.records import Figures
+from spectui.chat.sentences import UNANSWERED, stop_note
+from spectui.engine.events import Event, Failed, Finished, LoadFailed, Notice
 from spectui.speculation.records import Round, Token
 from spectui.speculation.statistics import Statistics
 from spectui.text import printable
 
-if TYPE_CHECKING:  # it brings hashlib, which the first screen does without
+if TYPE_CHECKING:
+    from spectui.chat.session import ChatSession
     from spectui.gguf_files.header import GgufHeader
+
+
+def said_of(event: Event | Dropped, session: ChatSession) -> str:
+    """What is said of an event, and what can be done about it; "" where nothing needs to be said."""
+    match event:
+        case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
+            draft = "{without-draft} goes on without the draft. " if without_draft else ""
+            again = "loads the models on this machine alone" if without_servers else "tries again"
+            return f"{message} {draft}{{load}} {again}, {{placement}} with other flags, {{models}} chooses other models."
+        case Finished(reason=reason, to_drop=to_drop):
+            models = session.models
+            return stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context)
+        case Failed(message=message, no_room=True, to_drop=to_drop):
+            drop = "{drop} drops the oldest turns and asks again, " if to_drop else ""
+            return (
+                f"{message} {drop}{{edit}} brings the prompt back to be shortened, {{placement}} with -c sets a larger context."
+            )
+        case Failed(message=message):
+            return f"{message} {UNANSWERED if session.conversation.unanswered is not None else '{regenerate} asks again.'}"
+        case Dropped(turns=turns):
+            rest = "and reads the others again. {undrop} brings them back."
+            return f"The context was full: it goes on without the oldest turns ({turns}), {rest}"
+        case Notice(message=message):
+            return message
+    return ""
 
 
 def summary_line(statistics: Statistics) -> str:
