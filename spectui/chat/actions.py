@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TypeVar
 
 from spectui.chat import sentences
@@ -28,6 +29,7 @@ from spectui.speculation.records import StopReason
 from spectui.store import export
 from spectui.store.records import Summary
 from spectui.text import printable, unescaped
+from spectui.text_file import read_schema
 
 Listed = TypeVar("Listed")
 
@@ -297,6 +299,12 @@ def think(session: ChatSession, words: str) -> str:
     target = session.models.target
     on = session.user_knobs.switch_thinking(target.thinks if target else None, words == "on" if words else None)
     return Remark(sentences.thinking_switched(on))
+
+
+def schema(session: ChatSession, words: str) -> str:
+    """Have new replies obey the JSON schema of a file; without words, none."""
+    session.user_knobs.schema = (Path(words).name, read_schema(Path(words).expanduser())) if words else ("", "")
+    return Remark(f"Replies obey {words} from now on: {{schema}} alone ends it." if words else "Replies obey no schema.")
 
 
 def profile(session: ChatSession, words: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spectui.chat import actions
 from spectui.chat.comparison import OfComparison
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NOTHING_ASKED
@@ -14,6 +15,7 @@ from spectui.chat.session import ChatSession
 from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.engine.demo import NOTICE
 from spectui.engine.events import Finished, Message, Notice, RoundDone
+from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
 from spectui.store import library
@@ -276,8 +278,29 @@ def test_a_comparison_in_an_opened_conversation_has_the_time_of_its_prompt(engin
     reply(again, "a")
     drained(session)
     session.regenerate()
-    assert engine.times * 2 == again.times and engine.times[0] is not None
+    assert engine.terms * 2 == again.terms and engine.terms[0].at is not None
     session.close()
+
+
+def test_a_schema_is_for_the_replies_that_begin_while_it_is_there(engine: FakeEngine, tmp_path: Path) -> None:
+    session, file = loaded(engine), tmp_path / "a list.json"
+    file.write_text(text := '{"type": "array"}')
+    turn(session, "one", "a")
+    assert actions.schema(session, str(file)) == f"Replies obey {file} from now on: {{schema}} alone ends it."
+    turn(session, "two", "b", stop=StopReason.CANCELLED)
+    assert actions.schema(session, "") == "Replies obey no schema."
+    session.continue_reply()
+    reply(engine, "c")
+    drained(session)
+    session.compare()
+    reply(engine, "bc")
+    drained(session)
+    turn(session, "three", "d")
+    assert [terms.grammar for terms in engine.terms] == ["", text, text, text, ""]
+    for content, why in (("[]", "no object"), ("{", "Expecting"), ("\0", "UTF-8")):
+        file.write_text(content)
+        with pytest.raises(UsageError, match=why):
+            actions.schema(session, str(file))
 
 
 def test_the_title_is_the_one_on_disk(engine: FakeEngine, tmp_path: Path) -> None:
