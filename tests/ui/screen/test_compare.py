@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +14,12 @@ from spectui.engine.events import Finished, Message, RoundDone
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
-from spectui.store.journal import Journal
-from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.pages.compare_page import comparison_lines
 from spectui.ui.screen import controls
 from spectui.ui.widgets.knob import Slider
 from spectui.ui.widgets.line_widget import cells
 from tests.fake_engine import FakeEngine
-from tests.store.journal_helpers import last
-from tests.ui.pilot_helpers import BOTH_ENGINES, PAIR, Make, Window, answer, ask, load, notified, wait_until
+from tests.ui.pilot_helpers import BOTH_ENGINES, PAIR, Window, answer, ask, notified, wait_until
 from tests.ui.screen_text import one_line, said, screen_text
 
 REPLY = ["def", " add", "(a", ", b", "):", "\n    ", "return", " a", " +", " b", "\n"]
@@ -34,13 +30,6 @@ async def compared(pilot: Pilot[None], engine: FakeEngine) -> None:
     await answer(pilot, engine)
     await pilot.press("f5")
     await wait_until(pilot, lambda: len(engine.generates) == 2)
-
-
-async def opened_again(app: SpectuiApp, pilot: Pilot[None], engine: FakeEngine, loads: int) -> None:
-    """A conversation that was kept is shown, and its models are there."""
-    await wait_until(pilot, lambda: len(engine.loads) == loads)
-    engine.finish_loading()
-    await wait_until(pilot, lambda: app.screen.session.state == "ready" and said(app))
 
 
 async def plainly(pilot: Pilot[None], engine: FakeEngine, texts: list[str]) -> None:
@@ -168,27 +157,6 @@ async def test_what_is_still_to_come_of_a_comparison_that_a_new_chat_drops_is_no
 )  # fmt: skip
 def test_only_what_was_written_under_the_set_up_of_now_is_compared(change: dict[str, Any], alike: bool) -> None:
     assert decodes_alike(PAIR, replace(PAIR, **change)) is alike
-
-
-async def test_what_two_set_ups_wrote_is_not_compared_when_it_is_opened_again_either(
-    make_app: Make, engine: FakeEngine, file: Path
-) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
-        await ask(pilot, "add")
-        await answer(pilot, engine, StopReason.LIMIT)
-        controls.load(app.screen, replace(PAIR, device="none"))
-        engine.finish_loading()
-        await wait_until(pilot, lambda: app.screen.session.state == "ready")
-        await app.screen.action_run("continue")
-        await answer(pilot, engine)
-    app = make_app(journal=Journal(file), conversation=last(file))
-    async with app.run_test() as pilot:
-        await opened_again(app, pilot, engine, 3)
-        await pilot.press("f5")
-        await wait_until(pilot, lambda: any("used another model" in each for each in notified(app)))
-    assert len(engine.generates) == 2
 
 
 async def test_a_prompt_that_the_model_only_ended_is_not_compared_with_the_one_before(
