@@ -24,6 +24,10 @@ class DraftError(LoadError):
     without_draft = True
 
 
+class RefusedError(SpectuiError):
+    """What was asked of a reply is wrong, so it would fail again."""
+
+
 class UsageError(SpectuiError):
     """A flag, a configuration value or a file name that cannot be used. The command line exits with 2."""
 

@@ -19,7 +19,7 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.text import LOOKALIKES, one_line
 
 GROUPS = {
-    "Chat": ("chat", "run", "history", "replay"),
+    "Chat": ("chat", "run", "serve", "history", "replay"),
     "This machine": ("doctor", "devices", "forget"),
     "Find the fastest": ("tune", "bench", "costs", "draft"),
     "Settings": ("config",),

@@ -94,7 +94,7 @@ class Terms(NamedTuple):
     `at`: the time that the chat template writes, in seconds since the epoch; None: the present. `tools`: a JSON list of those
     that the template offers. `grammar`: what the reply obeys behind its thinking, GBNF or a JSON schema, which begins with a
     brace; from the first match of the regular expression `trigger` on, if there is one. `raw`: the texts of the messages are
-    continued without the template; names of control tokens are those tokens.
+    continued without the template, and names of control tokens are those; tokens of a last message of the user are the prompt.
     """
 
     at: float | None = None
@@ -147,11 +147,13 @@ class Finished(NamedTuple):
 
 class Failed(NamedTuple):
     """A reply failed. The text so far stays, and the next prompt works. `no_room`: the context is too small for
-    the prompt; `to_drop`: as in `Finished`, for the prompt."""
+    the prompt, of so many `tokens`; `to_drop`: as in `Finished`, for the prompt. `refused`: what was asked is wrong."""
 
     message: str
     to_drop: int = 0
     no_room: bool = False
+    refused: bool = False
+    tokens: int = 0
 
 
 class ThreadsInUse(NamedTuple):

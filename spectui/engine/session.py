@@ -20,7 +20,7 @@ from spectui.engine.pair import Pair
 from spectui.engine.reply import Reply
 from spectui.engine.room import no_room, to_drop
 from spectui.engine.slots.memory import Slots
-from spectui.errors import DraftError, SpectuiError
+from spectui.errors import DraftError, RefusedError, SpectuiError
 from spectui.knobs import Knobs, Setup, json_object, title
 from spectui.llama.interrupt import Interrupt
 from spectui.speculation.policies.strategy import Strategy
@@ -165,14 +165,17 @@ class Session:
         """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
         from spectui.llama.devices.listing import list_devices
 
-        pair, since = self._loaded_pair, perf_counter()
+        pair, since = self.pair_in_use, perf_counter()
         cold, self._cold = self._cold, False
-        prompt, begun = self._prompt(messages, terms)
+        try:
+            prompt, begun = self.prompt(messages, terms)
+            grammar = self._grammar(messages, terms, prompt, begun)
+        except SpectuiError as error:
+            raise RefusedError(str(error)) from error
         tokens = [*prompt, *begun]
         if len(tokens) > pair.context.n_ctx and messages[-1].role != "assistant":  # a reply that goes on ends at once
             needed = to_drop(messages, pair.context.n_ctx, self._count)
             raise no_room(messages, len(tokens), pair.context.n_ctx, needed)
-        grammar = self._grammar(messages, terms, prompt, begun)
         restored = "" if cold else self._slots.begin(pair, tokens)
         asked = [message.content for message in messages if message.role == "user"]
         if not restored and (len(asked) == 1 or asked[:1] != [self._opening]):
@@ -204,7 +207,7 @@ class Session:
 
         if not terms.grammar:
             return None
-        pair, said = self._loaded_pair, messages[-1].content if messages[-1].role == "assistant" else ""
+        pair, said = self.pair_in_use, messages[-1].content if messages[-1].role == "assistant" else ""
         thinking = pair.marks.open_at(prompt) is not None
         grammar = Grammar(pair.target, terms.grammar, terms.trigger, ReplyText(pair.marks, thinking=thinking))
         for token in begun or pair.target.tokenize(said, special=False, within=True):
@@ -234,7 +237,7 @@ class Session:
         return to_drop((*before, whole), n_ctx, self._count)
 
     @property
-    def _loaded_pair(self) -> Pair:
+    def pair_in_use(self) -> Pair:
         """The pair, if it is loaded. Raises SpectuiError."""
         if self.pair is None or not self.pair.ready:
             raise SpectuiError("No model is loaded: choose one first.")
@@ -243,7 +246,7 @@ class Session:
     @property
     def strategy(self) -> Strategy:
         """The loaded pair's strategy: its cost model and what was learned about drafts. Raises SpectuiError without one."""
-        return self._loaded_pair.strategy
+        return self.pair_in_use.strategy
 
     @contextmanager
     def listening(self, on_event: Callable[[Event], None]) -> Iterator[None]:
@@ -256,17 +259,17 @@ class Session:
 
     def context_and_prompt(self, messages: Sequence[Message]) -> tuple[Context, list[int]]:
         """The target's context and the conversation's tokens, to examine what a pass computes. Raises SpectuiError."""
-        prompt, begun = self._prompt(messages)
-        return self._loaded_pair.context, prompt + begun
+        prompt, begun = self.prompt(messages)
+        return self.pair_in_use.context, prompt + begun
 
-    def _prompt(self, messages: Sequence[Message], terms: Terms = FREE) -> tuple[list[int], list[int]]:
+    def prompt(self, messages: Sequence[Message], terms: Terms = FREE) -> tuple[list[int], list[int]]:
         """The prompt for the next reply, and the tokens of one that is continued, if they are known.
 
         Earlier replies reach the template as what they thought and what they answered.
         """
         from spectui.llama.tokens.chat_template import raw_tokens
 
-        target, template = self._loaded_pair.target, self._loaded_pair.template
+        target, template = self.pair_in_use.target, self.pair_in_use.template
         *before, last = messages
         begun = list(last.tokens) if all(0 <= token < target.n_vocab for token in last.tokens) else []
         if self._shows_names:
@@ -277,6 +280,8 @@ class Session:
                 else turn
                 for turn in before
             ]
+        if terms.raw and last.role == "user" and begun:
+            return begun, []
         if self._raw or terms.raw:
             read = before if begun else messages
             return raw_tokens(target, [message.whole for message in read]), begun
@@ -293,7 +298,7 @@ class Session:
     def _keep_states(self, messages: Sequence[Message], terms: Terms, prompt: Sequence[int], begun: Sequence[int]) -> None:
         """Have contexts that cannot be truncated to any length keep their states where later prompts may part from this one:
         where the next turn's does, and at its end, which other replies to it begin with."""
-        pair = self._loaded_pair
+        pair = self.pair_in_use
         contexts = [context for context in (pair.context, pair.draft_context) if context is not None and context.forgets]
         lengths = {len(prompt) - 1, len(prompt) + len(begun) - 1}
         if contexts and messages[-1].role != "assistant" and not (self._raw or terms.raw):
@@ -313,7 +318,7 @@ class Session:
 
     def _count(self, messages: Sequence[Message]) -> int:
         """Tokens of the prompt of these messages."""
-        return sum(map(len, self._prompt(messages)))
+        return sum(map(len, self.prompt(messages)))
 
     def forget(self) -> None:
         """Drop what was read of conversations, also from the disk."""

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from spectui.engine import protocol
 from spectui.engine.events import FREE, Event, Failed, LoadFailed, Loading, Message, Notice, Terms, Unloaded
 from spectui.engine.room import NoRoomError
-from spectui.errors import LoadError, SpectuiError, unless_limited
+from spectui.errors import LoadError, RefusedError, SpectuiError, unless_limited
 from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
 
@@ -259,9 +259,9 @@ class Worker(Emitter):
 
     def _reply_failed(self, error: Exception) -> Event:
         if isinstance(error, NoRoomError):
-            return Failed(str(error), error.to_drop, no_room=True)
+            return Failed(str(error), error.to_drop, no_room=True, refused=True, tokens=error.tokens)
         if isinstance(error, SpectuiError):
-            return Failed(str(error))
+            return Failed(str(error), refused=isinstance(error, RefusedError))
         return Failed(self._unexpected(error, "the next prompt may work"))
 
     def _went_wrong(self, error: Exception) -> Event:

@@ -300,6 +300,13 @@ class Model:
         names = filter(None, map(self.control_name, range(self.n_vocab)))
         return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)")
 
+    @property
+    def fill_in(self) -> tuple[int, int, int] | tuple[()]:
+        """The tokens before a prefix, before a suffix, and before what lies between; () where it was not trained for them."""
+        names = ("pre", "suf", "mid")
+        found = tuple(getattr(llama, f"llama_vocab_fim_{name}")(self.vocab) for name in names)
+        return found if min(found) >= 0 else ()
+
     def is_end(self, token: int) -> bool:
         """Does this token end a reply?"""
         return token in self._ends or bool(llama.llama_vocab_is_eog(self.vocab, token))

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spectui.chat.figures.lines import said_of
-from spectui.chat.session import ChatSession
-from spectui.engine.events import LoadFailed
-from spectui.knobs import Setup
-from tests.fake_engine import FakeEngine
+from spectui.chat.sentences import load_advice
 
 OTHERWISE = "{placement} with other flags, {models} chooses other models."
 
@@ -22,5 +18,4 @@ OTHERWISE = "{placement} with other flags, {models} chooses other models."
     ],
 )
 def test_what_can_be_done_after_models_could_not_be_loaded(draft: bool, servers: bool, says: str) -> None:
-    failed = LoadFailed("No.", without_draft=draft, without_servers=servers)
-    assert said_of(failed, ChatSession(FakeEngine(), Setup())) == f"No. {says}{OTHERWISE}"
+    assert load_advice(without_draft=draft, without_servers=servers) == f"{says}{OTHERWISE}"

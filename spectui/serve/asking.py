@@ -1,0 +1,66 @@
+"""What a server asks its engine's session beside replies. Called in the engine's thread, or in its process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from spectui.engine.events import Message, Terms
+from spectui.errors import SpectuiError
+from spectui.serve.tools import FORMS
+
+if TYPE_CHECKING:
+    from spectui.engine.session import Session
+
+
+class About(NamedTuple):
+    """`template`: the model's chat template. `marks`: the texts of control tokens that begin a call."""
+
+    template: str
+    marks: dict[int, str]
+
+
+def about(session: Session) -> About:
+    """What the server has to know of the loaded model."""
+    target = session.pair_in_use.target
+    named = {form.mark: target.tokenize(form.mark, special=True) for form in FORMS if form.mark}
+    return About(target.template or "", {tokens[0]: mark for mark, tokens in named.items() if len(tokens) == 1})
+
+
+def tokens(session: Session, text: str, special: bool, bos: bool) -> list[int]:
+    """The tokens of a text. `special`: names of control tokens are those. `bos`: with what the vocabulary begins texts with."""
+    target = session.pair_in_use.target
+    return [*(target.added_bos if bos else []), *target.tokenize(text, special=special)]
+
+
+def pieces(session: Session, ids: Sequence[int]) -> list[bytes]:
+    """The text of each token, or its name. Raises SpectuiError for one that the model does not have."""
+    target = session.pair_in_use.target
+    if any(not 0 <= token < target.n_vocab for token in ids):
+        raise SpectuiError(f"The model has {target.n_vocab} tokens, and one of these is none of them.")
+    return [target.piece(token) or target.token_text(token).encode() for token in ids]
+
+
+def prompt(session: Session, messages: Sequence[Message], terms: Terms) -> list[int]:
+    """The tokens of a conversation's prompt. Raises SpectuiError."""
+    first, begun = session.prompt(messages, terms)
+    return first + begun
+
+
+def prompt_text(session: Session, messages: Sequence[Message], terms: Terms) -> str:
+    """The text of a conversation's prompt, with the names of control tokens. Raises SpectuiError."""
+    return b"".join(pieces(session, prompt(session, messages, terms))).decode("utf-8", "replace")
+
+
+def infill(session: Session, before: str, after: str, begun: str, n_ctx: int) -> list[int]:
+    """The tokens that ask for the text between two others, as much of them as fits. `begun`: what is there of it already.
+
+    Raises SpectuiError for a model that was not trained to fill in.
+    """
+    target = session.pair_in_use.target
+    if not target.fill_in:
+        raise SpectuiError("The model was not trained to fill in: choose one such as Qwen2.5-Coder.")
+    first, second, third = target.fill_in
+    start = [*target.tokenize(before, special=False), *target.tokenize(begun, special=False)][-(n_ctx // 2) :]
+    rest = target.tokenize(after, special=False)[: n_ctx // 4]
+    return [*target.added_bos, first, *start, second, *rest, third]

@@ -1,0 +1,151 @@
+"""A server on a real pair, as clients use it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+import pytest
+
+from spectui.knobs import Knobs
+from spectui.serve.http import Access
+from tests.helpers.smollm2 import SNAKE, ask, opened, setup
+from tests.serve.served import KNOBS, Client, serving, until
+
+TALK = {"messages": [{"role": "user", "content": SNAKE}]}
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}, "ok": {"type": "boolean"}}, "required": ["n", "ok"]}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with serving(setup()) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    """What plain decoding writes."""
+    session, _ = opened(replace(setup(), draft=None))
+    try:
+        return ask(session, replace(KNOBS, drafter="off"), SNAKE).text
+    finally:
+        session.close()
+
+
+def test_every_endpoint_writes_plain_decodings_text(client: Client, text: str) -> None:
+    assert client.chat(SNAKE)["message"]["content"] == text
+    assert client.ask("/v1/messages", **TALK)["content"] == [{"type": "text", "text": text}]
+    response = client.ask("/v1/responses", input=SNAKE)
+    assert response["output"][0]["content"][0]["text"] == text
+    prompt = client.ask("/apply-template", **TALK)["prompt"]
+    assert client.ask("/completion", prompt=prompt)["content"] == text
+    tokens = client.ask("/tokenize", content=prompt)["tokens"]
+    assert client.ask("/v1/completions", prompt=tokens)["choices"][0]["text"] == text
+    assert client.ask("/detokenize", tokens=tokens)["content"] == prompt
+
+
+@pytest.mark.parametrize("knobs", [{"drafter": "off"}, {"policy": "fixed", "p_min": 0.0}, {"speculative.n_max": 2}])
+@pytest.mark.parametrize("others", [{}, {"max_tokens": 300, "response_format": {"type": "json_object", "schema": SCHEMA}}])
+def test_no_knob_of_a_request_changes_the_text(client: Client, knobs: dict[str, Any], others: dict[str, Any]) -> None:
+    usual = client.chat(SNAKE, temperature=1.0, seed=5, **others)["message"]["content"]
+    assert client.chat(SNAKE, temperature=1.0, seed=5, **others, **knobs)["message"]["content"] == usual
+    if others:
+        assert json.loads(usual).keys() == {"n", "ok"}
+
+
+def test_streams_say_what_bodies_say(client: Client, text: str) -> None:
+    chunks = client.events("/v1/chat/completions", **TALK, stream_options={"include_usage": True})
+    assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": None}
+    said = [chunk["choices"][0] for chunk in chunks[1:-1]]
+    assert "".join(choice["delta"].get("content", "") for choice in said) == text
+    assert [choice["finish_reason"] for choice in said[-1:]] == ["length"]
+    assert chunks[-1]["usage"]["completion_tokens"] == KNOBS.predict
+    events = client.events("/v1/messages", **TALK)
+    kinds = [event["type"] for event in events if event["type"] != "ping"]
+    assert kinds[:2] == ["message_start", "content_block_start"]
+    assert kinds[-3:] == ["content_block_stop", "message_delta", "message_stop"]
+    assert "".join(event["delta"]["text"] for event in events if event["type"] == "content_block_delta") == text
+    events = client.events("/v1/responses", input=SNAKE)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-1]["response"]["output"][0]["content"][0]["text"] == text
+
+
+def test_the_next_turn_reads_only_what_is_new(client: Client, text: str) -> None:
+    talk = [*TALK["messages"], {"role": "assistant", "content": text}, {"role": "user", "content": "And?"}]
+    client.chat(SNAKE)
+    usage = client.ask("/v1/chat/completions", messages=talk)["usage"]
+    first = client.ask("/v1/chat/completions", **TALK)["usage"]
+    assert usage["prompt_tokens_details"]["cached_tokens"] >= first["prompt_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"mirostat": 2}, "mirostat"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"temperature": -1}, "temperature"),
+        ({"messages": "x"}, "messages"),
+        ({"messages": [{"role": "bot", "content": ""}]}, "role"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "text alone"),
+        ({"response_format": {"type": "sound"}}, "response_format"),
+        ({"response_format": {"type": "json_object", "schema": 1}}, "schema"),
+        ({"grammar": "root ::= ("}, "grammar"),
+        ({"tool_choice": {"name": "x"}}, "tool_choice"),
+    ],
+)
+def test_what_cannot_be_is_a_400_that_names_it(client: Client, body: dict[str, Any], said: str) -> None:
+    answer = client.post("/v1/chat/completions", json={**TALK, **body})
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]["message"]
+    assert client.chat("hi", max_tokens=1)["finish_reason"] == "length"
+
+
+def test_a_prompt_without_room_says_both_numbers(client: Client) -> None:
+    for others in ({}, {"stream": True}):
+        answer = client.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": "word " * 2000}], **others})
+        error = answer.json()["error"]
+        assert (answer.status_code, error["type"], error["n_ctx"]) == (400, "exceed_context_size_error", 1024)
+        assert error["n_prompt_tokens"] > 2000
+
+
+def test_a_client_that_leaves_ends_its_reply(client: Client) -> None:
+    requests = client.server.requests
+    with client.stream("POST", "/v1/chat/completions", json={**TALK, "max_tokens": 900, "stream": True}) as answer:
+        next(answer.iter_lines())
+    until(lambda: requests.running is None)
+    with pytest.raises(httpx2.ReadTimeout):
+        client.post("/v1/chat/completions", json={**TALK, "max_tokens": 900}, timeout=0.2)
+    until(lambda: requests.running is None and not requests.waiting)
+    assert client.server.total.emitted < 1200
+
+
+def test_who_may_ask() -> None:
+    with serving(setup(), Access(key="secret", cors="http://page")) as client:
+        health = client.get("/health")
+        assert health.status_code == 200
+        for headers in ({}, {"authorization": "Bearer other"}, {"x-api-key": "other"}):
+            assert client.get("/v1/models", headers=headers).status_code == 401
+        for headers in ({"authorization": "Bearer secret"}, {"x-api-key": "secret"}):
+            assert client.get("/v1/models", headers=headers).json()["data"][0]["meta"]["n_ctx"] == 1024
+            assert client.get("/v1/models", headers={**headers, "host": "evil.example"}).status_code == 403
+            assert client.get("/v1/models", headers={**headers, "origin": "http://evil"}).status_code == 403
+            page = client.get("/v1/models", headers={**headers, "origin": "http://page"})
+            assert page.headers["access-control-allow-origin"] == "http://page"
+
+
+def test_figures(client: Client) -> None:
+    answer = client.ask("/v1/chat/completions", **TALK, logprobs=True, top_logprobs=2)
+    timings = answer["timings"]
+    assert timings["predicted_n"] == KNOBS.predict
+    assert timings["draft_n"] >= timings["draft_n_accepted"]
+    rows = answer["choices"][0]["logprobs"]["content"]
+    assert len(rows) == KNOBS.predict
+    assert all(row["logprob"] == pytest.approx(row["top_logprobs"][0]["logprob"], abs=1e-5) for row in rows), "at temperature 0"
+    metrics = client.get("/metrics").text
+    assert "llamacpp:spec_decode_num_drafts_total" in metrics
+    assert client.get("/slots").json()[0]["is_processing"] is False
+    assert client.get("/props").json()["default_generation_settings"]["n_ctx"] == 1024
+    assert Knobs(**{**client.get("/props").json()["default_generation_settings"]["params"], "stop": ()}) == KNOBS

@@ -1,0 +1,66 @@
+"""Calls of tools: what a reply's text divides into, however its pieces are cut."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spectui.serve.dialects import merged
+from spectui.serve.tools import FORMS, Calls, Delta, form_of
+
+HERMES, MISTRAL, LLAMA = FORMS
+ONE = '{"name": "read", "arguments": {"path": "a\\"}{.py", "n": [1, {}]}}'
+TWO = '{"name":"list","arguments":{}}'
+
+
+def divided(form: object, text: str, size: int) -> list[tuple[str, str]]:
+    calls = Calls(form)  # type: ignore[arg-type]
+    deltas: list[Delta] = []
+    for start in range(0, len(text), size):
+        deltas += calls.push(text[start : start + size])
+    return [(delta.kind, delta.text) for delta in merged([*deltas, *calls.end()])]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+@pytest.mark.parametrize(
+    ("form", "text", "said"),
+    [
+        (HERMES, f"I look.\n<tool_call>\n{ONE}\n</tool_call>\n<tool_call>{TWO}</tool_call>", "I look."),
+        (MISTRAL, f"[TOOL_CALLS][{ONE}, {TWO}]", ""),
+        (LLAMA, ONE.replace("arguments", "parameters"), ""),
+    ],
+)
+def test_calls_are_read_back(form: object, text: str, said: str, size: int) -> None:
+    parts = divided(form, text, size)
+    if said:
+        assert parts.pop(0) == ("text", said)
+    expected = [json.loads(call) for call in (ONE, TWO)[: 1 if form is LLAMA else 2]]
+    found = [
+        {"name": name, "arguments": json.loads(given)} for (_, name), (_, given) in zip(parts[::2], parts[1::2], strict=True)
+    ]
+    assert found == expected
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000])
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (HERMES, "No call <tool, <tool_cal and < \n"),
+        (HERMES, "a\n\n<tool_call>\nnot json" + "x" * 400 + " {}"),
+        (HERMES, "<tool_call>{"),
+        (LLAMA, " It is {}"),
+        (LLAMA, '{"title": "no call"' + " " * 400 + "}"),
+    ],
+)
+def test_what_is_no_call_is_text(form: object, text: str, size: int) -> None:
+    said = "".join(part for kind, part in divided(form, text, size) if kind == "text")
+    assert "".join(said.split()) == "".join(text.split())
+
+
+def test_the_form_is_told_by_the_template() -> None:
+    assert form_of("{% if tools %}<tool_call>{{ x }}</tool_call>{% endif %}") is HERMES
+    assert form_of("{% if tools %}[TOOL_CALLS]{% endif %}") is MISTRAL
+    assert form_of('{{ tools }} {"name": x, "parameters": y}<|eot_id|>') is LLAMA
+    for other in ("", "<tool_call>", "tools [TOOL_CALLS]name[ARGS]", "tools <tool_call><function=f>", "tools in words"):
+        assert form_of(other) is None
