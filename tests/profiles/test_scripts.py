@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -41,7 +42,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         '#!/bin/bash\n[ -e "$GIVEN" ] || { printf "%s\\0" "$PWD" "$@" > "$GIVEN.new"; mv "$GIVEN.new" "$GIVEN"; }\n'
     )
     server.chmod(0o755)
-    (tmp_path / "sub").mkdir()
+    tmp_path.joinpath(*["sub"] * 8).mkdir(parents=True)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("GIVEN", str(tmp_path / "given"))
     monkeypatch.delenv("C", raising=False)
@@ -68,9 +69,11 @@ def assert_bash_gives_the_same(text: str, directory: Path) -> None:
     "text",
     [
         f'C=5 # five\n{RUN} \\\n  -c $C \\\n  -a "it\'s"\n',
-        'A="-m /m/a.gguf"; B="$A -c 5"\nllama-server $B "${NONE-}" ${NONE:-}',
+        'A="-m /m/a.gguf"; B="$A -c 5"\nllama-server $B "${NONE:-}" ${NONE:-}',
         f'A=(-ngl 9  # layers, don\'t\n  "-a" "x y")\nA+=(-c 5)\n{RUN} "${{A[@]}}"',
-        f'A=(-c 5)\nA+=(-a "x y")\n{RUN} ${{A[*]}}',
+        f'C="-c 6"\nset -eu\nlog() {{\n  echo "C=$1"\n}}\nif [ "$C" = x ]; then exit 1; fi\nC=5\nlog x\n{RUN} -c "$C" "$@"',
+        f'main() {{\n  {RUN} -c 5\n}}\nmain "$@"',
+        f'V="-c "\n{RUN} $V 5',
         f"export LLAMA_ARG_TOP_K=7\n{RUN} -c ${{C:-5}}",
         'M="/m/it\'s \\"q\\" \\$b.gguf"\nllama-server -m "$M" -a a\\ b',
         f"cat <<'END'\n{RUN} -c 6\nEND\nexec {RUN} -c 5 > /dev/null 2>&1",
@@ -90,15 +93,16 @@ def test_what_a_plain_script_starts_is_what_bash_starts(text: str, directory: Pa
 
 
 LINES = st.sampled_from(
-    ["C=5", "C=6", 'B="$C"', 'D="-c $C -ngl 3"', "C=${C:-3}", "C+=1", 'C="4" # x', "C=5 B=6", 'A+=(-c "$C")',
+    ["C=5", "C=6", 'B="$C"', 'D="-c $C -ngl 3"', "C=${C:-3}", "C+=1", 'C="4" # x', "C=5 B=6", 'A+=(-c "$C")', "A=(-ngl 2)",
      'A+=(-a "x y")', 'A=("${A[@]}" -b 7)', "A[0]=-c", "M=/m/a.gguf", 'M="/m/a b.gguf"', 'if [ -n "$C" ]; then', "else", "fi",
      "for C in 7 8; do", "done", "f() {", "}", "f -c 9", "( C=4; cd sub )", "true && C=8", "C=3 | cat", "C=1 &",
      "read -r C <<< 4", "let C=2", "unset C A", "set -- -c 4", "cd sub; pwd", "eval C=7", "C=$((C+1))", "((C++))",
-     "case $C in", "5) C=7 ;;", "*) M=/m/z.gguf ;;", "esac",
-     "cat <<E", "E", ': "${C:=7}"', "printf -v C 8", "declare -i C=3+3", "time C=3", "C=2 true",
+     "case $C in", "5) C=7 ;;", "(6) f ;;", "*) M=/m/z.gguf ;;", "esac", "source ./none.sh", "export C=7", 'export "C=7"',
+     "cat <<E", "E", ': "${C:=7}"', "printf -v C 8", "declare -i C=3+3", "time C=3", "C=2 true", 'V=" -c 5"', "shift; f",
      "f() { C=5; }", "X=$((C=6))", "shift", "IFS=,", 'C="5,6"', "export C", "set -a", "trap 'C=3' DEBUG", "D[0]=x",
+     "f() { llama-server -m a.gguf -c ${C:-3}; }", "[ $C = 5 ] || { C=4; }", "(cd sub)", "llama-server -m /m/a.gguf$V",
      'llama-server -m "$M" -c $C', 'exec llama-server -m "${M:-/x.gguf}" "${A[@]}"', "llama-server -m /m/a.gguf -c ${B:-3} $D",
-     'llama-server -m "$PWD/x.gguf" ${A[@]} "$@"', "llama-server -m a.gguf -c ${1:-5} || true"]
+     'llama-server -m "$PWD/x.gguf" ${A[@]} "$@"', "llama-server -m a.gguf -c ${1:-5} || true", "llama-server -m a$C.gguf $V"]
 )  # fmt: skip
 
 
@@ -126,84 +130,76 @@ def test_plain_scripts_of_windows(form: str, text: str) -> None:
     assert FORMATS[form].read(text, None).profiles[0].settings == {"model": r"C:\m\a.gguf", "ctx_size": 5}
 
 
-@pytest.mark.parametrize(
-    ("form", "text", "sentence"),
-    [
-        ("llama-server", f"C=5\nif x; then C=6; fi\n{RUN} -c $C", "Line 2 sets C where only a run can tell"),
-        ("llama-server", f"f() {{ C=6; }}\nC=5\nf\n{RUN} -c $C", "Line 1 sets C where only a run can tell"),
-        ("llama-server", f"f() {{\n{RUN} -c $C\n}}\nC=5\nf", "Line 2 is in a block"),
-        ("llama-server", f"C=5\nf() {{\n{RUN} -c $C\n}}\nC=6\nf", "Line 3 is in a block, and other lines change what it uses"),
-        ("llama-server", f'A=(-ngl 9)\nnvidia-smi && A+=(-c 5)\n{RUN} "${{A[@]}}"', "Line 2 sets A"),
-        ("llama-server", f"((C++))\nC+=1\n{RUN} -c $C", "Line 1 sets C"),
-        ("llama-server", f"C=5\nlet C=6\n{RUN} -c $C", "Line 2 sets C"),
-        ("llama-server", f"C=5\neval x\n{RUN} -c $C", "Line 2 sets C"),
-        ("llama-server", f"x && C=6\n{RUN} -c ${{C:-5}}", "Line 1 sets C"),
-        ("llama-server", f": ${{C:=5}}\n{RUN} -c ${{C:-6}}", "Line 1 sets C"),
-        ("llama-server", f"IFS= read -r C\n{RUN} -c ${{C:-6}}", "Line 1 sets C"),
-        ("llama-server", f"declare -i C=2+3\n{RUN} -c $C", "Line 1 sets C"),
-        ("llama-server", f"declare -i C\nC=2\nC+=3\n{RUN} -c $C", "Line 1 sets C"),
-        ("llama-server", f'set -- -c 5\n{RUN} "$@"', "Line 1 sets @"),
-        ("llama-server", f"f() {{ {RUN} -c ${{1:-5}}; }}\nf 6", "Line 1 is in a block"),
-        ("llama-server", f'f() {{ {RUN} "$@"; }}\nf -c 6', "Line 1 is in a block"),
-        ("llama-server", "for m in a b; do\nllama-server -m $m\ndone", "Line 1 sets m"),
-        ("llama-server", f"T=$(nproc)\n{RUN} -t $T", "Line 1 has $(nproc), which only a run can tell"),
-        ("llama-server", "llama-server $ARGS", "Line 1 has $ARGS, which only a run can tell"),
-        ("llama-server", "llama-server -m /m/*.gguf", "Line 1 has *, which only a run can tell"),
-        ("llama-server", "cd $X/..\nllama-server -m a.gguf", "Line 1 has $X, which only a run can tell"),
-        ("llama-server", "x && cd /m\nllama-server -m a.gguf", "Line 1 changes the directory where only a run can tell"),
-        ("llama-server", 'llama-server -m "$(dirname "$0")/a.gguf"', "Pasted text has no directory"),
-        ("llama-server", "", "There is no llama-server command in it"),
-        ("llama-server", "\nllama-server -m 'x", "Line 2 is cut off, or more than a plain script has"),
-        ("llama-server", f"if true; then {RUN}", "Line 1 is cut off"),
-        ("llama-server", f"C=5\nX=$((C=6))\n{RUN} -c $C", "Line 2 sets C"),
-        ("llama-server", f"A='-c 5'\nIFS=,\n{RUN} $A", "Line 2 sets A"),
-        ("llama-server", f"C=5\nf() {{ C=5; }}\nC=6\nf\n{RUN} -c $C", "Line 2 sets C"),
-        ("llama-server", f"C=5\nprintf -vC 6\n{RUN} -c $C", "Line 2 sets C"),
-        ("llama-server", f"C=5\ntrap 'C=6' DEBUG\n{RUN} -c $C", "Line 2 sets C"),
-        ("batch", f'{WINDOWS} -sys "x', "Line 1 is cut off"),
-        ("powershell", "$a = @('-m', 'x'\nllama-server @a", "Line 1 is cut off"),
-        ("batch", f"set C=5\nsetlocal\nset C=6\nendlocal\n{WINDOWS} -c %C%", "Line 4 sets c"),
-        ("powershell", f"$c = 5\nforeach ($c in 6, 7) {{ }}\n{WINDOWS} -c $c", "Line 2 sets c"),
-        ("powershell", f"$c = 5\nGet-Date -OutVariable c\n{WINDOWS} -c $c", "Line 2 sets c"),
-        ("llama-server", f"echo\ntmux new '{RUN}'", "There is no llama-server command in it, and line 2 only names it"),
-        ("llama-server", "docker exec box llama-server -m /m/a.gguf", "There is no llama-server command in it, and line 1"),
-        ("batch", f"set C=5\nif errorlevel 2 goto run\nset C=6\n:run\n{WINDOWS} -c %C%", "Line 3 sets C where only a run can"),
-        ("batch", f"set C=5\nfor %%f in (1 2) do set C=%%f\n{WINDOWS} -c %C%", "Line 2 sets C"),
-        ("batch", f"set C=5 & {WINDOWS} -c %C%", "Line 1 sets C"),
-        ("batch", f"set /p C=context?\n{WINDOWS} -c %C%", "Line 1 sets C"),
-        ("batch", f"set C=5\ncall other.bat\n{WINDOWS} -c %C%", "Line 2 sets c"),
-        ("batch", "if x cd C:\\m\nllama-server -m a.gguf", "Line 1 changes the directory"),
-        ("batch", "llama-server -m %SPECTUI_NO%\\a.gguf", "Line 1 has %SPECTUI_NO%, which only a run can tell"),
-        ("powershell", f"$c = 5\nif ($x) {{ $c = 6 }}\n{WINDOWS} -c $c", "Line 2 sets c where only a run can tell"),
-        ("powershell", f"$c = 5\n$c++\n{WINDOWS} -c $c", "Line 2 sets c"),
-        ("powershell", f"$c = 5\n$c += 1\n{WINDOWS} -c $c", "Line 2 sets c"),
-        ("powershell", f"{WINDOWS} @args", "Line 1 has @args, which only a run can tell"),
-        ("powershell", "$m = Join-Path 'C:\\m' 'a.gguf'\nllama-server -m $m", "Line 1 sets m"),
-        ("powershell", "$a = @('-m')\n$a.Add('x')\nllama-server @a", "Line 2 sets a"),
-        ("powershell", f"{WINDOWS} -ts 3,1", "Line 1 has ,, which only a run can tell"),
-        ("powershell", "Start-Process llama-server -ArgumentList '-m a'", "There is no llama-server command in it"),
-        ("systemd", "[Service]\nExecStart=vllm serve\n", "Line 2 starts 'vllm', which is no program of llama.cpp"),
-        ("systemd", f"[Service]\nExecStart=/bin/sh -c '{RUN}'\n", "Line 2 starts '/bin/sh', which is no program of llama.cpp"),
-        ("systemd", "[Service]\nUser=x\nExecStart=llama-server -m $M\n", "Line 3 has $M, which only a run can tell"),
-        ("systemd", f"[Service]\nEnvironmentFile=/no/env\nExecStart={RUN}\n", "/no/env, which sets variables for it"),
+NOT_PLAIN = {
+    "llama-server": [
+        (2, f"C=5\nif x; then C=6; fi\n{RUN} -c $C"), (1, f"f() {{ C=6; }}\nC=5\nf\n{RUN} -c $C"),
+        (2, f"f() {{\n{RUN} -c $C\n}}\nC=5\nf"), (3, f"C=5\nf() {{\n{RUN} -c ${{D:-5}}\n}}\nD=6\nf"),
+        (1, "f() { llama-server -m a.gguf; }\ncd /m\nf"), (2, f'A=(-ngl 9)\nnvidia-smi && A+=(-c 5)\n{RUN} "${{A[@]}}"'),
+        (1, f"((C++))\nC+=1\n{RUN} -c $C"), (2, f"C=5\nlet C=6\n{RUN} -c $C"), (2, f"C=5\neval x\n{RUN} -c $C"),
+        (1, f"x && C=6\n{RUN} -c ${{C:-5}}"),
+        (2, f": ${{C:=5}}\n{RUN} -c ${{C:-6}}"), (1, f"IFS= read -r C\n{RUN} -c ${{C:-6}}"),
+        (1, f"declare -i C=2+3\n{RUN} -c $C"), (1, f"declare -i C\nC=2\nC+=3\n{RUN} -c $C"), (2, f'set -- -c 5\n{RUN} "$@"'),
+        (1, f"f() {{ {RUN} -c ${{1:-5}}; }}\nf 6"), (1, f'f() {{ {RUN} "$@"; }}\nf -c 6'), (1, f"T=$(nproc)\n{RUN} -t $T"),
+        (1, "for m in a b; do\nllama-server -m $m\ndone"), (1, "llama-server $ARGS"), (1, "llama-server -m /m/*.gguf"),
+        (1, "cd $X/..\nllama-server -m a.gguf"), (1, "x && cd /m\nllama-server -m a.gguf"), (2, "\nllama-server -m 'x"),
+        (2, f"C=5\nX=$((C=6))\n{RUN} -c $C"), (2, f"A='-c 5'\nIFS=,\n{RUN} $A"), (2, f"C=5\nprintf -vC 6\n{RUN} -c $C"),
+        (2, f"C=5\nf() {{ C=5; }}\nC=6\nf\n{RUN} -c $C"), (2, f"C=5\ntrap 'C=6' DEBUG\n{RUN} -c $C"),
+        (2, f"source .env\n{RUN} -c ${{C:-5}}"), (2, f"export $(cat .env)\n{RUN} -c ${{C:-5}}"),
+        (1, f'while read -r L; do export "$L"; done < .env; {RUN} -c ${{C:-5}}'), (2, f"V=' -c 5'\n{RUN}$V"),
+        (2, f'A=(-c 5)\n{RUN} ${{A[*]}}'), (1, f"export A=1 LLAMA_ARG_TOP_K=5\n{RUN}"), (2, f"A=5\n{RUN} -c ${{A-5}}"),
     ],
-)
-def test_what_only_a_run_can_tell_is_a_sentence_and_no_guess(form: str, text: str, sentence: str) -> None:
+    "batch": [
+        (1, f'{WINDOWS} -sys "x'), (4, f"set C=5\nsetlocal\nset C=6\nendlocal\n{WINDOWS} -c %C%"),
+        (1, "if x cd C:\\m\nllama-server -m a"),
+        (3, f"set C=5\nif errorlevel 2 goto run\nset C=6\n:run\n{WINDOWS} -c %C%"), (1, f"set /p C=context?\n{WINDOWS} -c %C%"),
+        (2, f"set C=5\nfor %%f in (1 2) do set C=%%f\n{WINDOWS} -c %C%"), (1, f"set C=5 & {WINDOWS} -c %C%"),
+        (2, f"set C=5\nfor /f %%f in (x.env) do set %%f\n{WINDOWS} -c %C%"), (2, f"set C=5\ncall other.bat\n{WINDOWS} -c %C%"),
+        (1, "llama-server -m %SPECTUI_NO%\\a.gguf"), (1, "set M=C:\\Files (x86)\\a.gguf\nllama-server -m %M%"),
+        (1, f"{WINDOWS}(1).gguf"),
+    ],
+    "powershell": [
+        (1, "$a = @('-m', 'x'\nllama-server @a"), (2, f"$c = 5\nforeach ($c in 6, 7) {{ }}\n{WINDOWS} -c $c"),
+        (2, f"$c = 5\n$c++\n{WINDOWS} -c $c"),
+        (2, f"$c = 5\nGet-Date -OutVariable c\n{WINDOWS} -c $c"), (2, f"$c = 5\nif ($x) {{ $c = 6 }}\n{WINDOWS} -c $c"),
+        (2, f"$c = 5\n$c += 1\n{WINDOWS} -c $c"), (1, f"{WINDOWS} @args"),
+        (1, "$m = Join-Path 'C:\\m' 'a.gguf'\nllama-server -m $m"),
+        (2, "$a = @('-m')\n$a.Add('x')\nllama-server @a"), (1, f"{WINDOWS} -ts 3,1"), (1, "llama-server -m 'C:\\it''s.gguf'"),
+    ],
+    "systemd": [
+        (2, "[Service]\nExecStart=vllm serve\n"), (2, f"[Service]\nExecStart=/bin/sh -c '{RUN}'\n"),
+        (3, "[Service]\nUser=x\nExecStart=llama-server -m $M\n"), (2, f"[Service]\nEnvironmentFile=/no/env\nExecStart={RUN}\n"),
+        (2, "[Service]\nExecStart=llama-server -m /m/%i.gguf\n"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "line", "text"), [(form, *case) for form, cases in NOT_PLAIN.items() for case in cases])
+def test_what_only_a_run_can_tell_is_a_sentence_with_its_line_and_no_guess(form: str, line: int, text: str) -> None:
     with pytest.raises(SpectuiError) as error:
         FORMATS[form].read(text, None)
-    assert str(error.value).startswith(sentence) and str(error.value).endswith(f": {RUN_IT}.")
+    assert re.fullmatch(rf"Line {line} [^\n]*: {re.escape(RUN_IT)}\.", str(error.value))
 
 
 @pytest.mark.parametrize(
     ("form", "text", "sentence"),
     [
-        ("llama-server", f"{RUN}\n{RUN} -c 5\n", "There are 2 commands of llama.cpp (lines 1, 2): leave one in the file."),
-        ("llama-server", "A=xx\n" + "A=$A$A$A$A\n" * 30 + RUN, "Its variables grow without end."),
+        ("llama-server", f"{RUN}\n{RUN} -c 5\n", "Lines 1 and 2 start llama.cpp: leave one command in the file."),
+        ("llama-server", "A=xx\n" + "A=$A$A$A$A\n" * 30 + f"{RUN} -c $A", "Line 9 sets A where only a run can tell"),
+        ("llama-server", "", "There is no llama-server command in it"),
+        ("llama-server", f"tmux new '{RUN}'", "There is no llama-server command in it"),
+        ("llama-server", "docker exec box llama-server -m /m/a.gguf", "There is no llama-server command in it"),
+        ("llama-server", 'main "$@"', "There is no llama-server command in it"),
+        ("llama-server", 'llama-server -m "$(dirname "$0")/a.gguf"', "Pasted text has no directory"),
+        ("powershell", "Start-Process llama-server -ArgumentList '-m a'", "There is no llama-server command in it"),
         ("llama-server", "docker run llama.cpp -m /m/a.gguf", "its -m /m/a.gguf is a path in a container, and no volume"),
         ("systemd", "[Unit]\nA=b\n", "There is no [Service] with one ExecStart= in it"),
         ("compose", "services: {}\n", "There are no services in it"),
         ("compose", "services: {a: {image: redis}}", "No service in it can be imported; of a: it starts 'redis'"),
-        ("compose", "services: {a: {extends: b, image: llama.cpp}}", "No service in it can be imported; of a: it has"),
+        (
+            "compose",
+            "services: {a: {extends: b, image: llama.cpp}}",
+            "No service in it can be imported; of a: it needs other files",
+        ),
     ],
 )
 def test_what_is_no_script_gets_one_sentence(form: str, text: str, sentence: str) -> None:
@@ -219,7 +215,7 @@ def test_a_file_of_another_kind_gets_one_sentence(name: str) -> None:
 
 
 def test_other_commands_words_are_not_printed_and_what_has_no_use_stays_as_it_is_written() -> None:
-    text = "curl -H 'Authorization: Bearer geheim'\nAPI=geheim\nexport LLAMA_KEY=geheim CUDA_VISIBLE_DEVICES=0\n"
+    text = "curl -H 'Authorization: Bearer geheim'\nAPI=geheim\nexport LLAMA_KEY=geheim\nexport CUDA_VISIBLE_DEVICES=0\n"
     text += f"sudo {RUN} --port $X"
     assert left_out(FORMATS["llama-server"].read(text, None)) == {
         STARTED_BY: ["sudo"], ENVIRONMENT: ["CUDA_VISIBLE_DEVICES=0"], NOT_USED: ["--port $X"],
@@ -249,24 +245,22 @@ User=llama
 WorkingDirectory=/opt/llama.cpp
 Environment="CUDA_VISIBLE_DEVICES=0" LLAMA_ARG_CTX_SIZE=8192
 Environment='MODELS=/srv/my models' "MORE=-ngl 99"
-EnvironmentFile=-/nowhere
-EnvironmentFile=FILE
+Environment=N=3 HERE=%h
 ExecStart=old
 ExecStart=
 ExecStart=/opt/llama.cpp/build/bin/llama-server \\
     --model "${MODELS}/a.gguf" -t ${N} \\
     # --port 8081 \\
-    $MORE --alias %i \\
+    $MORE --alias coder \\
     --port ${PORT}
 [Install]
 WantedBy=multi-user.target
 """
 
 
-def test_a_unit_of_systemd(tmp_path: Path) -> None:
+def test_a_unit_of_systemd() -> None:
     assert detect(UNIT, "-") == detect("", "a.service") == "systemd"
-    (tmp_path / "env").write_text("N='3'\nexport M=9\n")
-    source = FORMATS["systemd"].read(UNIT.replace("FILE", str(tmp_path / "env")), Path("/etc/llama@coder.service"))
+    source = FORMATS["systemd"].read(UNIT, None)
     (profile,) = source.profiles
     assert profile.settings == {"model": "/srv/my models/a.gguf", "ctx_size": 8192, "gpu_layers": 99, "threads": 3}
     assert profile.name == "coder"
@@ -282,7 +276,7 @@ services:
     environment: [CUDA_VISIBLE_DEVICES=0, LLAMA_ARG_N_GPU_LAYERS=99]
     command: >
       -m /models/${SPECTUI_MODEL:-a}.gguf
-      --ctx-size ${SPECTUI_CTX} -md /drafts/b.gguf --spec-type draft-simple
+      --ctx-size 8192 -md /drafts/b.gguf --spec-type draft-simple
   chat:
     build: .
     volumes: ["~/m:/m"]
@@ -301,10 +295,9 @@ services:
 
 
 def test_services_of_compose(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("SPECTUI_CTX=8192\nSPECTUI_MODEL='q'\n")
     source = FORMATS["compose"].read(COMPOSE, tmp_path / "compose.yml")
     assert {profile.name: profile.settings for profile in source.profiles} == {
-        "coder": {"model": f"{tmp_path}/models/q.gguf", "draft": "/srv/drafts/b.gguf", "ctx_size": 8192, "gpu_layers": 99,
+        "coder": {"model": f"{tmp_path}/models/a.gguf", "draft": "/srv/drafts/b.gguf", "ctx_size": 8192, "gpu_layers": 99,
                   "drafter": "model"},
         "chat": {"model": os.path.expanduser("~/m/b.gguf"), "temperature": 0.5},
     }  # fmt: skip
@@ -313,3 +306,5 @@ def test_services_of_compose(tmp_path: Path) -> None:
         "open": f"Line 21 has ${{SPECTUI_THREADS}}, which only a run can tell: {RUN_IT}.",
         "webui": "it starts 'ghcr.io/open-webui/open-webui:main', which is no program of llama.cpp.",
     }
+    (tmp_path / ".env").write_text("SPECTUI_MODEL=q\n")
+    assert "coder" in FORMATS["compose"].read(COMPOSE, tmp_path / "compose.yml").refused, "the file may set its model"

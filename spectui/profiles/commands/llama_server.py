@@ -54,6 +54,8 @@ def arguments_of(words: Sequence[str]) -> list[str] | None:
     name = base_name(program)
     if not _PROGRAM.fullmatch(name) or _OTHER_FILE.search(name) or not _PRINTS.isdisjoint(arguments):
         return None
+    if name in ("main", "server") and not arguments:  # it is a function's name
+        return None
     if name == "llama":
         return arguments[1:] if arguments and arguments[0] in _SUBCOMMANDS else None
     return arguments
