@@ -163,6 +163,8 @@ NOT_PLAIN = {
         (2, f"$c = 5\nGet-Date -OutVariable c\n{WINDOWS} -c $c"), (2, f"$c = 5\nif ($x) {{ $c = 6 }}\n{WINDOWS} -c $c"),
         (2, f"$c = 5\n$c += 1\n{WINDOWS} -c $c"), (1, f"{WINDOWS} @args"),
         (1, "$m = Join-Path 'C:\\m' 'a.gguf'\nllama-server -m $m"),
+        (2, f"$c = 5\n${{c}} = 6\n{WINDOWS} -c $c"), (2, f"$c = 5\n$c, $d = 6, 7\n{WINDOWS} -c $c"),
+        (2, f"$c = 5\nfunction f($c) {{\n{WINDOWS} -c $c\n}}\nf 6"),
         (2, "$a = @('-m')\n$a.Add('x')\nllama-server @a"), (1, f"{WINDOWS} -ts 3,1"), (1, "llama-server -m 'C:\\it''s.gguf'"),
     ],
     "systemd": [

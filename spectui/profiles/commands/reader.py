@@ -31,14 +31,16 @@ _JUMPS = re.compile(r":\w|.*\bgoto (?!:eof)", re.IGNORECASE)
 _PRINTS = re.compile(r"(?:echo|write-host|write-output)\b(?!.*(?:\(\(|\{\w+:?=))", re.IGNORECASE | re.DOTALL)
 _MOVES = re.compile(r"(?:^|\s)(?:cd|chdir|(?:push|pop)d|(?:set|push|pop)-location)(?: /d)?(?: (.*)|$)", re.IGNORECASE)
 _CHANGES = re.compile(
-    r"(?:^|\s)(?:eval|source|call|iex|invoke-expression|shift|endlocal)(?=\s|$)|^(?:\.|let|trap|shopt|alias)\s"
+    r"(?:^|\s)(?:eval|source|call|iex|invoke-expression|shift|endlocal)(?=\s|$)|^(?:(?:\.|let|trap|shopt|alias)\s|(?:function|filter|param)\b)"
     r"|(?:^|\s)(?:printf -v|set (?:-- |[-+]\w*a|.*allexport)|(?:export|declare|typeset|readonly|read|set) [^=]*[$%`])"
     r"|\bIFS\b|\$\(\(.*?(?:=|\+\+|--)|\$\{\w+:?=",
     re.DOTALL | re.IGNORECASE,
 )
 """Match statements that jump, print, change the directory, and may set any variable or argument."""
 
-_NAMES = re.compile(r"(?<![\w$%!{#])[a-z_]\w*|\$((?:env:)?\w+)(?=\s?[-+*/]?=(?!=)|\+\+|--|\.\w+\(|\[|\s+in\b)", re.IGNORECASE)
+_NAMES = re.compile(
+    r"(?<![\w$%!{#])[a-z_]\w*|\$\{?((?:env:)?\w+)\}?(?=\s?(?:[-+*/]?=(?!=)|,)|\+\+|--|\.\w+\(|\[[^@*]|\s+in\b)", re.IGNORECASE
+)
 """Matches names but those of variables that are only read."""
 
 _HERE = re.compile(
