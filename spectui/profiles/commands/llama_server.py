@@ -27,18 +27,8 @@ _STARTERS = (*_PLAIN_STARTERS, "sudo", "doas", "nice", "time", "timeout", "setsi
 
 _STARTERS_OWN = re.compile(r"-.*|[\dx,.-]+[smhd]?|/\w+")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_SWITCHES = {
-    "--rm",
-    "--detach",
-    "--init",
-    "--interactive",
-    "--tty",
-    "--privileged",
-    "--publish-all",
-    "--read-only",
-    "--replace",
-}
-"""Flags of `docker run` and `podman run` without a value, besides short ones; others are followed by one."""
+_SWITCHES = re.compile("-[ditP]+|--(?:rm|detach|init|interactive|tty|privileged|publish-all|read-only|replace)")
+"""Flags of `docker run` and `podman run` without a value; others are followed by one."""
 
 _LLAMA_IMAGE = re.compile(r"(?<!o)llama(?!-?(swap|index|factory|stack))", re.IGNORECASE)
 
@@ -52,9 +42,8 @@ def arguments_of(words: Sequence[str]) -> list[str] | None:
     """The arguments of one of llama.cpp's programs; None if the first word is no such program, or it only prints."""
     program, *arguments = words
     name = base_name(program)
-    if not _PROGRAM.fullmatch(name) or _OTHER_FILE.search(name) or not _PRINTS.isdisjoint(arguments):
-        return None
-    if name in ("main", "server") and not arguments:  # it is a function's name
+    is_function = name in ("main", "server") and not arguments  # of a script
+    if not _PROGRAM.fullmatch(name) or is_function or _OTHER_FILE.search(name) or not _PRINTS.isdisjoint(arguments):
         return None
     if name == "llama":
         return arguments[1:] if arguments and arguments[0] in _SUBCOMMANDS else None
@@ -93,7 +82,7 @@ def _in_container(program: str, words: Sequence[str], directory: str) -> Started
         flag, equals, value = rest.pop(0).partition("=")
         if re.match("-[evpw].", flag):  # -p8080:8080
             flag, value, equals = flag[:2], flag[2:] + equals + value, "="
-        if not equals and flag not in _SWITCHES and not re.fullmatch("-[ditP]+", flag):
+        if not equals and not _SWITCHES.fullmatch(flag):
             value = rest.pop(0) if rest else ""
         given.setdefault(flag, []).append(value)
     volumes = [text for flag in ("-v", "--volume", "--mount") for text in given.get(flag, [])]

@@ -31,9 +31,9 @@ _JUMPS = re.compile(r":\w|.*\bgoto (?!:eof)", re.IGNORECASE)
 _PRINTS = re.compile(r"(?:echo|write-host|write-output)\b(?!.*(?:\(\(|\{\w+:?=))", re.IGNORECASE | re.DOTALL)
 _MOVES = re.compile(r"(?:^|\s)(?:cd|chdir|(?:push|pop)d|(?:set|push|pop)-location)(?: /d)?(?: (.*)|$)", re.IGNORECASE)
 _CHANGES = re.compile(
-    r"(?:^|\s)(?:eval|source|call|iex|invoke-expression|shift|endlocal)(?=\s|$)|^(?:(?:\.|let|trap|shopt|alias)\s|(?:function|filter|param)\b)"
-    r"|(?:^|\s)(?:printf -v|set (?:-- |[-+]\w*a|.*allexport)|(?:export|declare|typeset|readonly|read|set) [^=]*[$%`])"
-    r"|\bIFS\b|\$\(\(.*?(?:=|\+\+|--)|\$\{\w+:?=",
+    r"(?:^|\s)(?:eval|source|call|iex|invoke-expression|shift|endlocal)(?=\s|$)|^(?:\.|let|trap|shopt|alias)\s"
+    r"|^(?:function|filter|param)\b|(?:^|\s)(?:export|declare|typeset|readonly|read|set) [^=]*[$%`]"
+    r"|(?:^|\s)(?:printf -v|set (?:-- |[-+]\w*a|.*allexport))|\bIFS\b|\$\(\(.*?(?:=|\+\+|--)|\$\{\w+:?=",
     re.DOTALL | re.IGNORECASE,
 )
 """Match statements that jump, print, change the directory, and may set any variable or argument."""
@@ -43,13 +43,11 @@ _NAMES = re.compile(
 )
 """Matches names but those of variables that are only read."""
 
-_HERE = re.compile(
-    r"\$\(dirname (?:-- )?\"?\$(?:0|BASH_SOURCE|\{0\}|\{BASH_SOURCE(?:\[0\])?\})\"?\)|%~dp0\\?|\$(?i:PSScriptRoot)"
-)
-_PLACE = re.compile(r"\$\(cd (?:-- )?(\S.*?) ?(?:> ?/dev/null )?(?:2>&1 )?&& pwd(?: -P)?\)")
+_HERE = r"\$\(dirname (?:-- )?\"?\$(?:0|BASH_SOURCE|\{0\}|\{BASH_SOURCE(?:\[0\])?\})\"?\)|%~dp0\\?|\$(?i:PSScriptRoot)"
+_PLACE = r"\$\(cd (?:-- )?(\S.*?) ?(?:> ?/dev/null )?(?:2>&1 )?&& pwd(?: -P)?\)"
 """The usual ways to the script's own directory."""
 
-_VARIABLE = re.compile(r"((?:env:)?\w+)(?:\[@\])?(?::-(.*)|:\?.*)?", re.DOTALL | re.IGNORECASE)
+_VARIABLE = r"(?si)((?:env:)?\w+)(?:\[@\])?(?::-(.*)|:\?.*)?"
 """Matches the name of a variable, and what a shell takes if it has none."""
 
 
@@ -91,7 +89,7 @@ BATCH = Signs(
     piece=r"(?P<skipped>[ \t\r]+|\^\n|\d?>&\d|(?:(?<=\n)|\A)[ \t]*@?(?i:rem\b|::)[^\n]*|\d?(?:>>?|<)[ \t]*"
     rf"(?:{_QUOTED}|[^\s&|<>()])+)|(?P<operator>\n|&&|\|\||[&|()])|(?P<double>{_QUOTED})|(?P<escape>\^.)"
     r"|(?P<text>[^\s\"&|<>()^]+)|(?P<cut>.)",
-    inner=r"%~dp0\\?|%\w+%|!\w+!|%[^%\s]+:[^%\n]*%|%%~?\w|%(?:~\w*)?[*\d]",
+    inner=r"(?P<sign>(?!))|%~dp0\\?|%\w+%|!\w+!|%[^%\s]+:[^%\n]*%|%%~?\w|%(?:~\w*)?[*\d]",
     assignment=r"(?P<exports>(?i:set)) (?P<quote>\"?)(?P<name>\w+)(?P<adds>)=(?P<value>.+)(?P=quote)",
 )
 """Batch files, and a command line as one types it at the prompt of Windows."""
@@ -255,22 +253,18 @@ class Script:
 
     def expanded(self, text: str) -> str:
         """A text with its variables replaced."""
-
-        def replaced(part: re.Match[str]) -> str:
-            return part[0][1:].strip("\n") if part.lastgroup == "sign" else self.value(part[0])
-
-        return re.sub(self.signs.inner, replaced, text)
+        return re.sub(self.signs.inner, lambda part: part[0][1:].strip("\n") if part["sign"] else self.value(part[0]), text)
 
     def value(self, written: str) -> str:
         """The value of `$NAME`, `${NAME:-other}`, `%NAME%` or the script's directory; unknown if only a run can tell it."""
-        if _HERE.fullmatch(written):
+        if re.fullmatch(_HERE, written):
             return self.here + "/" * written.startswith("%")
-        if place := _PLACE.fullmatch(written):
+        if place := re.fullmatch(_PLACE, written):
             there = "".join(self.words(place[1], splits=False))
             return os.path.normpath(there) if there.startswith("/") and EDGE not in there else self.untold(written)
         if written in ("$PWD", "${PWD}", "$(pwd)"):
             return joined(os.getcwd(), self.directory)
-        variable = _VARIABLE.fullmatch(written[2:-1] if written[1] == "{" else written.strip("$@%"))
+        variable = re.fullmatch(_VARIABLE, written[2:-1] if written[1] == "{" else written.strip("$@%"))
         name = self.name(variable[1]) if variable else ""
         value = self.values.get(name)
         if variable is None or written.startswith("%%") or (name.isdigit() and self.depth):
