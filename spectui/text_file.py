@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import BinaryIO
 
 from spectui.errors import SpectuiError, UsageError
+
+LARGEST_GRAMMAR = 1_000_000
+"""Bytes of a file with a grammar or a JSON schema."""
 
 
 def read_text(source: Path | BinaryIO, name: str, largest: int, advice: str, error: type[SpectuiError] = UsageError) -> str:
@@ -33,3 +37,15 @@ def read_text(source: Path | BinaryIO, name: str, largest: int, advice: str, err
     if end >= 0:
         raise error(f"{name} is not text in UTF-8 (line {text.count(chr(10), 0, end) + 1}): convert it first.")
     return text.replace("\r\n", "\n")
+
+
+def read_schema(path: Path) -> str:
+    """The text of a file with a JSON schema. Raises UsageError."""
+    text = read_text(path, f"The JSON schema {path}", LARGEST_GRAMMAR, "simplify it")
+    try:
+        if isinstance(json.loads(text), dict):
+            return text
+        problem = "it is no object"
+    except (ValueError, RecursionError) as error:
+        problem = str(error)
+    raise UsageError(f"The JSON schema {path} cannot be read: {problem}.")

@@ -54,7 +54,7 @@ class _Told(deque[Event]):
 
 
 class FakeEngine:
-    """Implements `protocol.Engine`. `loads`, `unloads`, `generates` (at which `times`), `stops` and `closed` are
+    """Implements `protocol.Engine`. `loads`, `unloads`, `generates` (on which `terms`), `stops` and `closed` are
     what it was asked.
 
     What is stopped ends at once, or `late`: `TICK_S` later, as in the worker, which is in the middle of a pass. Without a
@@ -69,7 +69,7 @@ class FakeEngine:
         self.devices = devices
         self.loads: list[Setup] = []
         self.generates: list[tuple[Message, ...]] = []
-        self.times: list[float | None] = []
+        self.terms: list[Terms] = []
         self.stops = 0
         self.forgets = 0
         self.thinks: bool | None = None
@@ -100,7 +100,7 @@ class FakeEngine:
     def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> None:
         """Write the conversation down and wait for `emit_round`."""
         self.generates.append(tuple(messages))
-        self.times.append(terms.at)
+        self.terms.append(terms)
         self.replying = True
         self._text = []
         self._statistics = Statistics()

@@ -9,7 +9,7 @@ from typing import Any
 
 from spectui.attach.connection import ServerTrouble
 from spectui.attach.facts import Facts
-from spectui.engine.events import Fixed, Message
+from spectui.engine.events import Fixed, Message, Terms
 from spectui.knobs import Knobs, json_object, title
 
 CHAT = "/chat/completions"
@@ -95,12 +95,19 @@ def body(
     return asked
 
 
+def obeyed(terms: Terms) -> dict[str, Any]:
+    """llama-server's field for what the reply obeys."""
+    if terms.grammar.lstrip().startswith("{"):
+        return {"json_schema": json.loads(terms.grammar)}
+    return {"grammar": terms.grammar} if terms.grammar else {}
+
+
 def refused(error: ServerTrouble, asked: Mapping[str, Any]) -> set[str]:
     """The fields that this answer to a request names as wrong; none of those that every server has."""
     if error.status not in (400, 422):
         return set()
     said = f"{error} {json.dumps(dict(error.table))}"
-    settings = asked.keys() - {"model", "messages", "stream"}
+    settings = asked.keys() - {"model", "messages", "stream", "grammar", "json_schema"}
     return {field for field in settings if re.search(rf"\b{field}\b", said)}
 
 

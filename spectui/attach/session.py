@@ -93,10 +93,12 @@ class ServerSession:
         connection, facts = self._connection, self._facts
         if connection is None or facts is None:
             raise SpectuiError("No server answers: load its model again first.")
+        if terms.grammar and not facts.llama_server:
+            raise SpectuiError("Only llama-server and spectui take a grammar or a JSON schema: ask this server without one.")
         knobs = self.knobs if self.knobs.seed >= 0 else replace(self.knobs, seed=secrets.randbits(31))
         reply = Reply(messages, knobs, facts, self._emit, connection.address.root, self._stall_s, self._learn)
         try:
-            self._run(self._ask(connection, reply, messages, knobs))
+            self._run(self._ask(connection, reply, messages, knobs, requests.obeyed(terms)))
         except asyncio.CancelledError:
             reply.reason = StopReason.CANCELLED
         finished = reply.finish()
@@ -104,7 +106,9 @@ class ServerSession:
         self._tell_counts()
         return finished
 
-    async def _ask(self, connection: Connection, reply: Reply, messages: Sequence[Message], knobs: Knobs) -> None:
+    async def _ask(
+        self, connection: Connection, reply: Reply, messages: Sequence[Message], knobs: Knobs, obeyed: dict[str, Any]
+    ) -> None:
         cold, self._cold, wait = self._cold, False, Waiting(self._emit)
         while True:
             asked: dict[str, Any] = {}
@@ -114,7 +118,7 @@ class ServerSession:
                 if self._facts is not None:
                     reply.use(self._facts)
                 asked = requests.body(reply.facts, messages, knobs, cold=cold, wants_probabilities=self.wants_probabilities)
-                asked = {field: value for field, value in asked.items() if field not in self._refused}
+                asked = {field: value for field, value in asked.items() if field not in self._refused} | obeyed
                 async with connection.stream(requests.CHAT, asked) as pieces:
                     await reply.read(pieces)
                 return

@@ -10,10 +10,10 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TypeVar
 
 from spectui.chat import sentences
-from spectui.chat.comparison import Comparison
 from spectui.chat.figures.format import count, duration
 from spectui.chat.figures.lines import payoff_lines, summary_line, token_lines
 from spectui.chat.history.message_list import ListedMessage, listed_messages
@@ -29,6 +29,7 @@ from spectui.speculation.records import StopReason
 from spectui.store import export
 from spectui.store.records import Summary
 from spectui.text import printable, unescaped
+from spectui.text_file import read_schema
 
 Listed = TypeVar("Listed")
 
@@ -300,6 +301,12 @@ def think(session: ChatSession, words: str) -> str:
     return Remark(sentences.thinking_switched(on))
 
 
+def schema(session: ChatSession, words: str) -> str:
+    """Have new replies obey the JSON schema of a file; without words, none."""
+    session.user_knobs.schema = (Path(words).name, read_schema(Path(words).expanduser())) if words else ("", "")
+    return Remark(f"Replies obey {words} from now on: {{schema}} alone ends it." if words else "Replies obey no schema.")
+
+
 def profile(session: ChatSession, words: str) -> str:
     """List profiles, or turn the knobs to one."""
     profiles = session.user_knobs.profiles
@@ -361,7 +368,7 @@ def stats(session: ChatSession, words: str) -> str:
 def measure(session: ChatSession, words: str) -> str:
     """Decode the last prompt again without drafts."""
     _refuse(session.no_comparison)
-    session.compare(Comparison(session.messages[-1].rounds))
+    session.compare()
     return ""
 
 

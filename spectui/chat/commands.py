@@ -80,6 +80,8 @@ STEERING = (
     Command("policy", "Policy", "How long drafts are: turn on by one", "f9", possible=_drafts_here),
     Command("think", "Think", "Have the model think before its replies, or not", "alt+h", "think", "[on|off]",
             do=actions.think),
+    Command("schema", "Schema", "Let replies be free of the JSON schema again", slash="schema", arguments="[FILE]",
+            plain="have replies obey the JSON schema of a file; alone: no more", do=actions.schema),
     Command("profile", "Next profile", "Turn the knobs to the next profile of the configuration", "alt+p", "profile", "[NAME]",
             "list profiles, or turn the knobs to one", do=actions.profile),
     Command("save-profile", "Save profile", "Save the knobs in the configuration, under a name", "alt+s", "save", "NAME",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from itertools import chain, islice
+from functools import cached_property
+from itertools import chain
 from os.path import normpath
 from typing import NamedTuple
 
@@ -34,23 +34,14 @@ class OfComparison(NamedTuple):
 class Comparison:
     """Compares a reply with its second decoding, whose events it takes."""
 
-    def __init__(self, first: Sequence[Round]) -> None:
-        """`first`: the rounds of the reply, at least one. Reads all of them, so the window makes it in a worker thread."""
-        self.strict = False
-        """Whether the plain decoding is under --strict."""
+    def __init__(self, first: Sequence[Round], with_drafts: Statistics, *, strict: bool = False) -> None:
+        """`first`: the rounds of the reply, at least one, and their figures. `strict`: the plain decoding is under --strict."""
+        self._strict = strict
         self._first = first
-        self._ids = array("i", (token.id for round in first for token in round.tokens))
-        turns = {round.knobs for round in first}
-        self.knobs = replace(first[-1].knobs, drafter="off", predict=len(self._ids))
+        self._tokens = (token for round in first for token in round.tokens)  # those that were not compared yet
+        self.knobs = replace(first[-1].knobs, drafter="off", predict=with_drafts.emitted)
         """The reply's knobs, without a drafter and with `predict` set to its number of tokens."""
-        self.turned = [
-            title(field.name)
-            for field in fields(Knobs)
-            if spec_of(Knobs, field.name).section == "sampling" and field.name != "predict"
-            and len({getattr(knobs, field.name) for knobs in turns}) > 1
-        ]  # fmt: skip
-        """The sampling knobs that were turned in the middle of the reply: then the texts may differ."""
-        self.with_drafts = Statistics.of(first)
+        self.with_drafts = with_drafts
         self.plain = Statistics()
         self.rounds = PackedRounds()
         """The rounds of the second decoding so far."""
@@ -60,6 +51,17 @@ class Comparison:
         self.difference: Difference | None = None
         """The first difference; None if none was found so far."""
         self._rounding: float | None = None  # by how many logits the two decodings differ before it
+
+    @cached_property
+    def turned(self) -> list[str]:
+        """The sampling knobs that were turned in the middle of the reply: then the texts may differ. Reads all rounds."""
+        turns = {round.knobs for round in self._first}
+        return [
+            title(field.name)
+            for field in fields(Knobs)
+            if spec_of(Knobs, field.name).section == "sampling" and field.name != "predict"
+            and len({getattr(knobs, field.name) for knobs in turns}) > 1
+        ]  # fmt: skip
 
     @property
     def measured(self) -> SpeedUp | None:
@@ -86,7 +88,7 @@ class Comparison:
         if first is None or second is None:
             return ""
         if is_near_tie(found.first, found.second, self.knobs, self._rounding):
-            return kernels_sentence(first, second, self.knobs, self.strict)
+            return kernels_sentence(first, second, self.knobs, self._strict)
         return far_sentence(first, second, self.knobs, self._rounding)
 
     def take(self, event: Event) -> bool:
@@ -101,26 +103,22 @@ class Comparison:
             self.running = False
             if event.reason is StopReason.CANCELLED:
                 self.problem = "stopped"
-            elif self.plain.emitted < len(self._ids) and self.difference is None:
-                self.difference = Difference(self.plain.emitted + 1, self._token(self.plain.emitted), None)
+            elif self.difference is None and (token := next(self._tokens, None)) is not None:
+                self.difference = Difference(self.plain.emitted + 1, token, None)
         elif isinstance(event, Failed):
             self.running = False
             self.problem = event.message
         return True
 
     def _compare(self, round: Round) -> None:
-        if self.difference is None:
-            for number, token in enumerate(round.tokens, self.plain.emitted):
-                if number >= len(self._ids) or self._ids[number] != token.id:
-                    self.difference = Difference(number + 1, self._token(number), token)
-                    from spectui.engine.exactness.near_tie import rounding
+        for number, token in enumerate(round.tokens if self.difference is None else (), self.plain.emitted + 1):
+            first = next(self._tokens, None)
+            if first is None or first.id != token.id:
+                self.difference = Difference(number, first, token)
+                from spectui.engine.exactness.near_tie import rounding
 
-                    self._rounding = rounding(self._first, chain(self.rounds, [round]), number + 1)
-                    return
-
-    def _token(self, number: int) -> Token | None:
-        """The reply's token of this number, from 0; None after its end."""
-        return next(islice((token for round in self._first for token in round.tokens), number, None), None)
+                self._rounding = rounding(self._first, chain(self.rounds, [round]), number)
+                return
 
 
 def decodes_alike(one: Setup, other: Setup) -> bool:

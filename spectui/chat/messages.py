@@ -22,7 +22,7 @@ from spectui.thinking import Piece, divided, parsed, thought_and_answer
 
 @dataclass(slots=True, eq=False)
 class ChatMessage:
-    """One message of the conversation. A prompt's `reply` and `figures` are empty.
+    """One message of the conversation. A prompt's `reply` and `figures` are empty. `grammar`: what the reply had to obey.
 
     `said` is the text that no round of this list made: a prompt's, or what was written before this chat. `id` is the journal's,
     `parent` the message before it, and `created` when it was made, in seconds since the epoch. The chat template writes a
@@ -37,6 +37,7 @@ class ChatMessage:
     parent: ChatMessage | None = None
     created: float = field(default_factory=time.time)
     reply: Reply = field(default_factory=unknown_reply)
+    grammar: str = ""
     figures: RoundCounts = field(default_factory=RoundCounts)
     _written: bytearray = field(default_factory=bytearray)
     """UTF-8 of the rounds that were written since: a string for each token would take ten times as much."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spectui.chat.figures.format import count, percent, share
 from spectui.chat.figures.records import State
-from spectui.engine.events import Counted, Counts, Failed, Fixed
+from spectui.engine.events import Counted, Counts, Fixed
 from spectui.gguf_files.ollama import name_of
 from spectui.knobs import Setup
 from spectui.llama.devices.records import ModelInfo
@@ -85,13 +85,6 @@ def busy_reason(state: State) -> str:
     return "{stop} stops the reply first."
 
 
-def load_advice(*, without_draft: bool, without_servers: bool) -> str:
-    """Advice after loading failed. `LoadFailed` explains both flags."""
-    draft = "{without-draft} goes on without the draft. " if without_draft else ""
-    again = "loads the models on this machine alone" if without_servers else "tries again"
-    return f"{draft}{{load}} {again}, {{placement}} with other flags, {{models}} chooses other models."
-
-
 def stop_note(stop: str | None, n_ctx: int | None, *, to_drop: bool = False, larger: str = LARGER) -> str:
     """The line below a reply that ended for this reason; "" if the model ended it, or if it failed.
 
@@ -127,22 +120,6 @@ def counted_lines(counted: Counted | None) -> Iterator[str]:
 
 def _counts(counts: Counts) -> str:
     return f"{count(counts.drafted)} drafted, {count(counts.accepted)} accepted ({percent(counts.accepted / counts.drafted)})"
-
-
-def failed_advice(failed: Failed, *, unanswered: bool) -> str:
-    """What to do about a reply that failed; `unanswered`: before its first word."""
-    if not failed.no_room:
-        return UNANSWERED if unanswered else "{regenerate} asks again."
-    drop = "{drop} drops the oldest turns and asks again, " if failed.to_drop else ""
-    return f"{drop}{{edit}} brings the prompt back to be shortened, {{placement}} with -c sets a larger context."
-
-
-def dropped_note(turns: int) -> str:
-    """The line where the oldest turns were dropped."""
-    return (
-        f"The context was full: it goes on without the oldest turns ({turns}), and reads the others again. {{undrop}} brings "
-        "them back."
-    )
 
 
 def dropped_mark(turns: int) -> str:

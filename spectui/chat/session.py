@@ -290,16 +290,16 @@ class ChatSession:
             return sentences.no_plain_decoding(fixed)
         return "" if self.last_reply and self.last_reply.rounds else sentences.NOTHING_TO_COMPARE
 
-    def compare(self, comparison: Comparison) -> None:
-        """Decode the last prompt again without drafts, with the knobs of the last reply.
-
-        Knobs that a person turns meanwhile take effect afterwards.
-        """
-        comparison.strict = self.setup.strict == "on"
+    def compare(self) -> Comparison:
+        """Decode the last prompt again without drafts, with the knobs of the last reply. Those that a person turns meanwhile
+        take effect afterwards."""
+        reply = self.messages[-1]
+        comparison = Comparison(reply.rounds, reply.figures.statistics, strict=self.setup.strict == "on")
         self.comparison, self._compared = comparison, len(self.messages)
         self.user_knobs.override(comparison.knobs)
         self.activity.now = "comparing"
-        self.ask(self.messages[-1])
+        self.ask(reply)
+        return comparison
 
     # Events of the engine
 
@@ -359,12 +359,13 @@ class ChatSession:
         talk, line = self.conversation, reply.line
         whole = (*prompt_messages(talk.system, line)[:-1], begun) if begun else prompt_messages(talk.system, line[:-1])
         self._asked.append(self._writer if reply is self.writing else None)
-        self.engine.generate(whole, Terms((reply.parent.created or None) if reply.parent is not None else None))
+        self.engine.generate(whole, Terms(reply.parent.created or None if reply.parent else None, grammar=reply.grammar))
 
     def _begin_reply(self, prompt: Sequence[ChatMessage], behind: ChatMessage | None, *, instead: bool) -> None:
         """Begin a reply behind a message and a new prompt, if there is one. `instead`: of another reply."""
         left_out = dropped(behind.line) if behind is not None else 0
         reply = ChatMessage.of(self.journal.begin_reply(self.setup, left_out))
+        reply.grammar = self.user_knobs.schema[1]
         self._writer = ReplyWriter(reply, self.journal)
         (self.conversation.begin_attempt if instead else self.conversation.add)([*prompt, reply], behind)
         self._begin(reply)

@@ -28,6 +28,8 @@ class UserKnobs:
         """The knobs that a flag, a variable, a profile or the file of settings sets."""
         self.defaults = Knobs()
         """What the others have where a person has not turned them: the loaded model's file may recommend values."""
+        self.schema = "", ""
+        """The JSON schema that new replies obey: its file's name, and its text."""
 
     @property
     def now(self) -> Knobs:

@@ -23,10 +23,10 @@ from spectui.cli.report import report, summary
 from spectui.cli.terminal import json_option, prepare_stdout
 from spectui.errors import SpectuiError, UsageError
 from spectui.text import of_argument, unescaped
-from spectui.text_file import read_text
+from spectui.text_file import LARGEST_GRAMMAR, read_schema, read_text
 
 if TYPE_CHECKING:
-    from spectui.engine.events import Event, Finished, Loaded, Message
+    from spectui.engine.events import Event, Finished, Loaded, Message, Terms
     from spectui.engine.exactness.verify import Verification
     from spectui.engine.protocol import SessionEngine
     from spectui.knobs import Knobs, Setup
@@ -47,6 +47,10 @@ PATIENCE_S = 5.0
 @click.command("run", cls=Command)
 @click.option("-p", "--prompt", metavar="TEXT", help="the prompt")
 @click.option("-f", "--file", "prompt_file", type=click.Path(path_type=Path), metavar="FILE", help="read the prompt here")
+@click.option(
+    "--json-schema", "schema", type=click.Path(path_type=Path), metavar="FILE", help="the reply obeys this JSON schema"
+)
+@click.option("--grammar", type=click.Path(path_type=Path), metavar="FILE", help="the reply obeys this grammar (GBNF)")
 @json_option
 @click.option("--verify", "check", is_flag=True, help="decode plainly beside it, and compare text and speed")
 @click.option("--rounds", "with_rounds", is_flag=True, help="with --json: every round too")
@@ -59,6 +63,8 @@ def command(
     /,
     prompt: str | None,
     prompt_file: Path | None,
+    schema: Path | None,
+    grammar: Path | None,
     as_json: bool,
     check: bool,
     profile: str | None,
@@ -77,10 +83,11 @@ def command(
     if with_rounds and not as_json:
         raise UsageError("--rounds is a part of the object that --json prints: give both.")
     question = prompt_text(unescaped(prompt) if prompt and values["escape"] else prompt, prompt_file)
+    obeyed = _obeyed(schema, grammar)
     prepare_stdout("the reply")
 
     from spectui.engine.demo import default_setup
-    from spectui.engine.events import Message
+    from spectui.engine.events import Message, Terms
 
     server = server_setup(settings, hub_target, hub_draft)
     if server is not None and check:
@@ -89,6 +96,7 @@ def command(
     worker = server_engine(settings.knobs) if server else _engine(setup, settings.knobs)
     colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
+    terms = Terms(grammar=obeyed)
     messages = [Message("system", setup.system)] if setup.system.strip() else []
     verdict = None
     stopped: list[int] = []
@@ -102,9 +110,9 @@ def command(
                 ctx.exit(INTERRUPTED)
             worker.knobs = settings.recommended(loaded.sampling, loaded.target.path).knobs
             messages.append(Message("user", question))
-            finished = outcome(worker, worker.call(methodcaller("generate", messages)), printer)
+            finished = outcome(worker, worker.call(methodcaller("generate", messages, terms)), printer)
             if check and not stopped:
-                verdict = _verified(worker, messages, finished, printer, stopped)
+                verdict = _verified(worker, messages, terms, finished, printer, stopped)
     except SpectuiError:
         if stopped:
             ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
@@ -124,6 +132,18 @@ def command(
         click.echo("\n" + "\n".join(verdict.sentences) + speed, err=True)
 
 
+def _obeyed(schema: Path | None, grammar: Path | None) -> str:
+    """What the reply must obey: the text of one of these files. Raises UsageError."""
+    if schema is not None and grammar is not None:
+        raise UsageError("Give --json-schema or --grammar, not both.")
+    if schema is not None:
+        return read_schema(schema)
+    text = read_text(grammar, f"The grammar {grammar}", LARGEST_GRAMMAR, "simplify it") if grammar is not None else ""
+    if grammar is not None and not text.strip():
+        raise UsageError(f"The grammar {grammar} is empty.")
+    return text
+
+
 def _engine(setup: Setup, knobs: Knobs) -> SessionEngine:
     """The engine of this machine: llama.cpp computes in its thread, so that the caller's handles Ctrl+C during a pass."""
     from spectui.engine.isolation.process import engine_for
@@ -132,13 +152,13 @@ def _engine(setup: Setup, knobs: Knobs) -> SessionEngine:
 
 
 def _verified(
-    worker: SessionEngine, messages: list[Message], finished: Finished, printer: Printer, stopped: list[int]
+    worker: SessionEngine, messages: list[Message], terms: Terms, finished: Finished, printer: Printer, stopped: list[int]
 ) -> Verification | None:
     """What a plain decoding beside the reply says. None if Ctrl+C stopped it: the reply's figures are shown without it."""
     from spectui.engine.exactness.verify import verify
 
     try:
-        return outcome(worker, worker.call(verify, messages, finished, printer.rounds), printer)
+        return outcome(worker, worker.call(verify, messages, finished, printer.rounds, terms), printer)
     except SpectuiError:
         if not stopped:
             raise

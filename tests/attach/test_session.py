@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spectui.attach.session import ServerSession
-from spectui.engine.events import Event, Finished, Message, Notice, Prompt, RoundDone
+from spectui.engine.events import Event, Finished, Message, Notice, Prompt, RoundDone, Terms
 from spectui.engine.room import NoRoomError
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -262,6 +262,23 @@ def test_a_server_that_refuses_a_setting_is_asked_without_it():
     assert "temperature" in first and others == [first - {"seed"}] * 3
     (notice,) = opened.notices()
     assert "Unrecognized request argument: seed. It is asked without seed from now on" in notice
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [('{"type": "array"}', {"json_schema": {"type": "array"}}), ('root ::= "a"', {"grammar": 'root ::= "a"'})],
+)
+def test_what_a_reply_must_obey_is_asked_of_llama_server_alone(text, field):
+    terms = Terms(grammar=text)
+    refusal = as_json({"error": {"message": "grammar, json_schema and seed are unknown"}}, 400)
+    with serving([GOOD, refusal, GOOD]) as server:
+        opened = Opened(server)
+        assert opened.session.generate(ASKED, terms).text == opened.session.generate(ASKED, terms).text == "Abcd"
+    assert [field.items() <= body.items() for body in server.bodies()] == [True] * 3
+    with serving([GOOD], v1__models=as_json({"data": [{"id": "m"}]}), props=Answer(404)) as server:
+        opened = Opened(server)
+        with pytest.raises(SpectuiError, match="ask this server without one"):
+            opened.session.generate(ASKED, terms)
 
 
 def test_a_stall_is_named_and_not_ended():

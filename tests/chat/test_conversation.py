@@ -224,7 +224,7 @@ class Chats(RuleBasedStateMachine):
             rounds = [message.rounds for message in writing.line[:-1] if message.role == "assistant"]
             written = [tuple(token.id for round in reply for token in round.tokens) for reply in rounds]
             assert [message.tokens for message in asked if message.role == "assistant"] == written
-            assert writing.parent is not None and self.engine.times[-1] == writing.parent.created
+            assert writing.parent is not None and self.engine.terms[-1].at == writing.parent.created
 
     @invariant()
     def the_disk_has_what_is_shown_and_all_that_was_said(self) -> None:

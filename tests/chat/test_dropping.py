@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from spectui.chat.actions import no_bringing_back, no_dropping
+from spectui.chat.actions import drop, no_bringing_back, no_dropping
 from spectui.chat.dropping import Dropped, prompt_messages
+from spectui.chat.figures.lines import said_of
 from spectui.chat.history.message_list import listed_messages
 from spectui.chat.history.snapshot import snapshot
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NOTHING_DROPPED, ROOM_LEFT, SETUP_CHANGED
 from spectui.chat.session import ChatSession
-from spectui.engine.events import Finished, Message
+from spectui.engine.events import Failed, Finished, Message
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
 from spectui.store import export
@@ -121,8 +122,9 @@ def test_a_prompt_that_has_failed_can_be_asked_again_so(engine: FakeEngine, sess
     engine.fail(FULL, to_drop=6)
     drained(session)
     assert session.conversation.unanswered and not no_dropping(session)
-    session.oldest.drop_for_next()
-    session.regenerate()
+    way = said_of(Failed(FULL, no_room=True, to_drop=6), session)
+    assert way.startswith(f"{FULL} {{drop}} drops the oldest turns and asks again, {{edit}} brings the prompt back")
+    drop(session, "")
     engine.fail(FULL, to_drop=6)
     drained(session)
     assert asked(engine) == ["Be brief.", "four"]

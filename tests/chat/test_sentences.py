@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spectui.chat.sentences import load_advice
+from spectui.chat.figures.lines import said_of
+from spectui.chat.session import ChatSession
+from spectui.engine.events import LoadFailed
+from spectui.knobs import Setup
+from tests.fake_engine import FakeEngine
 
 OTHERWISE = "{placement} with other flags, {models} chooses other models."
 
@@ -18,4 +22,5 @@ OTHERWISE = "{placement} with other flags, {models} chooses other models."
     ],
 )
 def test_what_can_be_done_after_models_could_not_be_loaded(draft: bool, servers: bool, says: str) -> None:
-    assert load_advice(without_draft=draft, without_servers=servers) == f"{says}{OTHERWISE}"
+    failed = LoadFailed("No.", without_draft=draft, without_servers=servers)
+    assert said_of(failed, ChatSession(FakeEngine(), Setup())) == f"No. {says}{OTHERWISE}"

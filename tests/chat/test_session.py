@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from spectui.chat.comparison import Comparison, OfComparison
+from spectui.chat import actions
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.sentences import NOTHING_ASKED
 from spectui.chat.session import ChatSession
 from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.engine.demo import NOTICE
-from spectui.engine.events import Finished, Message, Notice, RoundDone
+from spectui.engine.events import Message, Notice, RoundDone
+from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
 from spectui.store import library
@@ -187,48 +187,6 @@ def test_what_still_comes_of_a_reply_that_was_left_is_dropped(late: FakeEngine) 
     assert late.generates[-1] == (Message("user", "two"),)
 
 
-def test_an_edited_prompt_takes_the_place_of_the_old_one(engine: FakeEngine) -> None:
-    session = loaded(engine)
-    for text in ("one", "two"):
-        turn(session, text, "re")
-    assert session.conversation.begin_edit(session.conversation.prompt_to_edit()) == "two" and session.conversation.editing == 2
-    assert session.conversation.begin_edit(session.conversation.prompt_to_edit()) == "one" and session.conversation.editing == 0
-    assert session.conversation.prompt_to_edit() is None
-    session.send("other")
-    assert engine.generates[-1] == (Message("user", "other"),) and session.conversation.editing is None
-
-
-def test_a_comparison_has_its_own_knobs_and_events(engine: FakeEngine) -> None:
-    session = loaded(engine)
-    turn(session, "one", "a", "b")
-    assert session.no_comparison == ""
-    session.compare(Comparison(session.messages[-1].rounds))
-    session.knobs = Knobs(draft_max=3)
-    assert engine.knobs == Knobs(drafter="off", predict=2) and session.knobs == Knobs(draft_max=3)
-    assert engine.generates[-1] == (Message("user", "one"),)
-    reply(engine, "a", "b")
-    shown = drained(session)
-    assert [type(each.event) for each in shown if isinstance(each, OfComparison)] == [RoundDone, RoundDone, Finished]
-    assert session.comparison is not None and session.comparison.identical
-    assert engine.knobs == Knobs(draft_max=3) and len(session.messages) == 2
-    session.set_system("Be brief.")
-    assert "used another model" in session.no_comparison
-
-
-def test_a_reply_is_asked_again_and_a_failed_prompt_too(engine: FakeEngine) -> None:
-    session = loaded(engine)
-    assert session.no_regenerating == NOTHING_ASKED
-    session.send("one")
-    engine.fail("It broke.")
-    drained(session)
-    assert session.messages == [session.conversation.unanswered]
-    session.regenerate()
-    reply(engine, "a")
-    drained(session)
-    session.regenerate()
-    assert engine.generates == [(Message("user", "one"),)] * 3
-
-
 def test_models_that_ended_spectui_are_loaded_on_the_second_request(engine: FakeEngine, tmp_path: Path) -> None:
     crash = Crash("loading", PAIR, 0.0, tmp_path / "log", "")
     session = ChatSession(engine, PAIR, crash=crash)
@@ -237,18 +195,6 @@ def test_models_that_ended_spectui_are_loaded_on_the_second_request(engine: Fake
     engine.finish_loading()
     drained(session)
     assert session.models.crash is None
-
-
-def test_figures_are_of_the_reply_that_is_gone_back_to(engine: FakeEngine) -> None:
-    session = loaded(engine)
-    for number in (1, 2):
-        turn(session, "again", *"ab" * number)
-    assert session.figures().reply.emitted == 4
-    session.conversation.go_back(2)
-    figures = session.figures()
-    assert (figures.reply.emitted, len(figures.rounds), figures.chat.emitted) == (2, 2, 6)
-    session.conversation.go_back(0)
-    assert session.figures().reply.emitted == 0
 
 
 def test_a_conversation_from_the_disk_has_its_figures(engine: FakeEngine, tmp_path: Path) -> None:
@@ -272,12 +218,33 @@ def test_a_comparison_in_an_opened_conversation_has_the_time_of_its_prompt(engin
     session.close()
     session = loaded(again := FakeEngine(), Journal(tmp_path / "c.db"))
     session.resume(OpenedConversation.of(last(tmp_path / "c.db")))
-    session.compare(Comparison(session.messages[-1].rounds))
+    session.compare()
     reply(again, "a")
     drained(session)
     session.regenerate()
-    assert engine.times * 2 == again.times and engine.times[0] is not None
+    assert engine.terms * 2 == again.terms and engine.terms[0].at is not None
     session.close()
+
+
+def test_a_schema_is_for_the_replies_that_begin_while_it_is_there(engine: FakeEngine, tmp_path: Path) -> None:
+    session, file = loaded(engine), tmp_path / "a list.json"
+    file.write_text(text := '{"type": "array"}')
+    turn(session, "one", "a")
+    assert actions.schema(session, str(file)) == f"Replies obey {file} from now on: {{schema}} alone ends it."
+    turn(session, "two", "b", stop=StopReason.CANCELLED)
+    assert actions.schema(session, "") == "Replies obey no schema."
+    session.continue_reply()
+    reply(engine, "c")
+    drained(session)
+    session.compare()
+    reply(engine, "bc")
+    drained(session)
+    turn(session, "three", "d")
+    assert [terms.grammar for terms in engine.terms] == ["", text, text, text, ""]
+    for content, why in (("[]", "no object"), ("{", "Expecting"), ("\0", "UTF-8")):
+        file.write_text(content)
+        with pytest.raises(UsageError, match=why):
+            actions.schema(session, str(file))
 
 
 def test_the_title_is_the_one_on_disk(engine: FakeEngine, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -19,7 +20,7 @@ from click.testing import CliRunner, Result
 import spectui.engine.session
 from spectui.cli import root
 from spectui.cli.run import Printer, stopping
-from spectui.engine.events import Event, Finished, Loaded, Loading, Message, Notice, RoundDone
+from spectui.engine.events import FREE, Event, Finished, Loaded, Loading, Message, Notice, RoundDone, Terms
 from spectui.engine.room import no_room
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup
@@ -37,6 +38,7 @@ class ScriptedSession:
     interrupt_comparison = False
     reason = StopReason.EOS
     messages: Sequence[Message] = ()
+    terms = FREE
     loaded = LOADED
     knobs = Knobs()
     asked_with = knobs
@@ -64,8 +66,9 @@ class ScriptedSession:
         self._emit(Notice("something in passing"))
         return self.loaded
 
-    def generate(self, messages: Sequence[Message], at: float | None = None) -> Finished:
+    def generate(self, messages: Sequence[Message], terms: Terms) -> Finished:
         self.threads.add(threading.current_thread().name)
+        type(self).terms = terms
         type(self).messages, type(self).asked_with = messages, self.knobs
         self._emit(RoundDone(a_round(), 9))
         if self.interrupt_reply or (self.interrupt_comparison and self.knobs.drafter == "off"):
@@ -100,6 +103,17 @@ def test_text_goes_to_stdout_and_figures_to_stderr(session: type[ScriptedSession
     assert result.stderr.endswith("accept    = 50.000%\n")
     assert session.messages == [Message("system", "Be brief."), Message("user", "Question?\n")]
     assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(("flag", "text"), [("--json-schema", '{"type": "array"}'), ("--grammar", 'root ::= "a"')])
+def test_what_the_reply_obeys_is_read_from_a_file(session: type[ScriptedSession], tmp_path: Path, flag: str, text: str):
+    (tmp_path / "file").write_text(text)
+    flags = flag, str(tmp_path / "file"), "-p", "x"
+    assert run(*flags).exit_code == 0 and session.terms == Terms(grammar=text)
+    both = run(*flags, "--grammar" if flag == "--json-schema" else "--json-schema", "other")
+    (tmp_path / "file").write_text("\n")
+    for result in (both, run(*flags), run(flag, str(tmp_path / "none"), "-p", "x")):
+        assert result.exit_code == 2 and result.stderr.startswith("spectui: ") and result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -183,7 +197,7 @@ def test_a_reply_that_the_context_ends_says_so(session: type[ScriptedSession]) -
 def test_a_prompt_that_does_not_fit_is_a_sentence_and_has_no_figures(
     session: type[ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(_: object, messages: Sequence[Message]) -> Finished:
+    def refused(_: object, messages: Sequence[Message], terms: Terms) -> Finished:
         raise no_room(messages, 2351, 512)
 
     monkeypatch.setattr(session, "generate", refused)

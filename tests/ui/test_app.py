@@ -16,7 +16,6 @@ from spectui.ui.dashboard.status import StatusLine
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen import controls
 from spectui.ui.transcript.inspector import Inspector
-from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.knob import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.pilot_helpers import BOTH_ENGINES, PAIR, Make, Window, answer, ask, wait_until, write_reply
@@ -263,18 +262,6 @@ async def test_markup_and_control_characters_are_text(window: Window, engine: Fa
         for text in ("[bold]x[/]", "[red]y[/]", "[i]z[/]", "[bold]n[/]", "[red]t]0;x"):
             assert text in seen
         assert not {char for char in seen if (char != "\n" and ord(char) < 32) or 0x7F <= ord(char) < 0xA0}
-
-
-async def test_tokens_and_rejected_drafts_have_keys(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
-        await ask(pilot, "go")
-        write_reply(engine)
-        await wait_until(pilot, lambda: "return" in said(app))
-        transcript = app.screen.query_one(Transcript)
-        assert "pass" not in screen_text(app).replace("a pass", "")
-        await pilot.press("f2", "f3")
-        assert transcript.show_tokens
-        await wait_until(pilot, lambda: "pass" in screen_text(app).replace("a pass", ""))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

@@ -1,4 +1,4 @@
-"""Figures, tokens and models as sentences, for the plain chat."""
+"""Events as sentences, for both front ends; figures, tokens and models as sentences, for the plain chat."""
 
 from __future__ import annotations
 
@@ -7,16 +7,45 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from spectui.chat.comparison import Comparison
+from spectui.chat.dropping import Dropped
 from spectui.chat.figures.estimates import payoff, speed_ups
 from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, size, times, tokens
 from spectui.chat.figures.reasons import why_no_drafts
 from spectui.chat.figures.records import Figures
+from spectui.chat.sentences import UNANSWERED, stop_note
+from spectui.engine.events import Event, Failed, Finished, LoadFailed, Notice
 from spectui.speculation.records import Round, Token
 from spectui.speculation.statistics import Statistics
 from spectui.text import printable
 
-if TYPE_CHECKING:  # it brings hashlib, which the first screen does without
+if TYPE_CHECKING:
+    from spectui.chat.session import ChatSession
     from spectui.gguf_files.header import GgufHeader
+
+
+def said_of(event: Event | Dropped, session: ChatSession) -> str:
+    """What is said of an event, and what can be done about it; "" where nothing needs to be said."""
+    match event:
+        case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
+            draft = "{without-draft} goes on without the draft. " if without_draft else ""
+            again = "loads the models on this machine alone" if without_servers else "tries again"
+            return f"{message} {draft}{{load}} {again}, {{placement}} with other flags, {{models}} chooses other models."
+        case Finished(reason=reason, to_drop=to_drop):
+            models = session.models
+            return stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context)
+        case Failed(message=message, no_room=True, to_drop=to_drop):
+            drop = "{drop} drops the oldest turns and asks again, " if to_drop else ""
+            return (
+                f"{message} {drop}{{edit}} brings the prompt back to be shortened, {{placement}} with -c sets a larger context."
+            )
+        case Failed(message=message):
+            return f"{message} {UNANSWERED if session.conversation.unanswered is not None else '{regenerate} asks again.'}"
+        case Dropped(turns=turns):
+            rest = "and reads the others again. {undrop} brings them back."
+            return f"The context was full: it goes on without the oldest turns ({turns}), {rest}"
+        case Notice(message=message):
+            return message
+    return ""
 
 
 def summary_line(statistics: Statistics) -> str:
@@ -46,21 +75,35 @@ def payoff_lines(figures: Figures) -> Iterator[str]:
         yield f"The best draft-max by this estimate is {best}{flag}."
 
 
-def comparison_lines(comparison: Comparison) -> Iterator[str]:
-    """The measured speed-up, and whether the text is the same."""
+def comparison_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
+    """Figures of the two decodings: their name, with drafts, without."""
     fast, plain = comparison.with_drafts, comparison.plain
-    yield (f"Measured: {comparison.measured or UNKNOWN}, {decimal(fast.tokens_per_s)} tokens a second with drafts and"
-           f" {decimal(plain.tokens_per_s)} without.")  # fmt: skip
-    found = comparison.difference
-    if comparison.identical:
-        yield f"The text is identical, over {tokens(plain.emitted)}."
-    elif found is not None:
-        first, second = (_quoted(token.text) if token is not None else "the end" for token in (found.first, found.second))
-        turned = f"; {', '.join(comparison.turned)} was turned meanwhile" if comparison.turned else ""
-        why = f", {comparison.explanation}" if comparison.explanation else ""
-        yield f"The text differs: token {count(found.number)} is {first} with drafts, {second} without{turned}{why}."
-    elif comparison.problem:
-        yield f"It ended early: {printable(comparison.problem)}"
+    return [
+        ("tokens/s", decimal(fast.tokens_per_s), decimal(plain.tokens_per_s)),
+        ("tokens", count(fast.emitted), count(plain.emitted)),
+        ("passes", count(fast.rounds), count(plain.rounds)),
+        ("decoding", duration(fast.decode_s), duration(plain.decode_s)),
+    ]
+
+
+def comparison_facts(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """The measured speed-up, and whether the text is the same: names and what they are."""
+    emitted, difference = comparison.plain.emitted, comparison.difference
+    yield "so far" if comparison.running else "measured", str(comparison.measured or UNKNOWN)
+    if difference is not None:
+        yield "identical text", f"no, from token {count(difference.number)} on"
+        for name, token in (("with drafts", difference.first), ("without", difference.second)):
+            yield name, _quoted(token.text) if token is not None else "its end"
+        if comparison.turned:
+            yield "knobs turned", ", ".join(comparison.turned)
+        if comparison.explanation:
+            yield "why", comparison.explanation
+    elif comparison.identical:
+        yield "identical text", f"yes, over {tokens(emitted)}"
+    elif comparison.running and emitted:
+        yield "identical text", f"so far, over {tokens(emitted)}"
+    else:
+        yield "identical text", printable(f"{UNKNOWN} {comparison.problem}".strip())
 
 
 def token_lines(token: Token, round: Round, name: str) -> Iterator[str]:

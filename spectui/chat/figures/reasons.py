@@ -114,36 +114,21 @@ def last_reason(figures: Figures) -> str:
 
 
 def _cause(figures: Figures, rounds: tuple[Round, ...]) -> str:
-    knobs, room = rounds[-1].knobs, _room(figures)
-    told = rounds[-1].reason
-    if told is not None and told.kind in SERVER:
-        return cause(told, knobs)
-    if knobs.drafter == "off":
-        return "the drafter is off"
-    if knobs.draft_max == 0:
+    knobs, reasons = rounds[-1].knobs, [round.reason for round in rounds if round.reason is not None]
+    # A reply's last token always has no room for a draft.
+    reason = next((reason for reason in reversed(reasons) if reason.kind != "no room"), reasons[-1] if reasons else None)
+    if reason is None:
+        return "the policy expects no gain"
+    if reason.kind == "no room" and knobs.draft_max == 0:
         return "draft-max is 0"
-    if room is not None and room < max(2, knobs.draft_min):
-        return "the context is nearly full: no room for a draft"
-    if figures.draft_failed and knobs.drafter != "suffix":
+    if reason.kind == "no match" and figures.draft_failed:
         return "the draft model failed; the next reply tries it again"
-    if knobs.drafter == "model" and not figures.has_draft:
-        return figures.draft_problem or "there is no draft model: give one with -md"
-    if knobs.drafter == "mtp" and not figures.has_draft:
-        return "the model has no heads of its own (MTP)"
-    if full := _draft_full(rounds):
-        return full
-    if knobs.policy == "fixed" and any(round.drafted for round in rounds):
-        return f"all drafts are shorter than draft-min {knobs.draft_min}"
-    if knobs.policy != "auto" and (knobs.drafter == "suffix" or not figures.has_draft):
-        return "nothing here stood in the conversation before" + _besides(figures, knobs)
-    if knobs.policy == "fixed":
-        return f"no first token reaches p-min {knobs.p_min:.2f}" + (_besides(figures, knobs) or ": lower it")
+    if reason.kind == "no match" and knobs.drafter in ("model", "mtp") and not figures.has_draft:
+        heads = "the model has no heads of its own (MTP)"
+        return heads if knobs.drafter == "mtp" else figures.draft_problem or "there is no draft model: give one with -md"
     # Without "the" the reason with its three figures fits into two lines of a window of 120 cells.
-    # Ignore "no room" if there is another reason: a reply's last token always has it.
-    found = [round.reason for round in rounds if round.reason is not None]
-    reason = next((each for each in reversed(found) if each.kind != "no room"), found[-1] if found else None)
-    said = cause(reason, knobs).removeprefix("the ") if reason is not None else "the policy expects no gain"
-    return said + _besides(figures, knobs)
+    besides = _besides(figures, knobs) if reason.kind not in (*SERVER, "drafter off", "no room") else ""
+    return cause(reason, knobs).removeprefix("the " if reason.kind == "unlikely" else "") + besides
 
 
 def _draft_full(rounds: tuple[Round, ...]) -> str:
@@ -160,7 +145,3 @@ def _besides(figures: Figures, knobs: Knobs) -> str:
     if figures.has_draft:
         return "; the draft has another vocabulary" if figures.translated else ""
     return f"; {figures.draft_problem or 'no draft model (-md)'}"
-
-
-def _room(figures: Figures) -> int | None:
-    return None if figures.n_ctx is None or figures.n_context is None else figures.n_ctx - figures.n_context

@@ -21,15 +21,15 @@ from spectui.chat.commands import SLASH, with_commands
 from spectui.chat.comparison import OfComparison
 from spectui.chat.dropping import Dropped
 from spectui.chat.figures.format import count, size
-from spectui.chat.figures.lines import comparison_lines, model_line
+from spectui.chat.figures.lines import comparison_facts, comparison_rows, model_line, said_of
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.sentences import NO_TEXT, UNANSWERED, crash_advice, dropped_note, failed_advice, load_advice, stop_note
+from spectui.chat.sentences import NO_TEXT, UNANSWERED, crash_advice
 from spectui.chat.session import ChatSession
 from spectui.chat.text.attachments import PasteFolds
 from spectui.chat.text.editor import edited
 from spectui.cli.plain.lines import TypedLines, is_command
 from spectui.config import nearest
-from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, Notice, RoundDone
+from spectui.engine.events import Event, Failed, Finished, Loaded, LoadFailed, Loading, RoundDone
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.store.prompts import without_slash
@@ -215,44 +215,28 @@ class PlainChat:
     # What is said
 
     def _show(self, event: Event | OfComparison | Dropped) -> None:
+        """Raises SpectuiError in a pipe if the models cannot be loaded."""
         match event:
             case RoundDone(round=round):
                 self._write("".join(token.text for token in round.tokens))
-            case Loading() | Loaded() | LoadFailed():
-                self._show_loading(event)
-            case Finished(reason=reason, to_drop=to_drop):
-                models = self.session.models
-                if note := stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context):
-                    self.notice(with_commands(note))
-                if self.session.conversation.unanswered is not None:  # it ended before the first word
-                    self.notice(with_commands(UNANSWERED))
-            case OfComparison(event=Finished() | Failed()) if self.session.comparison is not None:
-                self.output("\n".join(comparison_lines(self.session.comparison)))
-            case Dropped(turns=turns):
-                self.notice(with_commands(dropped_note(turns)))
-            case Failed(message=message):
-                self._failed = True
-                advice = failed_advice(event, unanswered=self.session.conversation.unanswered is not None)
-                self.notice(f"{message} {with_commands(advice)}")
-            case Notice(message=message):
-                self.notice(message)
-        if self.session.take_back() is not None:
-            self.notice(NO_TEXT)
-
-    def _show_loading(self, event: Loading | Loaded | LoadFailed) -> None:
-        """Raises SpectuiError in a pipe if the models cannot be loaded."""
-        match event:
-            case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
-                if not self.interactive:
-                    raise SpectuiError(message)
-                advice = load_advice(without_draft=without_draft, without_servers=without_servers)
-                self.notice(f"{message} {with_commands(advice)}")
+            case LoadFailed(message=message) if not self.interactive:
+                raise SpectuiError(message)
             case Loading(what=what, bytes=bytes) if self.interactive and what != self._loading:
                 self._loading = what
                 self.notice(f"loading {what}{f', {size(bytes)}' if bytes else ''}")
             case Loaded() if self.interactive:
                 n_ctx = count(self.session.models.n_ctx)
                 self.notice(f"{pair(self.session)} ready, context {n_ctx} tokens. /help lists commands.")
+            case OfComparison(event=Finished() | Failed()) if (comparison := self.session.comparison) is not None:
+                rows = [(name, f"{fast} with drafts, {plain} without") for name, fast, plain in comparison_rows(comparison)]
+                self.output("\n".join(f"{name}: {fact}" for name, fact in (*rows, *comparison_facts(comparison))))
+        if not isinstance(event, OfComparison) and (said := said_of(event, self.session)):
+            self.notice(with_commands(said))
+        if isinstance(event, Finished) and self.session.conversation.unanswered is not None:  # it ended before the first word
+            self.notice(with_commands(UNANSWERED))
+        self._failed = self._failed or isinstance(event, Failed)
+        if self.session.take_back() is not None:
+            self.notice(NO_TEXT)
 
     def _tell(self, said: str) -> None:
         """Show what a command has said, with the conversation if it is another one."""

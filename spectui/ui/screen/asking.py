@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 
 from spectui.chat import actions
-from spectui.chat.comparison import Comparison
 from spectui.chat.history.message_list import ListedMessage, listed_messages
 from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT
 from spectui.chat.session import ChatSession
@@ -49,21 +47,12 @@ def submit(window: Window, text: str) -> bool:
 def compare(window: Window) -> None:
     """Decode the last prompt again without drafts, and compare it with the reply."""
     if not window.refuses(window.session.no_comparison):
-        window.run(partial(_compare, window), "compare")
-
-
-async def _compare(window: Window) -> None:
-    session, panel = window.session, window.panel
-    reply = session.messages[-1]
-    comparison = await asyncio.to_thread(Comparison, reply.rounds)  # `Comparison` reads every round
-    if session.no_comparison or session.messages[-1] is not reply:
-        return  # a person has gone on meanwhile
-    panel.plain.clear()
-    panel.plain.start_reply("without drafts", 0, comparison.rounds)
-    session.compare(comparison)
-    panel.compare.show(comparison)
-    panel.open_page(MEASURED)
-    window.show_state()
+        panel, comparison = window.panel, window.session.compare()
+        panel.plain.clear()
+        panel.plain.start_reply("without drafts", 0, comparison.rounds)
+        panel.compare.show(comparison)
+        panel.open_page(MEASURED)
+        window.show_state()
 
 
 def show_comparison(window: Window, event: Event) -> None:

@@ -20,8 +20,9 @@ from textual.widgets import Footer, OptionList
 from spectui.chat.commands import COMMANDS, LAST_LINE
 from spectui.chat.comparison import OfComparison
 from spectui.chat.dropping import Dropped
+from spectui.chat.figures.lines import said_of
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.sentences import NO_TEXT, dropped_note, failed_advice, load_advice, stop_note
+from spectui.chat.sentences import NO_TEXT
 from spectui.chat.session import ChatSession
 from spectui.engine.events import (
     Devices,
@@ -199,6 +200,7 @@ class ChatScreen(Window):
 
     def _show(self, event: Event | Dropped) -> None:
         session, transcript = self.session, self.transcript
+        said = printable(with_keys(self.app, said_of(event, session)))
         match event:
             case Loading():
                 self.loading_line.update_loading(event)
@@ -210,26 +212,21 @@ class ChatScreen(Window):
                 self.panel.show_defaults(session.user_knobs.defaults)
                 self.panel.show_knobs(session.knobs)
                 self.remember()
-            case LoadFailed(message=message, without_draft=without_draft, without_servers=without_servers):
+            case LoadFailed():
                 self.loading_line.end()
                 self.panel.update_models(())
-                advice = load_advice(without_draft=without_draft, without_servers=without_servers)
-                say = transcript.add_notice if session.models.stopped else transcript.add_error
-                say(printable(f"{message} {with_keys(self.app, advice)}"))
+                (transcript.add_notice if session.models.stopped else transcript.add_error)(said)
                 self.return_waiting()
-            case Finished(reason=reason, to_drop=to_drop):
-                models = session.models
-                note = stop_note(reason.value, models.n_ctx, to_drop=to_drop > 0, larger=models.larger_context)
-                self._finish(with_keys(self.app, note))
+            case Finished():
+                self._finish(said)
                 conversations.show_unanswered(self)
-            case Dropped(turns=turns):
-                transcript.add_notice(with_keys(self.app, dropped_note(turns)), above=True)
-            case Failed(message=message):
+            case Dropped():
+                transcript.add_notice(said, above=True)
+            case Failed():
                 self._finish()
-                advice = failed_advice(event, unanswered=session.conversation.unanswered is not None)
-                transcript.add_error(f"{printable(message)} {with_keys(self.app, advice)}")
-            case Notice(message=message):
-                transcript.add_notice(printable(message))
+                transcript.add_error(said)
+            case Notice():
+                transcript.add_notice(said)
             case ThreadsInUse():
                 self.panel.machine.update_threads(event)
         if isinstance(event, Loaded | Devices | LoadFailed):

@@ -91,7 +91,7 @@ class Window(DirectScreen):
             return with_keys(self.app, f"{waiting} {word} until the model is free, {{stop}} takes back")
         if (editing := session.conversation.editing) is not None:
             return with_keys(self.app, f"editing message {editing + 1}: {{send}} sends it anew, {{stop}} leaves it")
-        return ""
+        return f"replies obey {schema}" if (schema := printable(session.user_knobs.schema[0])) else ""
 
     def show_all(self) -> None:
         """Draw the present figures, and the state."""

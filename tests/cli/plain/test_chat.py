@@ -27,6 +27,7 @@ from spectui.gguf_files.header import GgufHeader
 from spectui.gguf_files.vocabulary import VocabularyDigest
 from spectui.knobs import Knobs, Setup
 from spectui.profiles.file import ProfileFile
+from spectui.speculation.records import Reason
 from spectui.speculation.statistics import Statistics
 from spectui.store.database import database_file
 from spectui.store.journal import Journal
@@ -76,7 +77,7 @@ class AnsweringEngine(FakeEngine):
         prompt = messages[-1].content
         self.read_prompt(5, 5)
         if self.knobs.drafter == "off" and "plain" in prompt:
-            self.emit_round(plain="x")
+            self.emit_round(plain="x", reason=Reason("drafter off"))
             self.finish()
             return
         if prompt.endswith("break"):

@@ -235,11 +235,11 @@ def test_the_reply_is_decoded_again_without_drafts_and_compared():
     chat = Chat("/measure", "hello", "/measure", "/set", "more")
     plain, after = chat.engine.turned[1:3]
     assert (plain.drafter, plain.predict, after) == ("off", 5, Knobs())
-    assert "Measured: cannot be told (within 35 %), 12.5 tokens a second with drafts and 12.5 without.\n" in chat.out
-    assert "The text is identical, over 5 tokens.\n" in chat.out
+    assert "tokens/s: 12.5 with drafts, 12.5 without\n" in chat.out
+    assert "measured: cannot be told (within 35 %)\nidentical text: yes, over 5 tokens\n" in chat.out
     assert chat.aside == "There is no finished reply to compare.\n"
     assert chat.asked == ["hello", "You said HELLO.", "more"], "it is no part of the conversation"
-    differs = 'The text differs: token 1 is "You" with drafts, "x" without, perhaps a near-tie with this seed\'s noise, .950'
+    differs = 'no, from token 1 on\nwith drafts: "You"\nwithout: "x"\nwhy: perhaps a near-tie with this seed\'s noise, .950'
     assert differs in Chat("plain", "/measure").out
 
 
@@ -248,7 +248,7 @@ def test_what_was_written_otherwise_is_not_compared():
         chat = Chat("hello", change, "/measure", "/regenerate", "/measure")
         assert len(chat.engine.generates) == 3
         assert chat.aside.startswith("The last reply used another model") and chat.aside.count("\n") == 1
-        assert "The text is identical" in chat.out
+        assert "identical text: yes" in chat.out
     assert len(Chat("hello", "/nodraft", "/measure").engine.generates) == 2
 
 

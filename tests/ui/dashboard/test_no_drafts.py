@@ -24,16 +24,12 @@ UNLIKELY = Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.51), (0.0, 0.45))
 REFUSED = "The draft has another vocabulary: token 777 is 'a'."
 
 
-def plainly(engine: FakeEngine) -> Round:
-    return engine.emit_round(plain="a")
+def unmatched(engine: FakeEngine) -> Round:
+    return engine.emit_round(plain="a", reason=Reason("no match", limit=16))
 
 
 def in_vain(engine: FakeEngine) -> Round:
     return engine.emit_round(correction="a", rejected=[" x", " y"])
-
-
-def with_a_short_draft(engine: FakeEngine) -> Round:
-    return engine.emit_round(plain="a", ignored=[" x"])
 
 
 def because(reason: Reason) -> Callable[[FakeEngine], Round]:
@@ -41,33 +37,31 @@ def because(reason: Reason) -> Callable[[FakeEngine], Round]:
 
 
 UNREAD = Reason("unread", seconds=12.4)
-NO_MATCH, DRAFT_FULL, NO_ROOM = Reason("no match", limit=16), Reason("draft full", limit=64), Reason("no room")
+DRAFT_FULL, NO_ROOM = Reason("draft full", limit=64), Reason("no room")
 FULL = "the draft's context is full: raise -cd 64"
-PAIRED, NEARLY_FULL = {"has_draft": True}, {"has_draft": True, "n_context": 4095, "n_ctx": 4096}
+PAIRED = {"has_draft": True}
 TRANSLATED = PAIRED | {"translated": True}
 
 
 @pytest.mark.parametrize(
     ("knobs", "figures", "writes", "why"),
     [
-        (FIXED, {}, [plainly], "there is no draft model: give one with -md"),
-        ({}, {}, [because(NO_MATCH)], "nothing here stood in the text before; no draft model (-md)"),
-        ({"policy": "expected"}, {}, [plainly], "nothing here stood in the conversation before; no draft model"),
-        (FIXED, {"draft_problem": REFUSED}, [plainly], REFUSED),
-        (FIXED | {"p_min": 0.9}, PAIRED, [plainly], "no first token reaches p-min 0.90: lower it"),
-        (FIXED | {"draft_min": 3}, PAIRED, [with_a_short_draft], "all drafts are shorter than draft-min 3"),
+        (FIXED, {}, [unmatched], "there is no draft model: give one with -md"),
+        ({"drafter": "mtp"}, {}, [unmatched], "the model has no heads of its own (MTP)"),
+        ({}, {}, [unmatched], "nothing here stood in the text before; no draft model (-md)"),
+        (FIXED, {"draft_problem": REFUSED}, [unmatched], REFUSED),
+        (FIXED, PAIRED, [because(Reason("p-min", confidence=0.4))], "the next token is at 0.40, under p-min"),
+        (FIXED, PAIRED, [because(Reason("draft-min", limit=3, drafted=1))], "1 drafted, under draft-min"),
         ({}, PAIRED, [because(UNLIKELY)], DEAR),
         ({}, PAIRED, [because(UNREAD)], "draft needs 12.4 s to read this text, more than it would save"),
-        ({}, NEARLY_FULL, [plainly], "the context is nearly full: no room for a draft"),
-        ({}, PAIRED | {"draft_failed": True}, [plainly], "the draft model failed; the next reply tries it again"),
+        ({}, PAIRED | {"draft_failed": True}, [unmatched], "the draft model failed; the next reply tries it again"),
         (FIXED | {"p_min": 0.9}, PAIRED, [because(DRAFT_FULL)], FULL),
-        (FIXED, TRANSLATED, [plainly], "the draft has another vocabulary"),
+        (FIXED, TRANSLATED, [unmatched], "the draft has another vocabulary"),
         (FIXED, TRANSLATED, [in_vain], "all drafts are rejected; the draft has another vocabulary"),
         ({}, PAIRED, [in_vain, because(DRAFT_FULL)], "all drafts are rejected; the draft's context is full"),
-        ({"drafter": "off"}, PAIRED, [plainly], "the drafter is off"),
-        ({"draft_max": 0}, PAIRED, [plainly], "draft-max is 0"),
+        ({"drafter": "off"}, PAIRED, [because(Reason("drafter off"))], "the drafter is off"),
+        ({"draft_max": 0}, PAIRED, [because(NO_ROOM)], "draft-max is 0"),
         (FIXED, PAIRED, [in_vain], "all drafts are rejected: this text cannot be guessed"),
-        ({"policy": "fixed", "drafter": "suffix"}, PAIRED, [plainly], "nothing here stood in the conversation before"),
         # A reply's last token has no room for a draft, whatever the cause before it.
         ({}, PAIRED, [because(Reason("budget")), because(NO_ROOM)], "drafts lost time"),
         ({}, PAIRED, [because(NO_ROOM)], "there is no room for a draft"),
@@ -119,9 +113,9 @@ async def test_a_draft_of_another_vocabulary_that_is_refused(make_app: Make, eng
         await pilot.press("ctrl+d")
         await wait_until(pilot, lambda: engine.loads[1:] == [ALONE])
         engine.finish_loading()
-        await asked(pilot, engine, 9, plainly)
+        await asked(pilot, engine, 9, unmatched)
         await wait_until(pilot, lambda: said(pilot) == REFUSED)
         controls.load(app.screen, replace(ALONE, model="/models/other.gguf"))  # type: ignore[arg-type]
         engine.finish_loading()
-        await asked(pilot, engine, 9, plainly)
+        await asked(pilot, engine, 9, unmatched)
         await wait_until(pilot, lambda: said(pilot).startswith("there is no draft model"))

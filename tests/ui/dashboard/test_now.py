@@ -122,7 +122,7 @@ def test_at_the_end_of_a_reply_the_reason_is_not_that_its_last_token_has_no_room
         lambda e: e.emit_round(*"abc", bonus="d", reason=Reason("draft", 3, 16, 1.4)),
         lambda e: e.emit_round(plain="a", reason=Reason("no room")),
     )
-    assert text_of(why(figures_of(rounds, has_draft=True), 46)) == ["last round: drafting 3 of 16, expected to pay", ""]
+    assert text_of(why(figures_of(rounds, has_draft=True), 46)) == ["last round: drafting 3 of 16, expected to pay"]
 
 
 def test_a_single_token_is_one_token() -> None:

@@ -17,7 +17,7 @@ from spectui.ui.dashboard.pages.details import DetailsPage, cost, counts, reused
 from spectui.ui.dashboard.pages.now import NowPage
 from spectui.ui.dashboard.pages.rounds import RoundsPage, detail, histogram, stacks
 from spectui.ui.dashboard.panel import PAGES
-from spectui.ui.dashboard.plot import columns, nice_top, resampled
+from spectui.ui.figures import columns, nice_top, resampled
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.knob import LABEL
 from spectui.ui.widgets.line_widget import cells

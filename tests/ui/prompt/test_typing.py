@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.knobs import Knobs, Setup
+from spectui.knobs import Knobs
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dialogs.placement import PlacementScreen
 from spectui.ui.dialogs.questions import LineScreen
@@ -53,28 +53,6 @@ async def test_tab_stays_in_the_prompt(window: Window) -> None:
         await pilot.pause()
         box = app.screen.query_one(PromptInput)
         assert box.has_focus and box.text == "something"
-
-
-async def test_from_one_gpu_to_another_in_one_load_whose_plan_is_seen_first(window: Window, engine: FakeEngine) -> None:
-    engine.devices = (CPU, GPU, GPU1)
-    planned: list[Setup] = []
-
-    def plan(setup: Setup, loaded: object) -> str:
-        planned.append(setup)
-        return f"on {setup.device}: 3 of 24 GB."
-
-    setup = replace(PAIR, device="CUDA0", tensor_split="1")
-    async with window(setup, size=(120, 40), plan=plan) as (app, pilot):
-        await pilot.press("f7", "down", "enter", "down", "enter")
-        await wait_until(pilot, lambda: "Not loaded" in screen_text(app) and "Alt+D" in screen_text(app))
-        assert len(engine.loads) == 1
-        await pilot.press("alt+d")
-        await wait_until(pilot, lambda: "on CUDA1: 3 of 24 GB." in screen_text(app))
-        await pilot.press("enter")
-        await wait_until(pilot, lambda: len(engine.loads) == 2)
-        assert engine.loads[1] == planned[-1] == replace(setup, device="CUDA1", tensor_split="")
-        engine.finish_loading()
-        await wait_until(pilot, lambda: "Not loaded" not in screen_text(app))
 
 
 async def test_picked_devices_are_left_with_escape_and_by_picking_back(make_app: Make, engine: FakeEngine) -> None:

@@ -14,7 +14,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.profiles.file import ProfileFile
 from spectui.speculation.records import Reason
 from spectui.ui.dashboard.devices import DevicePane
-from spectui.ui.dashboard.pages.now import NowPage, two_lines
+from spectui.ui.dashboard.pages.now import NowPage
 from spectui.ui.dashboard.panel import without_effect
 from spectui.ui.dialogs.placement import PlacementScreen
 from spectui.ui.dialogs.questions import LineScreen
@@ -97,15 +97,6 @@ async def test_the_policys_words_and_who_drafted_are_shown(window: Window, engin
         await wait_until(pilot, lambda: dear in " ".join("".join(text for text, _ in line) for line in page.lines))
         await pilot.press("alt+3")
         await wait_until(pilot, lambda: "drafted by model 2 suffix 1" in one_line(app))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("", ("", "")), ("one two", ("one two", "")), ("one two three", ("one two", "three")),
-     ("one two three four five", ("one two", "three…")), ("one two six", ("one", "two six")), ("x\x1b[1my", ("x[1my", ""))],
-)  # fmt: skip
-def test_two_lines(text: str, expected: tuple[str, str]) -> None:
-    assert two_lines(text, 7) == expected
 
 
 async def test_only_lines_that_changed_are_drawn_again(window: Window, engine: FakeEngine) -> None:

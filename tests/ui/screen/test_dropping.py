@@ -12,7 +12,7 @@ from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
-from tests.ui.pilot_helpers import PAIR, Make, Window, load, notified, wait_until
+from tests.ui.pilot_helpers import Make, Window, load, notified, wait_until
 from tests.ui.screen.test_editing import exchange
 
 MARK = "↑ dropped turns: 1, no part of the prompt any more"
@@ -86,26 +86,6 @@ async def test_a_key_drops_the_oldest_turns_and_goes_on_and_another_brings_them_
         assert [each.content for each in engine.generates[-1]] == ["one", "alpha", "two", "gamma delta", "three"]
 
 
-async def test_a_prompt_without_room_is_asked_again_by_the_key(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(120, 60)) as (app, pilot):
-        await exchange(pilot, engine, "one", "alpha")
-        number = len(engine.generates)
-        await pilot.press(*"two", "enter")
-        await wait_until(pilot, lambda: len(engine.generates) == number + 1)
-        engine.fail("The conversation has 9 tokens.", to_drop=2)
-        await wait_until(pilot, lambda: "9 tokens. Alt+J drops the oldest turns and asks again, Alt+E" in words(app))
-        await pilot.press("alt+j")
-        await wait_until(pilot, lambda: len(engine.generates) == number + 2)
-        engine.fail("The conversation has 9 tokens.", to_drop=2)
-        await wait_until(pilot, lambda: len(engine.generates) == number + 3)
-        assert [each.content for each in engine.generates[-1]] == ["two"]
-        engine.emit_round(plain="beta")
-        engine.finish()
-        await wait_until(pilot, lambda: top_of_mark(app) > 0)
-        rows = rows_of(app)
-        assert rows.count("two") == 1 and top_of_mark(app) < rows.index("two")
-
-
 async def test_a_setting_drops_by_itself_and_an_opened_conversation_is_marked(
     make_app: Make, engine: FakeEngine, file: Path
 ) -> None:
@@ -130,20 +110,3 @@ async def test_a_setting_drops_by_itself_and_an_opened_conversation_is_marked(
         await wait_until(pilot, lambda: top_of_mark(app) > 0)
         rows = rows_of(app)
         assert rows.index("alpha") < top_of_mark(app) < rows.index("beta gamma")
-
-
-async def test_a_reply_that_a_full_context_ended_goes_on_in_a_larger_one(window: Window, engine: FakeEngine) -> None:
-    async with window(replace(PAIR, ctx_size=100), size=(120, 40)) as (app, pilot):
-        await pilot.press(*"one", "enter")
-        await wait_until(pilot, lambda: engine.generates)
-        engine.emit_round(plain="alpha")
-        engine.finish(StopReason.CONTEXT)
-        await wait_until(pilot, lambda: "100 tokens is full: Ctrl+N starts a new chat, Alt+D with -c" in words(app))
-        app.screen.session.models.place("-c 200")
-        engine.finish_loading()
-        await wait_until(pilot, lambda: not engine.events)
-        await pilot.press("alt+g")
-        await wait_until(pilot, lambda: len(engine.generates) == 2)
-        engine.emit_round(plain=" beta")
-        engine.finish()
-        await wait_until(pilot, lambda: "alpha beta" in words(app))

@@ -103,51 +103,6 @@ async def turn(pilot: Pilot[None], *keys: str) -> None:
     await pilot.press(*keys, "enter")
 
 
-async def test_branches_are_listed_turned_to_and_opened_where_a_person_was(
-    make_app: Make, engine: FakeEngine, file: Path
-) -> None:
-    app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
-        await load(pilot, engine)
-        await exchange(pilot, engine, "one", "first reply")
-        await exchange(pilot, engine, "two", "old end")
-        await pilot.press("alt+l")
-        await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
-        listed = app.screen.query_one(OptionList)
-        assert listed.option_count == 4 and "old end" in str(listed.options[3].prompt)
-        await pilot.press("up", "up", "enter")
-        await wait_until(pilot, lambda: "two" not in said(app))
-        await exchange(pilot, engine, "other", "new end")
-        assert [each.content for each in engine.generates[-1]] == ["one", "first reply", "other"]
-        await turn(pilot, "up", "up")
-        await wait_until(pilot, lambda: "other" not in said(app))
-    assert [message.text for message in last(file).messages] == ["one", "first reply"], "no prompt was needed"
-    app = make_app(journal=Journal(file), conversation=last(file))
-    async with app.run_test() as pilot:
-        await wait_until(pilot, lambda: "first reply" in said(app))
-        await pilot.press("alt+l")
-        await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
-        branches = [str(option.prompt) for option in app.screen.query_one(OptionList).options[2:]]
-        assert all("branch" in branch for branch in branches)
-        down = next(number for number, branch in enumerate(branches, 1) if "old end" in branch)
-        await pilot.press(*["down"] * down, "enter")
-        await wait_until(pilot, lambda: "old end" in said(app) and "new end" not in said(app))
-    assert [message.text for message in last(file).messages] == ["one", "first reply", "two", "old end"]
-
-
-async def test_a_stopped_reply_that_is_turned_back_to_goes_on(window: Window, engine: FakeEngine) -> None:
-    async with window() as (app, pilot):
-        await ask(pilot, "one")
-        await answer(pilot, engine, StopReason.CANCELLED)
-        begun = written(app)
-        await exchange(pilot, engine, "two")
-        await turn(pilot, "up", "up")
-        await wait_until(pilot, lambda: "two" not in said(app))
-        await pilot.press("alt+g")
-        await wait_until(pilot, lambda: len(engine.generates) == 3)
-        assert engine.generates[2] == (Message("user", "one"), Message("assistant", REPLY, begun))
-
-
 async def test_what_needs_the_engine_says_why_it_is_not_free(make_app: Make, engine: FakeEngine, file: Path) -> None:
     app = make_app(journal=Journal(file))
     async with app.run_test() as pilot:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from spectui.store import writer
 from spectui.store.journal import Journal
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, answer, ask, notified, wait_until
-from tests.ui.screen_text import REPLY
 
 
 async def said(pilot: Pilot[None], engine: FakeEngine) -> None:
@@ -51,29 +47,6 @@ async def test_both_kinds(
         await wait_until(pilot, lambda: any("x.json" in each for each in notified(app)))
     reply = json.loads((tmp_path / "here" / "x.json").read_text())["messages"][1]
     assert reply["stats"]["rejected"] == 2 and len(reply["tokens"]) == 11
-
-
-@pytest.mark.parametrize("fault", ["no file", "a reply cut short", "no reply"])
-async def test_what_the_disk_lacks_is_taken_from_memory(
-    window: Window, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(writer, "RETRY_S", 0.02)
-    kept = tmp_path / "data" / "c.db"
-    if fault == "no file":
-        kept.parent.write_text("a file stands where the directory should be")
-    async with window(journal=Journal(kept)) as (app, pilot):
-        await said(pilot, engine)
-        app.screen.session.journal.flush()
-        if fault != "no file":
-            with closing(sqlite3.connect(kept)) as connection, connection:
-                if fault == "no reply":
-                    connection.execute("UPDATE conversation SET head = (SELECT id FROM message WHERE role = 'user')")
-                connection.execute("UPDATE message SET text = 'def' WHERE role = 'assistant'")
-        await export(pilot, "x.json")
-        await wait_until(pilot, lambda: any("x.json" in each for each in notified(app)))
-    prompt, reply = json.loads((tmp_path / "x.json").read_text())["messages"]
-    assert (prompt["text"], reply["text"]) == ("add two", REPLY) and len(reply["tokens"]) == 11
 
 
 async def test_what_is_there_is_asked_about(

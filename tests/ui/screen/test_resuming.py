@@ -12,13 +12,12 @@ from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.recovery.crash import Crash
-from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.transcript.source import KINDS
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
 from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, wait_until, write_reply
-from tests.ui.screen_text import REPLY, one_line, said, shown
+from tests.ui.screen_text import REPLY, said, shown
 
 
 async def began(pilot: Pilot[None], engine: FakeEngine, prompt: str) -> None:
@@ -27,19 +26,6 @@ async def began(pilot: Pilot[None], engine: FakeEngine, prompt: str) -> None:
     await wait_until(pilot, lambda: engine.generates)
     write_reply(engine)
     await wait_until(pilot, lambda: not engine.events)
-
-
-async def test_what_was_said_and_replied_is_kept(window: Window, engine: FakeEngine, file: Path) -> None:
-    async with window(journal=Journal(file)) as (_, pilot):
-        await ask(pilot, "add")
-        await wait_until(pilot, lambda: engine.generates)
-        assert [message.text for message in last(file).messages][:1] == ["add"], "before a token is there"
-        await answer(pilot, engine)
-    conversation = last(file)
-    assert [message.text for message in conversation.messages] == ["add", REPLY]
-    reply = conversation.messages[1].reply
-    assert reply is not None and reply.stop == "eos" and len(reply.rounds) == 4
-    assert conversation.target == "target"
 
 
 async def test_the_window_closes_during_a_reply(window: Window, engine: FakeEngine, file: Path) -> None:
@@ -106,17 +92,6 @@ async def test_the_safe_way_is_there_until_models_are_loaded(make_app: Make, eng
         assert engine.loads == [PAIR] and "ctrl+s" not in app.screen.active_bindings
 
 
-async def test_figures_are_of_the_last_reply_again(window: Window, engine: FakeEngine, file: Path) -> None:
-    broken_off(file)
-    async with window(journal=Journal(file), conversation=last(file), size=(120, 40)) as (app, pilot):
-        await wait_until(pilot, lambda: "accepted 7" in one_line(app))
-        await pilot.press("f4")
-        page = app.screen.query_one(RoundsPage)
-        await wait_until(pilot, lambda: page.chosen is not None)
-        assert page.chosen is not None and page.chosen.index == 3
-        assert app.screen.session.figures().reply.emitted == 11
-
-
 async def test_a_prompt_without_an_answer_can_be_asked_again(window: Window, engine: FakeEngine, file: Path) -> None:
     broken_off(file, "Be brief.", rounds=False)
     async with window(journal=Journal(file), conversation=last(file)) as (app, pilot):
@@ -127,21 +102,6 @@ async def test_a_prompt_without_an_answer_can_be_asked_again(window: Window, eng
         assert engine.generates == [(Message("system", "Be brief."), Message("user", "add"))]
         await answer(pilot, engine)
     assert [message.text for message in last(file).messages] == ["add", REPLY]
-
-
-async def test_asking_again_keeps_both_answers(window: Window, engine: FakeEngine, file: Path) -> None:
-    async with window(journal=Journal(file)) as (_, pilot):
-        await ask(pilot, "add")
-        await wait_until(pilot, lambda: engine.generates)
-        await answer(pilot, engine)
-        await pilot.press("ctrl+r")
-        await wait_until(pilot, lambda: len(engine.generates) == 2)
-        engine.emit_round(plain="another")
-        engine.finish()
-        await wait_until(pilot, lambda: not engine.events)
-    assert [message.text for message in last(file).messages] == ["add", "another"]
-    (summary,) = library.summaries(file)
-    assert summary.messages == 3
 
 
 async def test_a_disk_that_fails_is_said_and_the_chat_goes_on(window: Window, engine: FakeEngine, tmp_path: Path) -> None:

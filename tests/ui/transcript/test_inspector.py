@@ -136,18 +136,6 @@ async def test_a_double_click_inspects_and_a_click_or_a_selection_does_not(make_
         assert not app.screen.query_one(Inspector).display
 
 
-async def test_the_round_of_the_token_is_marked_by_more_than_colour(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        transcript = await reply(pilot, engine)
-        await pilot.press("f4", "left")
-        await pilot.pause()
-        assert any("▌" in line and "return a + b" in line for line in screen_text(app).splitlines())
-        transcript.mark_round(None)
-        await pilot.pause()
-        assert not any("▌" in line and "return a + b" in line for line in screen_text(app).splitlines())
-
-
 async def test_the_cursor_survives_rejected_drafts_a_resize_and_a_new_chat(make_app: Make, engine: FakeEngine) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:

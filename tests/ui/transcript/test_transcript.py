@@ -270,25 +270,6 @@ async def test_selected_text_is_what_was_written() -> None:
         assert style_of(transcript, "line that").bgcolor != style_of(transcript, "second").bgcolor, "the selection shows"
 
 
-async def test_regenerate_takes_the_last_reply_back() -> None:
-    async with opened((40, 12)) as (_, _, transcript):
-        transcript.follow([ChatMessage("user", "hello")], 0, None)
-        before = rows(transcript), transcript.document.text
-        transcript.start_reply("qwen", 1, PackedRounds())
-        append(transcript, [FOUR[0]])
-        transcript.finish_reply()
-        transcript.add_notice("stopped: context is full")
-        assert "   stopped: context is full" in rows(transcript)
-        assert "stopped" not in transcript.document.text
-        transcript.follow([], 1, None)
-        assert (rows(transcript), transcript.document.text) == before
-        transcript.follow([], 1, None)
-        assert transcript.document.text == before[1], "a prompt is no reply"
-        transcript.clear()
-        assert transcript.document.text == ""
-        assert not any(rows(transcript))
-
-
 async def test_the_cursor_marks_the_growing_reply() -> None:
     async with opened((40, 8), replying=True) as (_, _, transcript):
         assert rows(transcript)[1] == "   █"

@@ -9,7 +9,7 @@ from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milli
 from spectui.chat.figures.reasons import NO_PLAIN_ROUND, NOT_TOLD
 from spectui.chat.figures.records import Figures
 from spectui.ui.dashboard.pages.page import Page
-from spectui.ui.dashboard.plot import columns, nice_top, resampled
+from spectui.ui.figures import columns, nice_top, resampled
 from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled, wrapped
 
 AXIS = 5

@@ -13,7 +13,7 @@ from spectui.telemetry.monitor import Telemetry
 from spectui.text import printable
 from spectui.ui.dashboard.devices import Usage, usage
 from spectui.ui.dashboard.pages.page import Page
-from spectui.ui.dashboard.plot import columns
+from spectui.ui.figures import columns
 from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled, wrapped
 
 MINUTES = 2

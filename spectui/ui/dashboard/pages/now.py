@@ -89,14 +89,6 @@ def why(figures: Figures, width: int) -> list[Line]:
     """What is drafted, or was at the end, or why nothing is: one sentence on two lines."""
     problem = why_no_drafts(figures)
     style = "value" if problem or figures.live else "label"
-    return [[(line, style)] for line in two_lines(problem or last_reason(figures), width)]
-
-
-def two_lines(text: str, width: int) -> tuple[str, str]:
-    """Wrap a text into two lines of `width` cells, with … where it is cut. The second line gets two words if they fit."""
-    lines = textwrap.wrap(printable(text), max(2, width), max_lines=2, placeholder="…", break_on_hyphens=False)
-    first, second = [*lines, "", ""][:2]
-    rest, _, last = first.rpartition(" ")
-    if rest and second and " " not in second and len(last) + 1 + len(second) <= width:
-        return rest, f"{last} {second}"
-    return first, second
+    said = printable(problem or last_reason(figures))
+    lines = textwrap.wrap(said, max(2, width), max_lines=2, placeholder="…", break_on_hyphens=False)
+    return [[(line, style)] for line in lines]

@@ -19,8 +19,7 @@ from spectui.knobs import Knobs, title
 from spectui.speculation.records import Round
 from spectui.store.rounds.packed import same
 from spectui.ui.dashboard.pages.page import Page
-from spectui.ui.dashboard.plot import columns
-from spectui.ui.figures import step
+from spectui.ui.figures import columns, step
 from spectui.ui.transcript.inspector import quoted, share3
 from spectui.ui.widgets.line_widget import LABEL, Line, figures_of, flowed, labelled, merged, wrapped
 
