@@ -16,8 +16,7 @@ from typing import TypeVar
 from spectui.chat import sentences
 from spectui.chat.figures.format import count, duration
 from spectui.chat.figures.lines import payoff_lines, summary_line, token_lines
-from spectui.chat.history.message_list import ListedMessage, listed_messages
-from spectui.chat.history.snapshot import exported
+from spectui.chat.history.views import ListedMessage, exported, listed_messages
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.session import ChatSession
 from spectui.chat.text.code_blocks import last_code_blocks

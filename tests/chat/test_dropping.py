@@ -11,8 +11,7 @@ import pytest
 from spectui.chat.actions import drop, no_bringing_back, no_dropping
 from spectui.chat.dropping import Dropped, prompt_messages
 from spectui.chat.figures.lines import said_of
-from spectui.chat.history.message_list import listed_messages
-from spectui.chat.history.snapshot import snapshot
+from spectui.chat.history.views import listed_messages, snapshot
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NOTHING_DROPPED, ROOM_LEFT, SETUP_CHANGED
 from spectui.chat.session import ChatSession

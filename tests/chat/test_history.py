@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from spectui import paths
-from spectui.chat.history.message_list import listed_messages
-from spectui.chat.history.snapshot import snapshot
+from spectui.chat.history.views import listed_messages, snapshot
 from spectui.chat.sentences import NOT_SAVED, SETUP_CHANGED
 from spectui.chat.session import ChatSession
 from spectui.errors import UsageError

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets.option_list import Option
 
 from spectui.chat.history.conversations import StoredConversations
-from spectui.chat.history.message_list import ListedMessage
+from spectui.chat.history.views import ListedMessage
 from spectui.chat.sentences import nothing_found
 from spectui.errors import SpectuiError
 from spectui.store.journal import TITLE

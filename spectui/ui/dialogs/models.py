@@ -28,7 +28,7 @@ from spectui.knobs import Setup
 from spectui.paths import absolute
 from spectui.text import one_line, printable
 from spectui.ui.dialogs.list_window import MOST_SHOWN, ListWindow
-from spectui.ui.dialogs.placement import Plans
+from spectui.ui.dialogs.questions import Plans
 from spectui.ui.figures import MUTED
 from spectui.ui.widgets.title_line import shorten
 

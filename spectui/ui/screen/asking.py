@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from spectui.chat import actions
-from spectui.chat.history.message_list import ListedMessage, listed_messages
+from spectui.chat.history.views import ListedMessage, listed_messages
 from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Event, Failed, Finished, RoundDone

@@ -172,7 +172,7 @@ def use_models(window: Window, setup: Setup) -> None:
 
 def change_placement(window: Window) -> None:
     """Show the numbers behind the devices, with those that were picked, and load the models anew with what is entered."""
-    from spectui.ui.dialogs.placement import PlacementScreen
+    from spectui.ui.dialogs.questions import PlacementScreen
 
     models = window.session.models
     if not window.refuses(window.session.busy_reason if models.setup.model is None else ""):

@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from spectui.chat.history.snapshot import exported
+from spectui.chat.history.views import exported
 from spectui.chat.sentences import NOTHING_SAID
 from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.errors import ExistsError, SpectuiError

@@ -20,7 +20,7 @@ from spectui.knobs import Knobs
 from spectui.profiles.file import ProfileFile
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dialogs import models, placement
+from spectui.ui.dialogs import models, questions
 from spectui.ui.dialogs.help import HelpScreen
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.textual_patches.screen import Palette
@@ -102,7 +102,7 @@ async def test_keys_that_come_before_the_widgets(window: Window, engine: FakeEng
 async def test_the_window_stands(
     window: Window, engine: FakeEngine, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, name in ((models, "REFRESH_S"), (placement, "PLAN_AFTER_S")):
+    for module, name in ((models, "REFRESH_S"), (questions, "PLAN_AFTER_S")):
         monkeypatch.setattr(module, name, 0.002)
     chance = random.Random(seed)
     seen: set[str] = set()

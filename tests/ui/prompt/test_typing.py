@@ -8,8 +8,7 @@ import pytest
 
 from spectui.knobs import Knobs
 from spectui.ui.dashboard.devices import DevicePane
-from spectui.ui.dialogs.placement import PlacementScreen
-from spectui.ui.dialogs.questions import LineScreen
+from spectui.ui.dialogs.questions import LineScreen, PlacementScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, burst, load, wait_until

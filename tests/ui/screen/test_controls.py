@@ -16,8 +16,7 @@ from spectui.speculation.records import Reason
 from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.pages.now import NowPage
 from spectui.ui.dashboard.panel import without_effect
-from spectui.ui.dialogs.placement import PlacementScreen
-from spectui.ui.dialogs.questions import LineScreen
+from spectui.ui.dialogs.questions import LineScreen, PlacementScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen import controls, tuning
 from spectui.ui.screen.chat import ChatScreen
@@ -25,7 +24,7 @@ from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.knob import ChoiceRow, Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.measure.models import tiny_setup
-from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, burst, load, notified, paste, wait_until, write_reply
+from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, load, notified, paste, wait_until, write_reply
 from tests.ui.screen_text import one_line, said, screen_text
 
 
@@ -163,14 +162,6 @@ async def test_a_loading_that_a_person_stopped_is_no_error(make_app: Make, engin
         await pilot.press("escape")
         await wait_until(pilot, lambda: "Loading was stopped" in screen_text(app))
         assert "!" not in screen_text(app)
-
-
-async def test_keys_that_come_in_one_burst_keep_their_order(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
-        box = app.screen.query_one(PromptInput)
-        burst(app, *"one", "ctrl+j", *"two", "enter", *"next")
-        await wait_until(pilot, lambda: engine.generates and box.text == "next")
-        assert engine.generates[0][0].content == "one\ntwo"
 
 
 async def test_picked_devices_show_their_plan_and_are_loaded_with_other_numbers_too(make_app: Make, engine: FakeEngine) -> None:

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.panel import PAGES
 from spectui.ui.textual_patches import screen
-from spectui.ui.textual_patches.compositor import Changes
+from spectui.ui.textual_patches.screen import Changes
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Make, ask, hold_cursor, load, wait_until, write_reply
 from tests.ui.screen_text import compositor
