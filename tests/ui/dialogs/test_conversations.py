@@ -10,14 +10,12 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
-from spectui.knobs import Setup
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.records import Summary
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
-from spectui.ui.screen import controls
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import exchange, some_rounds
@@ -163,27 +161,3 @@ async def test_no_history_no_list(make_app: Make) -> None:
         await pilot.press("f12")
         await wait_until(pilot, lambda: notified(app))
         assert isinstance(app.screen, ChatScreen)
-
-
-@BOTH_ENGINES
-@pytest.mark.parametrize("leave", ["new chat", "another conversation"])
-async def test_leaving_a_conversation_just_after_models_were_chosen_lets_them_load(
-    window: Window, engine: FakeEngine, file: Path, leave: str
-) -> None:
-    async with window(journal=Journal(file), size=(120, 40)) as (app, pilot):
-        await ask(pilot, "go")
-        await wait_until(pilot, lambda: engine.generates)
-        write_reply(engine)
-        await wait_until(pilot, lambda: not engine.events)
-        if leave == "another conversation":
-            await pilot.press("alt+c")
-            await listed(pilot, 4)
-        screen = chat(app)
-        controls.use_models(screen, Setup(model="/models/other.gguf"))
-        await pilot.press(*(["ctrl+n"] if leave == "new chat" else ["down", "enter"]))
-        await wait_until(pilot, lambda: "go" not in said(app))
-        await wait_until(pilot, lambda: not engine.events and not screen.session.replying)
-        assert screen.session.state == "loading" and engine.stops == 0
-        engine.finish_loading()
-        await wait_until(pilot, lambda: screen.session.state == "ready")
-        assert screen.session.name == "other"

@@ -10,7 +10,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.conversations import MessagesScreen
 from spectui.ui.dialogs.help import HelpScreen
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Window, answer, ask, burst, paste, wait_until
+from tests.ui.pilot_helpers import Window, answer, ask, paste, wait_until
 from tests.ui.screen_text import one_line, screen_text
 
 
@@ -34,14 +34,6 @@ async def test_typing_finds_a_key_and_enter_does_it(window: Window, size: tuple[
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.screen_stack[0].transcript.show_tokens)  # type: ignore[attr-defined]
         assert not isinstance(app.screen, HelpScreen)
-
-
-async def test_enter_does_what_was_typed_however_quickly(window: Window) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
-        await helped(pilot)
-        burst(app, *"colour", "space", *"tok", "enter")
-        await wait_until(pilot, lambda: not isinstance(app.screen, HelpScreen))
-        await wait_until(pilot, lambda: app.screen_stack[0].transcript.show_tokens)  # type: ignore[attr-defined]
 
 
 async def test_a_small_window_shows_a_dozen_keys_at_once_and_closes_by_two(window: Window) -> None:
