@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import logging
+import os
 import socket
+from collections import deque
 from contextlib import ExitStack
 from dataclasses import replace
-from operator import methodcaller
+from functools import partial
 from pathlib import Path
-from time import strftime
+from threading import Thread
+from time import sleep, strftime
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from spectui import paths
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.options import ENGINE, INTERRUPTED, Command, color_option, configuration, setting_options
-from spectui.cli.run import Printer, outcome, stopping
+from spectui.cli.run import DRAIN_S, Printer, stopping
+from spectui.cli.terminal import is_terminal
 from spectui.errors import SpectuiError, UsageError
 
 if TYPE_CHECKING:
-    from spectui.engine.requests import Request
+    from spectui.config import Configuration
+    from spectui.engine.events import Event, Loaded
+    from spectui.engine.protocol import SessionEngine
+    from spectui.engine.requests import Request, Requests
+    from spectui.knobs import Setup
     from spectui.serve.answer import Answer
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -35,6 +43,7 @@ _MISSING = "spectui serve needs two packages more: pip install 'spectui[serve]'.
 )
 @click.option("-a", "--alias", default="", metavar="NAME", help="the model's name for clients (default: its file's)")
 @click.option("--cors", default="", metavar="ORIGIN", help="the origin of web pages that may ask")
+@click.option("--plain", is_flag=True, help="a line for each request, no window")
 @click.option("--print", "client", metavar="CLIENT", help="print what to put into a client's settings, and end")
 @color_option
 @hub_options
@@ -48,6 +57,7 @@ def command(
     api_key_file: Path | None,
     alias: str,
     cors: str,
+    plain: bool,
     client: str | None,
     profile: str | None,
     config_path: Path | None,
@@ -58,7 +68,8 @@ def command(
 ) -> None:
     """Serve the models to agents and editors.
 
-    It has OpenAI's endpoints, Anthropic's and llama-server's. A line for each request goes to standard output.
+    It has OpenAI's endpoints, Anthropic's and llama-server's. In a terminal it is the window, with the requests as they
+    come; elsewhere a line for each goes to standard output.
     """
     if client is not None:
         from spectui.serve.clients import settings_of
@@ -90,27 +101,89 @@ def command(
         printer = Printer(text=False, colours=False)
         ending.callback(printer.end)
         with stopping(engine.stop) as stopped:
-            try:
-                loaded = outcome(engine, engine.call(methodcaller("load", setup)), printer)
-            except SpectuiError:
-                if stopped:
-                    ctx.exit(INTERRUPTED)
-                raise
+            loaded = _loaded(engine, setup, printer)
+        if loaded is None or stopped:
+            ctx.exit(INTERRUPTED if stopped else 1)
         engine.knobs = settings.recommended(loaded.sampling, loaded.target.path).knobs
+        in_window = is_terminal() and not plain
+        if not in_window:
+            engine.listen = partial(_notice, printer)
+        engine.events = deque(maxlen=0)  # nobody takes them
         requests = Requests(engine)
         ending.callback(requests.close)
-        engine.events.clear()
-        server = Server(requests, engine, loaded, Access(host, key, cors), alias, _tell)
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        server = Server(requests, engine, loaded, Access(host, key, cors), alias, _nothing if in_window else _tell)
         config = uvicorn.Config(
-            server.app, lifespan="off", log_config=None, access_log=False, limit_concurrency=256, server_header=False
+            server.app, lifespan="off", log_config=None, log_level="critical", limit_concurrency=256, server_header=False
         )
+        http = uvicorn.Server(config)
         name, number = listening.getsockname()[:2]
-        click.echo(
-            f"spectui: http://{f'[{name}]' if ':' in name else name}:{number}/v1 serves {server.name}; Ctrl+C ends it.",
-            err=True,
-        )
-        uvicorn.Server(config).run(sockets=[listening])
+        where = f"http://{f'[{name}]' if ':' in name else name}:{number}/v1"
+        if in_window:
+            thread = Thread(target=http.run, args=([listening],), name="spectui-http")
+            thread.start()
+            try:
+                _window(requests, loaded, settings, where, no_color=no_color)
+            finally:
+                http.should_exit = True
+                requests.close()  # so that no stream goes on
+                thread.join()
+        else:
+            click.echo(f"spectui: {where} serves {server.name}; Ctrl+C ends it.", err=True)
+            http.run([listening])
+
+
+def _loaded(engine: SessionEngine, setup: Setup, printer: Printer) -> Loaded | None:
+    """What is loaded; None, and the reason is told, where it fails."""
+    from spectui.engine.events import Loaded, LoadFailed, Notice
+
+    engine.load(setup)
+    while True:
+        if not engine.events:
+            sleep(DRAIN_S)
+            continue
+        event = engine.events.popleft()
+        printer(event if not isinstance(event, LoadFailed) else Notice(event.message))
+        if isinstance(event, Loaded | LoadFailed):
+            return event if isinstance(event, Loaded) else None
+
+
+def _window(requests: Requests, loaded: Loaded, settings: Configuration, where: str, *, no_color: bool) -> None:
+    """Show the requests until the window is closed."""
+    if no_color:
+        os.environ["NO_COLOR"] = "1"
+    from spectui.serve.watching import WatchedEngine
+    from spectui.telemetry.monitor import Monitor
+    from spectui.ui.app import SpectuiApp
+    from spectui.ui.keys import keymap
+    from spectui.ui.screen.serve import ServeScreen
+    from spectui.ui.terminal_watchdog import terminal_restored
+
+    watched = WatchedEngine(requests, loaded)
+    keys, unmapped = keymap(settings.ui.keys)
+    app = SpectuiApp(
+        watched,
+        loaded.setup,
+        requests.knobs,
+        theme=settings.ui.theme or None,
+        theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
+        keymap=keys,
+        monitor=Monitor(),
+        notices=unmapped,
+        make_screen=partial(ServeScreen, watched=watched, where=where),
+    )
+    with terminal_restored("spectui died while it served."):
+        app.run()
+
+
+def _notice(printer: Printer, event: Event) -> None:
+    from spectui.engine.events import Notice
+
+    if isinstance(event, Notice):
+        printer(event)
+
+
+def _nothing(request: Request, answer: Answer) -> None:
+    """The window shows it."""
 
 
 def _key(file: Path | None) -> str:

@@ -55,6 +55,8 @@ class Requests:
         self._served: list[str] = []  # clients, the latest served last
         self._commands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closed = False
+        self.watch: Callable[[Request, Event | None], None] = lambda request, event: None
+        """Told of every request that comes, with None, and of its events."""
         engine.listen = also(engine.listen, self._heard)
         self._thread = threading.Thread(target=self._run, name="spectui-requests", daemon=True)
         self._thread.start()
@@ -74,6 +76,7 @@ class Requests:
         if self._closed or len(self.waiting) >= self._most:
             raise TooManyError(f"{len(self.waiting)} requests wait already: try again later.")
         self.waiting.append(request)
+        self.watch(request, None)
         self._commands.put(self._begin_next)
 
     def cancel(self, request: Request) -> None:
@@ -126,6 +129,7 @@ class Requests:
         if isinstance(event, Finished | Failed):
             self._commands.put(lambda: self._end(request, event))
         else:
+            self.watch(request, event)
             request.listen(event)
 
     def _end(self, request: Request, event: Finished | Failed) -> None:
@@ -135,6 +139,7 @@ class Requests:
                 self.running = None
                 self._set_knobs()
             try:
+                self.watch(request, event)
                 request.listen(event)
             except Exception as error:
                 _log.exception("a listener of a request failed", exc_info=error)

@@ -82,7 +82,9 @@ def format_key(key: str) -> str:
 
 # The key map of the configuration
 
-_IMPORTED_LATE = ("dialogs.conversations", "dialogs.help", "dialogs.models", "dialogs.questions", "screen.replay")  # fmt: skip
+_IMPORTED_LATE = (
+    "dialogs.conversations", "dialogs.help", "dialogs.models", "dialogs.questions", "screen.replay", "screen.serve",
+)  # fmt: skip
 _WRITTEN = {name.lower(): key for key, name in NAMES.items()}
 _MODIFIERS = {"alt", "ctrl", "hyper", "meta", "shift", "super"}
 _KEYS = {key.value.rpartition("+")[2] for key in Keys} | {*KEY_NAME_REPLACEMENTS.values()}

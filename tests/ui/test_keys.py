@@ -35,6 +35,7 @@ from spectui.ui.keys import format_key, key_of, keymap, with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.screen.replay import ReplayScreen
+from spectui.ui.screen.serve import ServeScreen
 from spectui.ui.screen.welcome import Choices
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
@@ -177,8 +178,8 @@ PLACES: dict[type[DOMNode], tuple[str, ...]] = {
 
 
 def test_all_that_has_keys_is_among_the_places() -> None:
-    places = {part for kind in (SpectuiApp, ReplayScreen, *WITHOUT_REPLY, *PLACES) for part in kind.__mro__}
-    # test_replay.py has its own
+    places = {part for kind in (SpectuiApp, ReplayScreen, ServeScreen, *WITHOUT_REPLY, *PLACES) for part in kind.__mro__}
+    # test_replay.py and test_serve.py have their own
     assert not [kind for kind in classes() if kind.__dict__.get("BINDINGS") and kind not in places]
 
 

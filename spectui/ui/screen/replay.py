@@ -19,7 +19,7 @@ from spectui.ui.screen.commands import OWN_GROUPS
 
 NO_MODEL = "This is a replay: no model is loaded, so nothing can be asked or turned. spectui chat begins a chat."
 
-_LOOKING = {command.id for group in ("reading", "panel", "window") for command in GROUPS[group]}
+LOOKING = {command.id for group in ("reading", "panel", "window") for command in GROUPS[group]}
 """Commands that only look at what is there."""
 
 REPLAY: list[BindingType] = [
@@ -74,7 +74,7 @@ class ReplayScreen(ChatScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Knobs, models and messages stay as they were recorded."""
-        changes = action == "run" and parameters[0] not in {*_LOOKING, "stop", "interrupt"}
+        changes = action == "run" and parameters[0] not in {*LOOKING, "stop", "interrupt"}
         return not changes and super().check_action(action, parameters)
 
     def why_fixed(self, key: str) -> str:
