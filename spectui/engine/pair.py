@@ -159,7 +159,7 @@ class Pair:
             self._say(remarks.no_cheaper(target, draft, same, size))
         self.remarks["target"] = "; ".join(filter(None, found_out))
         max_drafted = self.draft_context.max_drafted if self.draft_context is not None else None
-        self._costs = cost_model(target, draft, resolved.slow_down_together, max_drafted)
+        self._costs = cost_model(target, draft, max_drafted)
         self._longest = target.strict_up_to - 1 if strict else None
         self.replies = Replies(Path(self.target.path), self.target.n_vocab) if setup.remember == "on" else None
         self._begin_strategy()

@@ -94,7 +94,7 @@ class Simulator:
         self._ends = {self._names[recording.tokens[-1]] for recording in known if recording.ends}
         self._machine = machine
         self._clock = Clock()
-        self.strategy = Strategy(None, costs, clock=self._clock)
+        self.strategy = Strategy(None, costs)
         self.strategy.suffix = _TimedSuffix(self._clock, machine.look)
 
     def decode(self, recording: Recording, knobs: Knobs) -> list[Round]:

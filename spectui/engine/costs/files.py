@@ -90,8 +90,8 @@ class DraftCosts:
     """As the target's."""
 
 
-def cost_model(target: TargetCosts, draft: DraftCosts, one_device: bool, max_drafted: int | None = None) -> CostModel:
-    """For the policies to start from. `one_device`, `max_drafted`: see `CostModel`."""
+def cost_model(target: TargetCosts, draft: DraftCosts, max_drafted: int | None = None) -> CostModel:
+    """For the policies to start from. `max_drafted`: see `CostModel`."""
     drift = min(max(target.drift or 1.0, 1 / _MOST_DRIFT), _MOST_DRIFT)
     passes = {n: drift * seconds for n, seconds in target.verify.items()}
     if passes:
@@ -101,9 +101,9 @@ def cost_model(target: TargetCosts, draft: DraftCosts, one_device: bool, max_dra
     most = _MOST_CONTEXT * passes.get(1, 0.0)
     terms = min(drift * target.per_row, most), min(drift * target.per_pass, most)
     d = draft.drift or 1.0
-    costs = CostModel(passes, *terms, d * draft.first, d * draft.next, one_device, max_drafted)
+    costs = CostModel(passes, *terms, d * draft.first, d * draft.next, max_drafted)
     trusted = target.drift is not None and not (target.noisy or draft.noisy) and len(passes) >= _LEAST_SIZES
-    return costs if trusted else replace(costs, rounds=0)
+    return costs if trusted else replace(costs, trusted=0)
 
 
 def path(what: str, key: Key) -> Path:

@@ -194,12 +194,6 @@ class Resolved:
             return False
         return has_own_devices(target, draft.devices)
 
-    @property
-    def slow_down_together(self) -> bool:
-        """Whether the models' devices slow down together: if they share one, or both compute on the CPU."""
-        target, draft = self.target.computing, self.draft.computing if self.draft is not None else ()
-        return not (has_own_devices(target, draft) or has_own_devices(draft, target))
-
 
 def resolve(setup: Setup) -> Resolved:
     """The set-up's models on this machine. Raises UsageError for a placement that cannot be."""

@@ -91,6 +91,13 @@ class RoundTimes(NamedTuple):
         passes = tuple(costs.verify(length + 1, context) / plain for length in range(longest + 1))
         return cls(passes, tuple(costs.drafting(length) / plain for length in range(most + 1)))
 
+    def losing(self, most: float) -> RoundTimes:
+        """Those of drafts up to the longest that loses no more plain passes than this, if all of it fails."""
+        last = len(self.drafting) - 1
+        lost = [passes - 1.0 + self.drafting[min(length, last)] for length, passes in enumerate(self.passes)]
+        end = 1 + max((length for length, passes in enumerate(lost) if passes <= most), default=0)
+        return RoundTimes(self.passes[:end], self.drafting[:end])
+
     def speed_up(self, acceptance: float, length: int) -> float:
         """Expected against plain decoding, if all drafts have this length and each token is accepted with this chance.
 
@@ -106,9 +113,9 @@ class RoundTimes(NamedTuple):
 class Draft:
     """A round's draft while it grows."""
 
-    def __init__(self, times: RoundTimes, rate: float, bearable: float = inf, plain_s: float = 1.0) -> None:
-        """`bearable`: plain passes that it may lose if all of it fails. `plain_s`: seconds of one."""
-        self.times, self.rate, self.bearable, self.plain_s = times, rate, bearable, plain_s
+    def __init__(self, times: RoundTimes, rate: float, plain_s: float = 1.0) -> None:
+        """`plain_s`: seconds of a plain pass."""
+        self.times, self.rate, self.plain_s = times, rate, plain_s
         self.limit = len(times.passes) - 1
         self.tokens: list[Candidate] = []
         self.paid = 0
@@ -130,14 +137,10 @@ class Draft:
         passes = self.times.passes[length]
         return (self.values[length] + self.rate * passes) / (passes + self.times.drafting[self.paid])
 
-    def bears(self, length: int, paid: int) -> bool:
-        """Can the budget bear that a draft of this length fails, if the model drafts `paid` of its tokens?"""
-        return self.times.passes[length] - 1.0 + self.times.drafting[paid] <= self.bearable
-
-    def best(self, least: int = 0, bearable: bool = True) -> int:
-        """The best length to send: 0, or from `least` on. `bearable`: of those that may fail."""
-        lengths = range(max(1, least), len(self.tokens) + 1)
-        return max([0, *(n for n in lengths if not bearable or self.bears(n, self.paid))], key=self.values.__getitem__)
+    def best(self, least: int = 0) -> int:
+        """The best length to send: 0, or from `least` on."""
+        lengths: list[int] = [0, *range(max(1, least), len(self.tokens) + 1)]
+        return max(lengths, key=self.values.__getitem__)
 
     def with_copy(self, acceptances: Iterable[float]) -> tuple[int, float]:
         """How many of the repeated tokens that are accepted so to add for the greatest value, and that value."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
-from time import perf_counter
 from typing import NamedTuple
 
 from spectui.knobs import Knobs
@@ -16,7 +15,7 @@ from spectui.speculation.drafters.text import DraftedText
 from spectui.speculation.evaluator import Cancelled, Ends
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.draft import Acceptance, Draft, RoundTimes, expected_value
-from spectui.speculation.records import Candidate, Reason, ReasonKind, Round
+from spectui.speculation.records import Candidate, Reason, Round
 
 MAY_LOSE, _REFILL = 10.0, 0.02
 """Plain passes that drafts may lose at first, and after any stretch without a gain; the share of a plain pass that each emitted
@@ -24,14 +23,11 @@ token adds to that."""
 
 _ACCIDENT, _LATELY = 0.25, 0.05
 """Plain passes that a round may take more or less than planned: what is beyond is another program's; EWMA weight of a round in
-the going rate and in Python's time."""
+the going rate."""
 
 _FEW, _USUAL, _REPLY, _REPLY_WEIGHT = 32, 0.85, 256.0, 0.3
 """For whether the draft model reads a text: fewer tokens than these are always read; the target's confidence in a usual text;
 tokens expected of the first reply, and the EWMA weight of a reply's length."""
-
-_FIRST_ROUNDS = 2
-"""Rounds that are plain where the costs are not known or not trusted: they tell what a plain pass takes."""
 
 
 @dataclass
@@ -52,11 +48,8 @@ class LossBudget:
         """A round gave so many tokens. It was planned to take `planned`, and took `took`."""
         self.tokens += _LATELY * (tokens - self.tokens)
         self.passes += _LATELY * (planned - self.passes)
+        took = min(max(took, planned - _ACCIDENT), planned + _ACCIDENT)
         self.balance = min(MAY_LOSE, self.balance + (1.0 + _REFILL) * tokens - took)
-
-    def read(self, passes: float) -> None:
-        """The draft model read the prompt in this time. A draft of a token or two may fail whatever that took."""
-        self.balance = max(min(1.0, self.balance), self.balance - passes)
 
 
 class Drafted(NamedTuple):
@@ -71,10 +64,7 @@ class Drafted(NamedTuple):
 class Strategy:
     """Lives as long as the pair is loaded, so later replies use what it has learned."""
 
-    def __init__(
-        self, model: DraftModel | None, costs: CostModel, past: SuffixAutomaton | None = None,
-        clock: Callable[[], float] = perf_counter,
-    ) -> None:  # fmt: skip
+    def __init__(self, model: DraftModel | None, costs: CostModel, past: SuffixAutomaton | None = None) -> None:
         """`past`: replies of other conversations, for the suffix drafter."""
         self.costs, self.acceptance, self.budget = costs, Acceptance(), LossBudget()
         self.longest: int | None = None
@@ -87,11 +77,9 @@ class Strategy:
         """What the reply must obey: nothing is proposed that it refuses."""
         self._model = model  # None too after it failed in this reply
         self._reads = False  # the model drafts in this round
-        self._clock = clock
         self._is_end: Ends = lambda token: False
         self._pace = 0.0  # seconds per token that the draft model reads; 0: unknown
         self._reply, self._written = _REPLY, 0
-        self._python_s = 0.0  # of a plain round
 
     def begin_conversation(self) -> None:
         """The next reply is the first one of another conversation."""
@@ -117,10 +105,7 @@ class Strategy:
         self.suffix.prepare(tokens, cancelled)
         model, _ = self._readable(knobs, tokens)
         if model is not None:
-            began = self._clock()
             model.prepare(tokens, cancelled)
-            if self.costs.known:
-                self.budget.read((self._clock() - began) / self.costs.verify(1, len(tokens)))
 
     def draft(self, text: Sequence[int], knobs: Knobs, limit: int) -> Drafted:
         """At most `limit` tokens after this text. Raises what the draft model raises."""
@@ -129,108 +114,79 @@ class Strategy:
         self._reads = model is not None and limit > 0
         if refusal := self._refusal(knobs, limit):
             return Drafted((), 0, refusal, guessed)
-        costs, budget = self.costs if self.costs.known else CostModel({1: 1.0}), self.budget
-        plain_s = costs.verify(1, len(text))
-        draft = Draft(RoundTimes.of(costs, len(text), limit), budget.rate, budget.balance, plain_s)
-        sent, reason = self._decided(draft, knobs, *self._grow(draft, text, knobs, model))
-        if reason.kind in ("no match", "uncertain", "p-min") and absent is not None:
-            reason = absent
-        elif reason.kind == "no match" and model is not None:
-            reason = _draft_full(model)  # it was asked, and this round fills its context
-        return Drafted(draft.tokens, sent, reason, guessed)
+        costs = self.costs if self.costs.known else CostModel({1: 1.0})
+        times = RoundTimes.of(costs, len(text), limit)
+        if knobs.policy == "auto" and len((times := times.losing(self.budget.balance)).passes) == 1:
+            return Drafted((), 0, Reason("budget"), guessed)
+        draft = Draft(times, self.budget.rate, costs.verify(1, len(text)))
+        sent, reason = self._decided(draft, knobs, self._grow(draft, text, knobs, model))
+        return Drafted(draft.tokens, sent, reason if sent or absent is None else absent, guessed)
 
     def _refusal(self, knobs: Knobs, limit: int) -> Reason | None:
-        auto, costs = knobs.policy == "auto", self.costs
         if knobs.drafter == "off":
             return Reason("drafter off")
         if limit < max(1, knobs.draft_min if knobs.policy == "fixed" else 1):
             return Reason("strict" if self.longest == 0 else "no room", limit=limit)
-        plain = costs.rounds < _FIRST_ROUNDS or costs.stale
-        if (not costs.known and knobs.policy != "fixed") or (auto and plain):
-            return Reason("measuring")
-        return Reason("budget") if auto and self.budget.balance <= 0 else None
+        measured = knobs.policy == "fixed" or (self.costs.known and (knobs.policy == "expected" or self.costs.trusted > 1))
+        return None if measured else Reason("measuring")
 
-    def _grow(self, draft: Draft, text: Sequence[int], knobs: Knobs, model: DraftModel | None) -> tuple[bool, float | None]:
-        """Add tokens, each of the source that is expected to yield more.
-
-        Returns whether it ended because no source had any more, not because the model was not asked; and the confidence of the
-        token that p-min kept out, if one was.
-        """
-        history, expected = DraftedText(text), self.acceptance.expected
+    def _grow(self, draft: Draft, text: Sequence[int], knobs: Knobs, model: DraftModel | None) -> Reason:
+        """Add tokens, each of the source that is expected to yield more. Returns why there is none after them."""
+        history, acceptance, auto = DraftedText(text), self.acceptance, knobs.policy == "auto"
         cursor = self.suffix.cursor(text) if knobs.drafter in ("auto", "suffix") else None
         stream: Iterator[Candidate] | None = None  # the model's tokens after `history`
         grammar = self.grammar.clone() if self.grammar is not None else None
         if model is not None:
             model.grammar = grammar
-        copied = _copies(cursor, grammar)
+        match = -1  # of the last repetition: only where it has grown may the next one be worth more
         while (left := draft.limit - len(draft.tokens)) > 0:
-            repeated = list(islice(to_the_end(copied, self._is_end), left))
-            worthy, value = draft.with_copy(map(expected, repeated))
-            if model is None and (knobs.policy != "auto" or not (worthy or draft.tokens)):
-                worthy = len(repeated if knobs.policy != "auto" else repeated[:1])  # one token to learn from
-            asks = model is not None and self._asks(draft, model, knobs, value if worthy else None)
-            if not asks and not worthy:
-                return model is None, None
-            if model is not None and asks:
-                stream = stream or model.propose(history, knobs)
-                taken = list(islice(stream, 1))
-            else:
-                stream, taken = None, repeated[:worthy]
+            copied: list[Candidate] = []
+            if cursor is not None and cursor.match > match:
+                copied = list(islice(to_the_end(_copies(cursor, grammar), self._is_end), left))
             match = cursor.match if cursor is not None else 0
+            worthy, value = draft.with_copy(map(acceptance.expected, copied))
+            likely, asks = acceptance.undrafted(), False
+            if model is not None:
+                asks = (not worthy and (model.ready or not auto)) or draft.with_model(likely) > value
+                asks = asks and (knobs.policy != "expected" or expected_value(draft)[2])
+            elif not (auto and (worthy or draft.tokens)):
+                worthy = len(copied[:1] if auto else copied)  # one token to learn from
+            stream = (stream or model.propose(history, knobs)) if asks and model is not None else None
+            taken = list(islice(stream, 1)) if stream is not None else copied[:worthy]
+            if not taken and model is None:
+                return Reason("no match", limit=draft.limit)
+            if not taken and model is not None:
+                unlikely = Reason("unlikely", 0, draft.limit, None, likely, draft.rate, *draft.times)
+                return _draft_full(model) if asks else unlikely
             for candidate in taken:
                 if knobs.policy == "fixed" and candidate.p < knobs.p_min:
-                    return True, candidate.p
+                    return Reason("p-min", limit=draft.limit, confidence=candidate.p)
                 if grammar is not None and not grammar.accept(candidate.id):
-                    return True, None
-                draft.add(candidate, expected(candidate))
+                    return Reason("no match", limit=draft.limit)
+                draft.add(candidate, acceptance.expected(candidate))
                 if self._is_end(candidate.id):
-                    return True, None
+                    return Reason("no match")
                 history.append(candidate.id)
                 if cursor is not None:
                     cursor.advance(candidate.id)
-            if not taken:
-                return True, None
-            # Nothing has changed for a repetition that was not worth it, unless the model has gone on as it does.
-            changed = cursor is not None and (worthy == len(repeated) if stream is None else cursor.match > match)
-            copied = _copies(cursor if changed else None, grammar)
-        return True, None
+        return Reason("no room")
 
-    def _asks(self, draft: Draft, model: DraftModel, knobs: Knobs, copied: float | None) -> bool:
-        """Is the model to draft the next token? `copied`: the value that repetitions would reach; None if there are none."""
-        length, times, likely = len(draft.tokens), draft.times, self.acceptance.undrafted()
-        if copied is not None and draft.with_model(likely) <= copied:
-            return False
-        if (copied is None and model.ready) or knobs.policy == "fixed":
-            return True
-        if knobs.policy == "expected":
-            return expected_value(draft)[2]
-        if not times.drafting[-1]:
-            return length < 2  # the second token shows what a drafted token costs
-        if draft.paid + 1 >= len(times.drafting) or not draft.bears(length + 1, draft.paid + 1):
-            return False
-        return copied is not None or draft.with_model(likely) > max(draft.values)
-
-    def _decided(self, draft: Draft, knobs: Knobs, ended: bool, refused: float | None) -> tuple[int, Reason]:
-        """How many tokens of the draft are sent, and why. `ended`, `refused`: see `_grow`."""
-        length, limit, acceptance = len(draft.tokens), draft.limit, self.acceptance
-        if knobs.policy == "fixed":
-            if 0 < length < knobs.draft_min:
-                return 0, Reason("draft-min", limit=knobs.draft_min, drafted=length)
-            kind: ReasonKind = "draft" if length else "no match" if refused is None else "p-min"
-            return length, Reason(kind, length, limit, confidence=refused)
+    def _decided(self, draft: Draft, knobs: Knobs, ended: Reason) -> tuple[int, Reason]:
+        """How many tokens of the draft are sent, and why. `ended`: see `_grow`."""
+        length, limit = len(draft.tokens), draft.limit
+        if not length:
+            return 0, ended
         if knobs.policy == "expected":
             best, value, _ = expected_value(draft)
             length = min(best + 1, length)
-            return length, Reason("expected" if length else "no match", length, limit, value)
+            return length, Reason("expected", length, limit, value)
+        if knobs.policy == "fixed":
+            if length < knobs.draft_min:
+                return 0, Reason("draft-min", limit=knobs.draft_min, drafted=length)
+            return length, Reason("draft", length, limit, confidence=ended.confidence)
         if sent := draft.best(knobs.draft_min):
             return sent, Reason("draft", sent, limit, draft.gain(sent))
-        if not length and ended:
-            return 0, Reason("no match", limit=limit)
-        if draft.best(knobs.draft_min, bearable=False) or not (length or draft.bears(1, 1)):
-            return 0, Reason("budget")
-        if length:
-            return 0, Reason("uncertain", expected_acceptance=acceptance.expected(draft.tokens[0]))
-        return 0, Reason("unlikely", 0, limit, None, acceptance.undrafted(), draft.rate, *draft.times)
+        return 0, Reason("uncertain", expected_acceptance=self.acceptance.expected(draft.tokens[0]))
 
     def draft_ahead(self, tokens: Sequence[int], sent: Sequence[int], knobs: Knobs) -> None:
         """The target begins to compute what was sent after these tokens: let the draft model draft ahead, if it can."""
@@ -244,14 +200,14 @@ class Strategy:
 
     def _readable(self, knobs: Knobs, text: Sequence[int]) -> tuple[DraftModel | None, Reason | None]:
         """The draft model, if these knobs ask for it and reading its unread text pays; why it does not draft."""
-        model = self._model
+        model, costs = self._model, self.costs
         if model is None or knobs.drafter not in ("auto", "model", "mtp"):
             return None, None
         if knobs.drafter == "mtp" and model.source == "model":
             return None, None
         if model.full(text):
             return None, _draft_full(model)
-        lag, costs = model.lag(text), self.costs
+        lag = model.lag(text)
         if knobs.policy != "auto" or lag < _FEW or not self._pace:
             return model, None
         # A reply that is longer than the last ones is expected to go on for as long again.
@@ -271,29 +227,23 @@ class Strategy:
     def learn(self, round: Round, drafted: Sequence[Candidate], confidences: Sequence[float]) -> None:
         """Learn from a finished round, whatever its policy. `confidences`: see `Acceptance.observe`."""
         costs = self.costs = self.costs.learned(round.pass_size, round.verify_s, round.position, drafted)
-        tokens, plain_s = len(round.tokens), costs.verify(1, round.position)
         self.acceptance.observe(drafted, [token.id for token in round.tokens], confidences)
-        self._written += tokens
-        drafting_s = costs.drafting(sum(candidate.paid for candidate in drafted))
-        planned_s = costs.verify(round.pass_size, round.position) + drafting_s
-        python_s = round.seconds - round.draft_s - round.verify_s
-        if round.tokens[0].origin != "plain":
-            extra_s = round.draft_s + round.verify_s + python_s - tokens * self._python_s - planned_s
-        else:  # what a plain pass takes more than usual is no loss of the drafts'
-            self._python_s += _LATELY * (min(python_s, plain_s) - self._python_s)
-            extra_s = round.draft_s - drafting_s
-        planned, extra = planned_s / plain_s, min(max(extra_s / plain_s, -_ACCIDENT), _ACCIDENT)
-        # A person who fixes the length accepts its losses.
-        self.budget.count(tokens, planned, planned + extra if round.knobs.policy == "auto" else tokens)
+        self._written += len(round.tokens)
+        if round.knobs.policy != "auto":  # a person who fixes the length accepts its losses
+            return
+        verify_s, plain_s = costs.verify(round.pass_size, round.position), costs.verify(1, round.position)
+        planned_s = verify_s + costs.drafting(sum(candidate.paid for candidate in drafted))
+        # What a plain pass takes more than usual is no loss of the drafts'.
+        took_s = round.draft_s + (verify_s if round.tokens[0].origin == "plain" else round.verify_s)
+        self.budget.count(len(round.tokens), planned_s / plain_s, took_s / plain_s)
 
 
-def _copies(cursor: Cursor | None, grammar: Grammar | None) -> Iterator[Candidate]:
+def _copies(cursor: Cursor, grammar: Grammar | None) -> Iterator[Candidate]:
     """What the cursor proposes, up to the first token that the grammar refuses."""
-    candidates = cursor.candidates() if cursor is not None else iter(())
     if grammar is None:
-        return candidates
+        return cursor.candidates()
     clone = grammar.clone()
-    return takewhile(lambda candidate: clone.accept(candidate.id), candidates)
+    return takewhile(lambda candidate: clone.accept(candidate.id), cursor.candidates())
 
 
 def _draft_full(model: DraftModel) -> Reason:

@@ -50,7 +50,7 @@ def measured(target: Target, key: tuple[Any, ...] = ("build", "model")) -> Targe
 
 def passes_of(found: TargetCosts) -> Callable[[int, int], float]:
     """Seconds of a pass over so many rows behind so many tokens, as the policies begin with them."""
-    return cost_model(found, DraftCosts(), one_device=True).verify
+    return cost_model(found, DraftCosts()).verify
 
 
 def measured_draft(draft: ToyModel, key: tuple[Any, ...] = ("build", "draft")) -> DraftCosts:
@@ -322,4 +322,4 @@ def test_a_conversation_in_the_context_is_not_discarded_to_measure():
 )
 def test_a_table_that_is_noisy_or_cut_short_is_not_trusted(table: TargetCosts, trusted: bool):
     """Its first rounds correct it whole."""
-    assert (cost_model(table, DraftCosts(), one_device=True).rounds > 0) == trusted
+    assert (cost_model(table, DraftCosts()).trusted > 0) == trusted

@@ -49,14 +49,13 @@ def test_a_draft_begins_its_rounds_with_one_token_or_two(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("target_drift", [1.0, 2.0, 0.1, 10.0, None])
-@pytest.mark.parametrize("one_device", [True, False])
 def test_a_draft_costs_what_it_costs_now_however_the_targets_speed_has_changed(
-    monkeypatch: pytest.MonkeyPatch, target_drift: float | None, one_device: bool
+    monkeypatch: pytest.MonkeyPatch, target_drift: float | None
 ):
     measured_draft(TimedDraft(0.002, monkeypatch))
     today = measured_draft(TimedDraft(0.004, monkeypatch))
     assert today.drift == pytest.approx(2.0)
-    costs = cost_model(TargetCosts(verify={1: 0.1}, drift=target_drift), today, one_device)
+    costs = cost_model(TargetCosts(verify={1: 0.1}, drift=target_drift), today)
     assert costs.drafting(2) - costs.drafting(1) == pytest.approx(0.004)
 
 

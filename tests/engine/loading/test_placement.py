@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.costs.files import DraftCosts, TargetCosts
 from spectui.engine.events import Event, Loading
 from spectui.engine.loading import placement
 from spectui.engine.session import Session
@@ -16,7 +15,7 @@ from spectui.llama import library
 from spectui.llama.devices import listing
 from spectui.llama.devices.records import Device
 from spectui.paths import state_directory
-from tests.helpers.smollm2 import opened, setup
+from tests.helpers.smollm2 import setup
 
 CARD = Device("CUDA0", "NVIDIA H100", "gpu", 1 << 30, 80 << 30, "0000:c1:00.0")
 
@@ -119,44 +118,6 @@ def test_another_draft_keeps_the_targets_costs(monkeypatch: pytest.MonkeyPatch):
 
 def measures_the_target(events: list[Event]) -> bool:
     return any(isinstance(event, Loading) and event.what == "costs" for event in events)
-
-
-@pytest.mark.parametrize(
-    ("changed", "together"),
-    [
-        ({}, True),  # the draft is put on one of the target's cards
-        ({"device": "CUDA0", "device_draft": "CUDA1"}, False),
-        ({"device_draft": "none"}, False),
-        ({"device": "none", "device_draft": "CUDA0"}, False),
-        ({"device": "none", "device_draft": "none"}, True),
-        ({"gpu_layers": 0, "gpu_layers_draft": 0}, True),
-    ],
-)
-def test_models_on_one_device_slow_down_together(
-    changed: dict[str, object], together: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cards = (CARD, CARD._replace(name="CUDA1"))
-    monkeypatch.setattr(placement, "list_devices", lambda: cards)
-    asked = replace(Setup(model="m", draft="d"), **changed)  # type: ignore[arg-type]
-    assert placement.resolve(asked).slow_down_together == together
-
-
-@pytest.mark.parametrize("together", [True, False])
-def test_a_draft_on_a_device_of_its_own_is_not_thought_slower_when_the_target_is(
-    together: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The target's device is twice as slow as when it was measured, and the draft's as fast; then the target's slows down."""
-    monkeypatch.setattr(placement.Resolved, "slow_down_together", together)
-    monkeypatch.setattr("spectui.engine.pair.target_costs", lambda *_: TargetCosts({1: 1.0, 4: 1.2}, drift=2.0))
-    monkeypatch.setattr("spectui.engine.pair.draft_costs", lambda *_: DraftCosts(0.2, 0.1))
-    session, _ = opened(replace(setup(), no_profile="off", requantise_draft="off"))
-    costs = session.strategy.costs
-    assert costs.drafting(3) == pytest.approx(0.4)
-    before = costs.verify(4)
-    for _ in range(60):
-        costs = costs.learned(1, 3.0, 0)
-    assert costs.verify(4) > 1.25 * before
-    assert costs.drafting(3) == pytest.approx(0.4 * (costs.verify(4) / before if together else 1.0))
 
 
 SERVERS = (

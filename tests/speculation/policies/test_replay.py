@@ -72,7 +72,7 @@ def test_a_pair_that_was_measured_on_a_busy_machine_loses_little(machine: str, t
     """One size, and that so many times too slow, as is the draft. The table is not trusted."""
     costs, recordings = MACHINES["q8"][machine], recorded(RECORDED / "q8")
     right = costs.model(drafts=True)
-    slow = replace(right, passes={1: times * right.passes[1]}, first=times * right.first, next=times * right.next, rounds=0)
+    slow = replace(right, passes={1: times * right.passes[1]}, first=times * right.first, next=times * right.next, trusted=0)
     for name in ("story", "translation", "chess", "python"):
         simulator = Simulator([recordings[name]], costs.machine(), slow)
         assert replay(recordings[name], costs, KNOBS, simulator) > 0.9
