@@ -145,18 +145,15 @@ class Strategy:
                 copied = list(islice(to_the_end(_copies(cursor, grammar), self._is_end), left))
             match = cursor.match if cursor is not None else 0
             worthy, value = draft.with_copy(map(acceptance.expected, copied))
-            likely, asks = acceptance.undrafted(), False
-            if model is not None:
-                asks = (not worthy and (model.ready or not auto)) or draft.with_model(likely) > value
-                asks = asks and (knobs.policy != "expected" or expected_value(draft)[2])
-            elif not (auto and (worthy or draft.tokens)):
+            asks = model is not None and self._asks(draft, model, knobs, worthy, value)
+            if model is None and not (auto and (worthy or draft.tokens)):
                 worthy = len(copied[:1] if auto else copied)  # one token to learn from
             stream = (stream or model.propose(history, knobs)) if asks and model is not None else None
             taken = list(islice(stream, 1)) if stream is not None else copied[:worthy]
             if not taken and model is None:
                 return Reason("no match", limit=draft.limit)
             if not taken and model is not None:
-                unlikely = Reason("unlikely", 0, draft.limit, None, likely, draft.rate, *draft.times)
+                unlikely = Reason("unlikely", 0, draft.limit, None, acceptance.undrafted(), draft.rate, *draft.times)
                 return _draft_full(model) if asks else unlikely
             for candidate in taken:
                 if knobs.policy == "fixed" and candidate.p < knobs.p_min:
@@ -170,6 +167,13 @@ class Strategy:
                 if cursor is not None:
                     cursor.advance(candidate.id)
         return Reason("no room")
+
+    def _asks(self, draft: Draft, model: DraftModel, knobs: Knobs, worthy: int, value: float) -> bool:
+        """Is the model to draft the next token, where so many repetitions are worth it and reach this value?"""
+        if not worthy and model.ready:
+            return True
+        asks = (knobs.policy != "auto" and not worthy) or draft.with_model(self.acceptance.undrafted()) > value
+        return asks and (knobs.policy != "expected" or expected_value(draft)[2])
 
     def _decided(self, draft: Draft, knobs: Knobs, ended: Reason) -> tuple[int, Reason]:
         """How many tokens of the draft are sent, and why. `ended`: see `_grow`."""
