@@ -93,7 +93,7 @@ def comparison_facts(comparison: Comparison) -> Iterator[tuple[str, str]]:
     if difference is not None:
         yield "identical text", f"no, from token {count(difference.number)} on"
         for name, token in (("with drafts", difference.first), ("without", difference.second)):
-            yield name, _quoted(token.text) if token is not None else "its end"
+            yield name, f"{_quoted(token.text)} id {token.id}" if token is not None else "its end"
         if comparison.turned:
             yield "knobs turned", ", ".join(comparison.turned)
         if comparison.explanation:
