@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
-from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.remembered import Remembered
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.title_line import LoadingLine
-from tests.fake_engine import FakeEngine
-from tests.store.journal_helpers import last
-from tests.ui.pilot_helpers import Make, Window, ask, wait_until
+from tests.ui.pilot_helpers import Make, Window, wait_until
 
 
 async def test_it_may_close_before_it_has_widgets(make_app: Make) -> None:
@@ -44,16 +40,6 @@ async def test_its_first_refresh_may_come_while_it_closes(make_app: Make, file: 
     await app.run_async(headless=True, auto_pilot=close)
     assert not after_refresh
     assert app.return_code == 129
-
-
-async def test_a_prompt_whose_reply_ends_by_the_closing_is_kept(
-    window: Window, engine: FakeEngine, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with window(journal=Journal(file)) as (app, pilot):
-        await ask(pilot, "go")
-        await wait_until(pilot, lambda: engine.generates)
-        monkeypatch.setattr(engine, "close", partial(engine.finish, StopReason.CANCELLED))
-    assert not app.return_code and [message.text for message in last(file).messages] == ["go"]
 
 
 async def _close(pilot: Pilot[object]) -> None:

@@ -68,7 +68,7 @@ def switch(window: Window, key: str) -> None:
     value = next_choice(spec_of(Knobs, key).choices, getattr(window.session.knobs, key))
     turn(window, key, value)
     if not window.panel.display and getattr(window.session.knobs, key) == value:
-        window.tell(f"{title(key)}: {value}")
+        window.notify(f"{title(key)}: {value}", timeout=2)
 
 
 def profile_names(window: Window) -> list[str]:

@@ -132,10 +132,6 @@ class Window(DirectScreen):
             self.say(reason)
         return bool(reason)
 
-    def tell(self, news: str) -> None:
-        """Notify a person for a moment."""
-        self.notify(news, timeout=2, markup=False)
-
     def complain(self, error: Exception) -> None:
         """Notify a person of an error."""
         self.notify(printable(str(error)), severity="error", markup=False)

@@ -31,12 +31,6 @@ async def test_an_overlay_turned_to_a_page_with_nothing_to_turn_gives_the_keys_t
         await wait_until(pilot, lambda: app.screen.query_one("#slider-draft-max").has_focus)
 
 
-async def test_alt_5_puts_a_hand_on_the_first_knob(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(120, 40)) as (_, pilot):
-        await pilot.press("alt+5", "left")
-        await wait_until(pilot, lambda: engine.knobs.draft_max == 15)
-
-
 async def test_a_knob_that_leaves_the_first_page_gives_the_keys_to_the_prompt(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("f9")

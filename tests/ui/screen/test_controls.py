@@ -12,9 +12,7 @@ from textual.app import App
 from spectui import config
 from spectui.knobs import Knobs, Setup
 from spectui.profiles.file import ProfileFile
-from spectui.speculation.records import Reason
 from spectui.ui.dashboard.devices import DevicePane
-from spectui.ui.dashboard.pages.now import NowPage
 from spectui.ui.dashboard.panel import without_effect
 from spectui.ui.dialogs.questions import LineScreen, PlacementScreen
 from spectui.ui.prompt.prompt_input import PromptInput
@@ -82,20 +80,6 @@ async def test_what_has_no_effect_is_dimmed_and_can_still_be_moved(window: Windo
 )
 def test_which_knobs_have_no_effect(knobs: Knobs, idle: set[str]) -> None:
     assert without_effect(knobs) == idle
-
-
-async def test_the_policys_words_and_who_drafted_are_shown(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
-        await ask(pilot, "go")
-        engine.emit_round(" a", bonus=" b", source="suffix", reason=Reason("draft", 1, 16, 1.7))
-        await wait_until(pilot, lambda: "suffix: drafting 1 of 16, expected to pay" in one_line(app))
-        engine.emit_round(" c", " d", bonus=" e")
-        engine.emit_round(plain=" f", reason=Reason("unlikely", 0, 16, None, 0.61, 1.0, (1.0, 1.51), (0.0, 0.45)))
-        dear = "not drafting: the draft costs 0.45 of a target pass, needs 0.92 accepted, expects 0.61"
-        page = app.screen.query_one(NowPage)
-        await wait_until(pilot, lambda: dear in " ".join("".join(text for text, _ in line) for line in page.lines))
-        await pilot.press("alt+3")
-        await wait_until(pilot, lambda: "drafted by model 2 suffix 1" in one_line(app))
 
 
 async def test_only_lines_that_changed_are_drawn_again(window: Window, engine: FakeEngine) -> None:
