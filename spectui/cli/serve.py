@@ -113,7 +113,13 @@ def command(
         ending.callback(requests.close)
         server = Server(requests, engine, loaded, Access(host, key, cors), alias, _nothing if in_window else _tell)
         config = uvicorn.Config(
-            server.app, lifespan="off", log_config=None, log_level="critical", limit_concurrency=256, server_header=False
+            server.app,
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            limit_concurrency=256,
+            server_header=False,
+            timeout_graceful_shutdown=1,
         )
         http = uvicorn.Server(config)
         name, number = listening.getsockname()[:2]

@@ -110,13 +110,15 @@ FREE = Terms()
 
 class Prompt(NamedTuple):
     """`done` of `total` prompt tokens are in the target's context; `reused` of them were read before the reply. `restored`:
-    where these were kept, in "memory" or on "disk"; "" if they still were in the context."""
+    where these were kept, in "memory" or on "disk"; "" if they still were in the context. `parted`: why not more of what was
+    read is reused, a clause; "" if all is."""
 
     done: int
     total: int
     reused: int
     seconds: float
     restored: str = ""
+    parted: str = ""
 
 
 class RoundDone(NamedTuple):

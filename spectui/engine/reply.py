@@ -19,6 +19,10 @@ from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics
 from spectui.speculation.stop_texts import StopTexts
 from spectui.text import safe
+from spectui.thinking import MARK
+
+_FEW = 32
+"""Tokens that are read again without a word; and those that are looked at where a prompt parts from what was read."""
 
 
 class Reply:
@@ -104,6 +108,7 @@ class Reply:
 
     def _read_prompt(self, since: float) -> None:
         prompt, context = self._prompt, self._context
+        parted = _parted(self._pair, context.tokens, prompt)
         context.truncate(common_prefix(context.tokens, prompt))
         # Other processes may have become busy since the last reply.
         self._pair.adapt_threads(len(prompt) - len(context.tokens))
@@ -111,7 +116,7 @@ class Reply:
 
         def read(done: int) -> None:
             self._pair.adapt_threads()
-            self._emit(Prompt(done, len(prompt), reused, perf_counter() - since, self._restored))
+            self._emit(Prompt(done, len(prompt), reused, perf_counter() - since, self._restored, parted))
 
         self._decoder.prompt(prompt, self._knobs(), read)
         self._prompt_s, self._read = perf_counter() - since, len(context.tokens)
@@ -124,3 +129,19 @@ class Reply:
         return Finished(
             self.reason, self.text, self._statistics, self._knobs(), self._read, self._prompt_s, self._first_s, to_drop
         )
+
+
+def _parted(pair: Pair, held: Sequence[int], prompt: Sequence[int]) -> str:
+    """As in `Prompt`, for a context that holds these tokens."""
+    common = common_prefix(held, prompt)
+    if len(held) - common < _FEW:
+        return ""
+    texts = [b"".join(map(pair.target.piece, tokens[common : common + _FEW])) for tokens in (held, prompt)]
+    length = min(map(len, texts))
+    if length and texts[0][:length] == texts[1][:length]:
+        return "an earlier reply is in other tokens now"
+    around = held[max(0, common - _FEW) : common + _FEW]
+    said = b"".join(map(pair.target.piece, around)).decode("utf-8", "replace")
+    if MARK.search(said) or not pair.marks.opens.isdisjoint(around):
+        return "the template leaves out what an earlier reply thought"
+    return f"the text differs from token {common + 1:,} on"

@@ -66,7 +66,9 @@ def test_a_turn_reads_its_own_text_and_the_last_reply(chat: Chat) -> None:
     assert fresh.answer(messages[:-1])[0].text == messages[-1].content
     fresh.session.close()
     edited = [*messages[:2], Message("user", "something else")]
-    assert chat.answer(edited)[1].reused >= ends[0] - 30, "an edited prompt"
+    _, prompt = chat.answer(edited)
+    assert prompt.reused >= ends[0] - 30, "an edited prompt"
+    assert prompt.parted.startswith("the text differs from token ")
 
 
 def test_a_hybrid_drafts_for_a_hybrid(tmp_path: Path) -> None:
@@ -84,3 +86,14 @@ def test_a_hybrid_drafts_for_a_hybrid(tmp_path: Path) -> None:
     assert draft is not None and len(draft.tokens) > 300
     for chat in (plain, drafted):
         chat.session.close()
+
+
+def test_why_a_prefix_ends_early_is_told(tmp_path: Path) -> None:
+    """Where the template drops a reply's thinking, and where its tokens are not known."""
+    write_model(tmp_path / "model.gguf", template=TEMPLATE)
+    chat = Chat(tmp_path / "model.gguf")
+    asked = [Message("user", "a question " * 30)]
+    chat.answer(asked)
+    later = [*asked, Message("assistant", "an answer"), Message("user", "and?")]
+    assert "template leaves out" in chat.answer(later)[1].parted
+    chat.session.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spectui.chat.figures.estimates import needed
-from spectui.chat.figures.format import UNKNOWN
+from spectui.chat.figures.format import UNKNOWN, count
 from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs
 from spectui.speculation.policies.draft import RoundTimes
@@ -78,6 +78,16 @@ def _number(value: float | None, digits: int = 2) -> str:
 
 _LATELY = 8
 """The number of latest rounds to look at: a single one without a draft needs no explanation."""
+
+
+def read_before(figures: Figures) -> str:
+    """How much of the last prompt was read before, where that was kept, and why it is not more; "" without any."""
+    prompt = figures.prompt
+    if prompt is None or not (prompt.reused or prompt.parted):
+        return ""
+    where = {"memory": ", kept in memory", "disk": ", kept on disk"}.get(prompt.restored, "")
+    why = f"; not more, because {prompt.parted}" if prompt.parted else ""
+    return f"{count(prompt.reused)} of {count(prompt.total)} tokens were read before{where}{why}"
 
 
 def why_no_drafts(figures: Figures) -> str:

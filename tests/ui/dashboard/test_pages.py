@@ -8,12 +8,13 @@ import pytest
 
 from spectui.chat.figures.counts import STEPS, SpeedHistory
 from spectui.chat.figures.estimates import payoff, speed_ups
+from spectui.chat.figures.reasons import read_before
 from spectui.chat.figures.records import Figures
 from spectui.engine.events import Prompt
 from spectui.knobs import Knobs
 from spectui.speculation.records import Reason
 from spectui.speculation.statistics import Statistics
-from spectui.ui.dashboard.pages.details import DetailsPage, cost, counts, reused
+from spectui.ui.dashboard.pages.details import DetailsPage, cost, counts
 from spectui.ui.dashboard.pages.now import NowPage
 from spectui.ui.dashboard.pages.rounds import RoundsPage, detail, histogram, stacks
 from spectui.ui.dashboard.panel import PAGES
@@ -129,10 +130,11 @@ async def test_inspecting_a_token_shows_its_round(make_app: Make, engine: FakeEn
     [
         (None, ""), (Prompt(9, 9, 0, 1.0), ""), (Prompt(9, 9, 5, 1.0), "5 of 9 tokens were read before"),
         (Prompt(9, 9, 5, 1.0, "disk"), "5 of 9 tokens were read before, kept on disk"),
+        (Prompt(9, 9, 0, 1.0, "", "it differs"), "0 of 9 tokens were read before; not more, because it differs"),
     ],
 )  # fmt: skip
 def test_what_was_read_before_and_where_it_was_kept_is_told(prompt: Prompt | None, told: str) -> None:
-    assert reused(Figures(prompt=prompt)) == told
+    assert read_before(Figures(prompt=prompt)) == told
 
 
 def test_columns_are_as_high_as_what_they_show() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from spectui.chat.figures.estimates import payoff
 from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, share, tokens
-from spectui.chat.figures.reasons import NO_PLAIN_ROUND, NOT_TOLD
+from spectui.chat.figures.reasons import NO_PLAIN_ROUND, NOT_TOLD, read_before
 from spectui.chat.figures.records import Figures
 from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.figures import columns, nice_top, resampled
@@ -105,19 +105,11 @@ def prompt(figures: Figures, width: int) -> list[Line]:
     said = f"{tokens(chat.emitted)}, {percent(chat.acceptance)} accepted, {decimal(chat.tokens_per_s)} t/s"
     return [
         _pair("prompt", f"{decimal(figures.prompt_speed)} t/s", "first token", duration(figures.first_token_s)),
-        *([labelled("kept", (kept, "value"))] if (kept := reused(figures)) else []),
+        *([labelled("kept", (kept, "value"))] if (kept := read_before(figures)) else []),
         labelled("context", *bar_of(figures.context_share, width - LABEL - 6),
                  (f"{percent(figures.context_share):>6}", "value")),
         labelled("this chat", (said, "value")),
     ]  # fmt: skip
-
-
-def reused(figures: Figures) -> str:
-    """How much of the last prompt was read before, and where that was kept; "" without any."""
-    if figures.prompt is None or not figures.prompt.reused:
-        return ""
-    where = {"memory": ", kept in memory", "disk": ", kept on disk"}.get(figures.prompt.restored, "")
-    return f"{count(figures.prompt.reused)} of {count(figures.prompt.total)} tokens were read before{where}"
 
 
 def _pair(first: str, value: str, second: str, other: str) -> Line:

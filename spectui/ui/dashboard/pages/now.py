@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from spectui.chat.figures.estimates import payoff
 from spectui.chat.figures.format import decimal, percent, times
-from spectui.chat.figures.reasons import last_reason, why_no_drafts
+from spectui.chat.figures.reasons import last_reason, read_before, why_no_drafts
 from spectui.chat.figures.records import STATES, Figures
 from spectui.speculation.records import Round
 from spectui.text import printable
@@ -29,7 +29,8 @@ decoding without drafts: how much faster this is, is estimated from this reply's
 Each column is one of the latest rounds: as high as it has accepted tokens; **▁** all were rejected, **·** none was judged.
 **a pass**: tokens for each pass of the target; 1 without drafts.
 
-Below: what is drafted just now, or why nothing is. The other figures are on {page.details}.
+Below: what is drafted just now, or why nothing is; while a prompt is read, how much of it was read before, and why not more.
+The other figures are on {page.details}.
 """
 
     DEFAULT_CSS = """
@@ -87,7 +88,7 @@ def strip(rounds: Sequence[Round]) -> Line:
 
 def why(figures: Figures, width: int) -> list[Line]:
     """What is drafted, or was at the end, or why nothing is: one sentence on two lines."""
-    problem = why_no_drafts(figures)
+    problem = read_before(figures) if figures.state == "reading" else why_no_drafts(figures)
     style = "value" if problem or figures.live else "label"
     said = printable(problem or last_reason(figures))
     lines = textwrap.wrap(said, max(2, width), max_lines=2, placeholder="…", break_on_hyphens=False)
