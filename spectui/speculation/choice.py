@@ -147,12 +147,14 @@ def _obeying(
     if grammar.allowed(np.array([token]))[0]:
         return token, found
     assert found.whole is not None
-    for k in dict.fromkeys((min(_UNDER_GRAMMAR, found.whole.shape[1]), found.whole.shape[1])):
-        likeliest = top_k(found.whole, k)
-        left = np.isfinite(likeliest.logits[0]) & grammar.allowed(likeliest.ids[0])
-        if left.any():
-            few = TopK(likeliest.ids[:, left], likeliest.logits[:, left])
-            return int(_pick(few, replace(knobs, top_k=knobs.top_k or k), position, history)[0]), few
+    row = found.whole[0]
+    for likeliest in (lambda: top_k(row[None], _UNDER_GRAMMAR).ids[0], lambda: np.arange(len(row))):
+        ids = likeliest()
+        ids = ids[np.isfinite(row[ids]) & grammar.allowed(ids)]
+        if len(ids):
+            ids = ids[(-row[ids]).argsort(kind="stable")]
+            few = TopK(ids[None], row[None, ids])
+            return int(_pick(few, replace(knobs, top_k=knobs.top_k or len(ids)), position, history)[0]), few
     raise NothingAllowed
 
 
