@@ -43,9 +43,8 @@ def read_schema(path: Path) -> str:
     """The text of a file with a JSON schema. Raises UsageError."""
     text = read_text(path, f"The JSON schema {path}", LARGEST_GRAMMAR, "simplify it")
     try:
-        if isinstance(json.loads(text), dict):
-            return text
-        problem = "it is no object"
+        if not isinstance(json.loads(text), dict):
+            raise ValueError("it is no object")
     except (ValueError, RecursionError) as error:
-        problem = str(error)
-    raise UsageError(f"The JSON schema {path} cannot be read: {problem}.")
+        raise UsageError(f"The JSON schema {path} cannot be read: {error}.") from error
+    return text

@@ -203,13 +203,11 @@ class Session:
     ) -> Grammar | None:
         """What the reply obeys, behind what is written of it. Raises SpectuiError."""
         from spectui.llama.grammar import Grammar
-        from spectui.llama.tokens.reply_text import ReplyText
 
         if not terms.grammar:
             return None
         pair, said = self.pair_in_use, messages[-1].content if messages[-1].role == "assistant" else ""
-        thinking = pair.marks.open_at(prompt) is not None
-        grammar = Grammar(pair.target, terms.grammar, terms.trigger, ReplyText(pair.marks, thinking=thinking))
+        grammar = Grammar(pair.target, pair.marks, prompt, terms.grammar, terms.trigger)
         for token in begun or pair.target.tokenize(said, special=False, within=True):
             grammar.accept(token)
         return grammar

@@ -8,10 +8,10 @@ import os
 import re
 import tempfile
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import copy
-from typing import Any, BinaryIO
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from llama_cpp.llama_grammar import json_schema_to_gbnf
@@ -20,10 +20,15 @@ from numpy.typing import NDArray
 from spectui.errors import SpectuiError
 from spectui.llama.library import clear_errors, first_error, llama
 from spectui.llama.model import Model
-from spectui.llama.tokens.reply_text import ReplyText
+from spectui.llama.tokens.reply_text import ReplyMarks, ReplyText
 from spectui.text import one_line
 
 _TOKEN = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])  # llama_token_data (llama.h)
+
+_LONGEST_WAY = 60
+"""Characters."""
+
+_END = "end"
 
 _DEEPEST = 200
 """Brackets within brackets: llama.cpp reads them by recursion, and a stack that overflows would end the process."""
@@ -48,17 +53,19 @@ class Grammar:
     trigger is not used, because its regular expressions end the process when they are wrong or the text is long.
     """
 
-    def __init__(self, model: Model, text: str, trigger: str = "", thinking: ReplyText | None = None) -> None:
+    def __init__(self, model: Model, marks: ReplyMarks, prompt: Sequence[int], text: str, trigger: str = "") -> None:
         """`text`: GBNF, or a JSON schema. `trigger`: a regular expression; the grammar begins with its first match outside of
-        thinking. `thinking`: the reply's text so far, to know that. Raises SpectuiError."""
+        thinking. Raises SpectuiError."""
         gbnf = of_schema(text) if text.lstrip().startswith("{") else text
-        self._model, self._thinking, self._text = model, thinking, ""
-        self._waits = bool(trigger) or (thinking is not None and thinking.thinking)
+        self._model, self._text = model, ""
+        self._reply: ReplyText | None = ReplyText(marks, thinking=marks.open_at(prompt) is not None)
+        self._waits = bool(trigger) or self._reply.thinking
         try:
             self._trigger = re.compile(trigger) if trigger else None
         except re.error as error:
             raise SpectuiError(f"The grammar's trigger is no regular expression: {error}.") from error
         self._own(_parsed(model, gbnf))
+        self._characters = _characters(model)
 
     def _own(self, sampler: Any) -> None:
         self._sampler = sampler
@@ -67,7 +74,7 @@ class Grammar:
     def clone(self) -> Grammar:
         """The same, to be asked about a draft. While it waits, it does not end to."""
         same = copy(self)
-        same._thinking = same._trigger = None
+        same._reply = None
         same._own(llama.llama_sampler_clone(self._sampler))
         return same
 
@@ -90,51 +97,72 @@ class Grammar:
             return False  # llama.cpp would end the process
         else:
             llama.llama_sampler_accept(self._sampler, token)
+            self._text += self._model.piece(token).decode("utf-8", "replace")
         return True
+
+    def only_way(self) -> Sequence[int]:
+        """Tokens of the text that must come next, as far as a single visible character can; [] where there is a choice.
+
+        White space is guessed to be as it was behind the same character before.
+        """
+        characters, ids = self._characters
+        clone, text = self.clone(), ""
+        while len(text) < _LONGEST_WAY:
+            can = [characters[index] for index in clone.allowed(ids).nonzero()[0]]
+            ways = [character for character in can if character != " "]
+            if len(ways) != 1 or ways == [_END]:
+                break
+            for character in (" " if " " in can and self._spaced((self._text + text)[-1:]) else "") + ways[0]:
+                clone.accept(int(ids[characters.index(character)]))
+                text += character
+        return self._model.tokenize(text, special=False, within=True) if text else []
+
+    def _spaced(self, character: str) -> bool:
+        """Whether a space is expected behind this character."""
+        before = self._text[:-1].rfind(character) if character else -1
+        return character in (":", ",") if before < 0 else self._text[before + 1] == " "
 
     def _wait(self, token: int) -> None:
         """Begin where the thinking ends, or at the trigger. A text behind that which the grammar refuses stays free."""
-        reply, trigger = self._thinking, self._trigger
-        if reply is not None:
-            reply.push(token)
+        reply, trigger = self._reply, self._trigger
+        if reply is None:
+            return
+        reply.push(token)
         if trigger is None:
-            self._waits = reply is None or reply.thinking
-        elif reply is None or not reply.thought:
+            self._waits = reply.thinking
+        elif not reply.thought:
             self._text += self._model.piece(token).decode("utf-8", "replace") or self._model.control_name(token)
             if (match := trigger.search(self._text)) is not None:
-                self._waits = False
-                self._thinking = self._trigger = None
                 begun = self._model.tokenize(self._text[match.start() :], special=True, within=True)
+                self._waits, self._reply, self._text = False, None, ""
                 self._waits = not all(map(self.accept, begun))
+
+
+def _characters(model: Model) -> tuple[list[str], NDArray[np.intp]]:
+    """The space, the visible characters of ASCII and the ends of a reply, with the token that is each alone."""
+    spelt = {character: model.tokenize(character, special=False, within=True) for character in map(chr, range(32, 127))}
+    alone = [
+        (character, tokens[0]) for character, tokens in spelt.items() if [character.encode()] == [*map(model.piece, tokens)]
+    ]
+    ends = (llama.llama_vocab_eos(model.vocab), llama.llama_vocab_eot(model.vocab))
+    alone += [(_END, token) for token in ends if token >= 0]
+    return [character for character, _ in alone], np.array([token for _, token in alone])
 
 
 def _parsed(model: Model, gbnf: str) -> Any:
     """llama.cpp's sampler. Raises SpectuiError."""
-    depth = deepest = 0
-    for bracket in re.findall(r"[()]", gbnf):
-        depth += 1 if bracket == "(" else -1
-        deepest = max(deepest, depth)
-    if deepest > _DEEPEST:
-        raise SpectuiError(f"The grammar has brackets within brackets, {deepest} deep: simplify it.")
+    if max(accumulate({"(": 1, ")": -1}.get(character, 0) for character in f" {gbnf}")) > _DEEPEST:
+        raise SpectuiError(f"The grammar has brackets within brackets, more than {_DEEPEST} deep: simplify it.")
     clear_errors()
-    with _said() as said:
+    with tempfile.TemporaryFile() as said:  # llama.cpp writes what is wrong to standard error, over a window too
+        screen = os.dup(2)
+        os.dup2(said.fileno(), 2)
         sampler = llama.llama_sampler_init_grammar(model.vocab, gbnf.encode("utf-8", "replace"), b"root")
+        os.dup2(screen, 2)
+        os.close(screen)
         said.seek(0)
         first = said.readline().decode("utf-8", "replace").rpartition("grammar: ")[2].strip()
     if not sampler:
         why = one_line(first) or first_error() if gbnf.strip() else "it is empty"
         raise SpectuiError(f"The grammar cannot be read: {why}.")
     return sampler
-
-
-@contextmanager
-def _said() -> Iterator[BinaryIO]:
-    """What is written to standard error within the block: llama.cpp says there what is wrong with a grammar, over a window."""
-    before = os.dup(2)
-    with tempfile.TemporaryFile() as file:
-        os.dup2(file.fileno(), 2)
-        try:
-            yield file
-        finally:
-            os.dup2(before, 2)
-            os.close(before)

@@ -75,6 +75,9 @@ class Grammar(Protocol):
     def clone(self) -> Grammar:
         """The same, to be asked about a draft."""
 
+    def only_way(self) -> Sequence[int]:
+        """Tokens of the text that it leaves no choice about; [] where it leaves one."""
+
 
 class Choice(NamedTuple):
     """The target's token at a position, its probability at temperature 1, and the same of the likeliest tokens."""

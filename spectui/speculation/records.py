@@ -97,7 +97,7 @@ class Candidate(NamedTuple):
     @property
     def modelled(self) -> bool:
         """Whether the draft model, or the target's own heads, drafted it."""
-        return self.source != "suffix"
+        return self.source not in ("suffix", "grammar")
 
     @property
     def paid(self) -> bool:

@@ -35,6 +35,9 @@ class ToyGrammar:
     def clone(self):
         return ToyGrammar(self.most, self.accepted)
 
+    def only_way(self):
+        return []
+
 
 @given(
     samplers, st.lists(speculation, min_size=1, max_size=30), st.integers(0, 50), st.sampled_from([0.0, 0.5, 2.0]),

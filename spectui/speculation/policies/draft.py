@@ -35,17 +35,17 @@ class Acceptance:
     """How likely the target agrees with a drafted token, if it agreed with all before it.
 
     The odds of a confidence, times one factor for each kind of token, which makes as many fail as are expected to. Kinds are
-    the two sources, and the model's tokens that are not drafted yet. Of those the target's own confidence counts: where it
+    the sources, and the model's tokens that are not drafted yet. Of those the target's own confidence counts: where it
     is confident, its draft mostly agrees, and that is known without drafting.
     """
 
     def __init__(self) -> None:
-        self._logs = {"model": 0.0, "suffix": 0.0, "undrafted": 0.0}
+        self._logs = {"model": 0.0, "suffix": 0.0, "grammar": 0.0, "undrafted": 0.0}
         self._confidence = _OPENING
 
     def expected(self, candidate: Candidate) -> float:
         """Of a drafted token. 0..1"""
-        return self._calibrated("model" if candidate.modelled else "suffix", candidate.p)
+        return self._calibrated("model" if candidate.modelled else candidate.source, candidate.p)
 
     def undrafted(self, confidence: float | None = None) -> float:
         """Of a token that the model has yet to draft. 0..1 `confidence`: the target's; by default its recent one."""
@@ -65,7 +65,7 @@ class Acceptance:
         for candidate, token in zip(drafted, emitted, strict=False):
             accepted = candidate.id == token
             if candidate.modelled or candidate.p >= _LIKELY:
-                kind = "model" if candidate.modelled else "suffix"
+                kind = "model" if candidate.modelled else candidate.source
                 self._logs[kind] += _LEARN * (accepted - self.expected(candidate))
             if candidate.modelled:
                 self._logs["undrafted"] += _LEARN * (accepted - self.undrafted())

@@ -29,6 +29,9 @@ _FEW, _USUAL, _REPLY, _REPLY_WEIGHT = 32, 0.85, 256.0, 0.3
 """For whether the draft model reads a text: fewer tokens than these are always read; the target's confidence in a usual text;
 tokens expected of the first reply, and the EWMA weight of a reply's length."""
 
+_NO_CHOICE = 0.9
+"""Chance that the target agrees with a token of the text that a grammar leaves no choice about: it may cut that otherwise."""
+
 
 @dataclass
 class LossBudget:
@@ -141,7 +144,7 @@ class Strategy:
         match = -1  # of the last repetition: only where it has grown may the next one be worth more
         while (left := draft.limit - len(draft.tokens)) > 0:
             copied: list[Candidate] = []
-            if cursor is not None and cursor.match > match:
+            if cursor is not None and (grammar is not None or cursor.match > match):
                 copied = list(islice(to_the_end(_copies(cursor, grammar), self._is_end), left))
             match = cursor.match if cursor is not None else 0
             worthy, value = draft.with_copy(map(acceptance.expected, copied))
@@ -243,11 +246,11 @@ class Strategy:
 
 
 def _copies(cursor: Cursor, grammar: Grammar | None) -> Iterator[Candidate]:
-    """What the cursor proposes, up to the first token that the grammar refuses."""
+    """What the grammar leaves no choice about, else what the cursor proposes, up to the first token that is refused."""
     if grammar is None:
         return cursor.candidates()
-    clone = grammar.clone()
-    return takewhile(lambda candidate: clone.accept(candidate.id), cursor.candidates())
+    clone, way = grammar.clone(), [Candidate(token, _NO_CHOICE, "grammar") for token in grammar.only_way()]
+    return takewhile(lambda candidate: clone.accept(candidate.id), way or cursor.candidates())
 
 
 def _draft_full(model: DraftModel) -> Reason:
