@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from spectui.chat.figures.reasons import worded
@@ -16,10 +16,10 @@ from spectui.thinking import CLOSE, OPEN
 class Answer:
     """Collects one reply."""
 
-    def __init__(self, form: Form | None, marks: Mapping[int, str]) -> None:
-        """`form`: how it may call tools; None if it has none to call. `marks`: the texts of tokens that have none."""
-        self._calls = Calls(form) if form is not None else None
-        self._marks = marks if form is not None else {}
+    def __init__(self, form: Form | None, tools: Collection[str], marks: Mapping[int, str]) -> None:
+        """`form`: how it may call these tools. `marks`: the texts of tokens that have none."""
+        self._calls = Calls(form, tools) if form is not None and tools else None
+        self._marks = marks if tools else {}
         self._inside = self._blank = False  # in a thought; nothing but white space has come in this part of the reply
         self._space = ""  # of a thought, which counts only if more comes
         self.deltas: list[Delta] = []

@@ -172,7 +172,7 @@ class Server:
 
         agent = http.headers.get("user-agent", "").partition(" ")[0] or (http.client.host if http.client else "")
         request = Request(asked.messages, listen, agent[:40], asked.terms, asked.knobs)
-        answer = Answer(self.form if asked.tools else None, self._marks)
+        answer = Answer(self.form, asked.tools, self._marks)
         try:
             self.requests.submit(request)
         except TooManyError as error:

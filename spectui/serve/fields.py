@@ -43,12 +43,12 @@ class BadRequestError(SpectuiError):
 
 @dataclass(frozen=True)
 class Asked:
-    """What a body asks for. `tools`: whether the reply may call some."""
+    """What a body asks for. `tools`: the names of those that the reply may call."""
 
     messages: tuple[Message, ...]
     terms: Terms = FREE
     knobs: Mapping[str, Any] = field(default_factory=dict)
-    tools: bool = False
+    tools: tuple[str, ...] = ()
     stream: bool = False
 
 
@@ -173,10 +173,12 @@ def chat(body: Body, form: Form | None, written: Callable[[str], tuple[int, ...]
         raise BadRequestError(f"tool_choice names {str(named)[:60]!r}, which is none of the tools.")
     grammar, trigger = constraint(body, schema), ""
     if offered and form is not None and not grammar:
-        grammar, trigger = tool_grammar(form, offered, schema), "" if named or choice in ("required", "any") else form.trigger
+        forced = named is not None or choice in ("required", "any")
+        grammar, trigger = tool_grammar(form, offered, schema, not forced), "" if forced else form.trigger(offered)
     listed = json.dumps([{"type": "function", "function": tool} for tool in tools]) if tools and choice != "none" else ""
     terms = Terms(tools=listed if form is not None else "", grammar=grammar, trigger=trigger)
-    return Asked(talk, terms, knobs(body), bool(offered) and form is not None, read(body, "stream", bool, False))
+    names = tuple(str(tool.get("name")) for tool in offered if form is not None)
+    return Asked(talk, terms, knobs(body), names, read(body, "stream", bool, False))
 
 
 def constraint(body: Body, schema: Callable[[str], str]) -> str:
@@ -208,4 +210,4 @@ def completion(body: Body, schema: Callable[[str], str]) -> Asked:
     else:
         raise BadRequestError("prompt is one text, or the tokens of one.")
     terms = Terms(grammar=constraint(body, schema), raw=True)
-    return Asked((talk,), terms, knobs(body), False, read(body, "stream", bool, False))
+    return Asked((talk,), terms, knobs(body), stream=read(body, "stream", bool, False))

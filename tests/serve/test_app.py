@@ -11,7 +11,9 @@ import httpx2
 import pytest
 
 from spectui.knobs import Knobs
+from spectui.llama.grammar import of_schema
 from spectui.serve.http import Access
+from spectui.serve.tools import FORMS, tool_grammar
 from tests.helpers.smollm2 import SNAKE, ask, opened, setup
 from tests.serve.served import KNOBS, Client, serving, until
 
@@ -54,6 +56,25 @@ def test_no_knob_of_a_request_changes_the_text(client: Client, knobs: dict[str, 
     assert client.chat(SNAKE, temperature=1.0, seed=5, **others, **knobs)["message"]["content"] == usual
     if others:
         assert json.loads(usual).keys() == {"n", "ok"}
+
+
+def test_each_tools_arguments_obey_its_own_schema(client: Client) -> None:
+    """Also where two name different things alike; one that cannot be made a grammar is free."""
+    of = {"a": SCHEMA, "b": {"type": "boolean"}}
+    tools = [
+        {"name": name, "parameters": {"type": "object", "properties": {"of": {"$ref": "#/$defs/Of"}}, "required": ["of"]}}
+        for name in of
+    ]
+    for tool in tools:
+        tool["parameters"]["$defs"] = {"Of": of[tool["name"]]}
+    assert "t2-object" in tool_grammar(FORMS[0], [*tools, {"name": "c", "parameters": {"$ref": "#/no"}}], of_schema, alone=True)
+    grammar, written = tool_grammar(FORMS[0], tools, of_schema, alone=False), {}
+    for seed in range(8):
+        said = client.chat("Call!", grammar=grammar, temperature=1.0, seed=seed, max_tokens=200, stop="</tool_call>")
+        call = json.loads(said["message"]["content"].removeprefix("<tool_call>"))
+        written[call["name"]] = call["arguments"]["of"]
+    assert written["a"].keys() == {"n", "ok"}
+    assert isinstance(written["b"], bool)
 
 
 def test_streams_say_what_bodies_say(client: Client, text: str) -> None:

@@ -15,7 +15,7 @@ TWO = '{"name":"list","arguments":{}}'
 
 
 def divided(form: object, text: str, size: int) -> list[tuple[str, str]]:
-    calls = Calls(form)  # type: ignore[arg-type]
+    calls = Calls(form, ("read", "list"))  # type: ignore[arg-type]
     deltas: list[Delta] = []
     for start in range(0, len(text), size):
         deltas += calls.push(text[start : start + size])
@@ -29,13 +29,16 @@ def divided(form: object, text: str, size: int) -> list[tuple[str, str]]:
         (HERMES, f"I look.\n<tool_call>\n{ONE}\n</tool_call>\n<tool_call>{TWO}</tool_call>", "I look."),
         (MISTRAL, f"[TOOL_CALLS][{ONE}, {TWO}]", ""),
         (LLAMA, ONE.replace("arguments", "parameters"), ""),
+        (HERMES, ONE, ""),
+        (HERMES, f"I look.\n```json\n{{\n{ONE}}}\n```", "I look."),
+        (HERMES, f"I look.\n\n<tools>\n{ONE}\n</tools>", "I look."),
     ],
 )
 def test_calls_are_read_back(form: object, text: str, said: str, size: int) -> None:
     parts = divided(form, text, size)
     if said:
         assert parts.pop(0) == ("text", said)
-    expected = [json.loads(call) for call in (ONE, TWO)[: 1 if form is LLAMA else 2]]
+    expected = [json.loads(call) for call in (ONE, TWO)[: text.count('"name"')]]
     found = [
         {"name": name, "arguments": json.loads(given)} for (_, name), (_, given) in zip(parts[::2], parts[1::2], strict=True)
     ]
@@ -50,6 +53,8 @@ def test_calls_are_read_back(form: object, text: str, said: str, size: int) -> N
         (HERMES, "a\n\n<tool_call>\nnot json" + "x" * 400 + " {}"),
         (HERMES, "<tool_call>{"),
         (LLAMA, " It is {}"),
+        (HERMES, '```json\n{"name": "package", "arguments": {}}\n```'),
+        (HERMES, '```js\nread({"name": "read"})'),
         (LLAMA, '{"title": "no call"' + " " * 400 + "}"),
     ],
 )
