@@ -42,6 +42,9 @@ def as_chat(body: Body) -> dict[str, Any]:
     if thinking.get("type") in ("enabled", "disabled"):
         chat["chat_template_kwargs"] = {"enable_thinking": thinking["type"] == "enabled"}
         chat["reasoning_budget_tokens"] = thinking.get("budget_tokens")
+    form = read(read(body, "output_config", dict, {}), "format", dict, {}) or read(body, "output_format", dict, {})
+    if form:
+        chat["response_format"] = {"type": form.get("type"), "json_schema": form}
     return chat
 
 
@@ -94,7 +97,7 @@ class Messages(Blocks):
     def begin(self, answer: Answer) -> Iterator[str]:
         yield self._event("message_start", message=self._message(answer, [], None))
 
-    def progress(self, prompt: Prompt) -> str:
+    def progress(self, answer: Answer, prompt: Prompt) -> str:
         return self._event("ping")
 
     def opened(self, index: int, first: Delta) -> Iterator[str]:

@@ -208,7 +208,7 @@ class Server:
                     begun = True
                     for piece in dialect.begin(answer):
                         yield piece
-                yield dialect.progress(event)
+                yield dialect.progress(answer, event)
             elif isinstance(event, Failed):
                 self._take(request, answer, event)
                 yield dialect.error(_error(self._refusal(event))["error"])

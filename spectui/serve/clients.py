@@ -21,7 +21,8 @@ model_provider = "spectui"
 [model_providers.spectui]
 name = "spectui"
 base_url = "{url}/v1"
-wire_api = "responses\"""",
+wire_api = "responses"
+stream_idle_timeout_ms = 3600000""",
     "claude": "ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN=none ANTHROPIC_MODEL={model} claude",
 }
 

@@ -53,7 +53,7 @@ class Dialect:
         """The first events, when the prompt is read or the first token is there."""
         yield from ()
 
-    def progress(self, prompt: Prompt) -> str:
+    def progress(self, answer: Answer, prompt: Prompt) -> str:
         """What keeps the client waiting while a prompt is read."""
         return f": {prompt.done} of {prompt.total} tokens read\n\n"
 
@@ -137,9 +137,9 @@ class Chat(Dialect):
     def begin(self, answer: Answer) -> Iterator[str]:
         yield self._chunk({"role": "assistant", "content": None})
 
-    def progress(self, prompt: Prompt) -> str:
+    def progress(self, answer: Answer, prompt: Prompt) -> str:
         if not read(self.body, "return_progress", bool, False):
-            return super().progress(prompt)
+            return super().progress(answer, prompt)
         told = {"total": prompt.total, "cache": prompt.reused, "processed": prompt.done, "time_ms": 1000 * prompt.seconds}
         return self._chunk({}, prompt_progress=told)
 

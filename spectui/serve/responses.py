@@ -87,11 +87,11 @@ class Responses(Blocks):
         for kind in ("created", "in_progress"):
             yield self._event(f"response.{kind}", response=self._response(answer, "in_progress", []))
 
-    def progress(self, prompt: Prompt) -> str:
-        if not read(self.body, "return_progress", bool, False):
-            return super().progress(prompt)
+    def progress(self, answer: Answer, prompt: Prompt) -> str:
+        """An event, because Codex does not hear comments, and gives up after five minutes."""
         told = {"total": prompt.total, "cache": prompt.reused, "processed": prompt.done, "time_ms": 1000 * prompt.seconds}
-        return self._event("response.in_progress", response={"id": f"resp_{self.id}"}, prompt_progress=told)
+        response = self._response(answer, "in_progress", [])
+        return self._event("response.in_progress", response=response, prompt_progress=told)
 
     def _item(self, block: Sequence[Delta], index: int, status: str) -> dict[str, Any]:
         first, text = block[0], joined(block)

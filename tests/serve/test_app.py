@@ -58,6 +58,13 @@ def test_no_knob_of_a_request_changes_the_text(client: Client, knobs: dict[str, 
         assert json.loads(usual).keys() == {"n", "ok"}
 
 
+def test_every_dialect_binds_replies_by_a_schema(client: Client) -> None:
+    form = {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}}
+    message = client.ask("/v1/messages", **TALK, max_tokens=300, output_config=form)["content"][0]["text"]
+    response = client.ask("/v1/responses", input=SNAKE, max_output_tokens=300, text=form)["output"][0]["content"][0]["text"]
+    assert [json.loads(text).keys() for text in (message, response)] == [{"n", "ok"}] * 2
+
+
 def test_each_tools_arguments_obey_its_own_schema(client: Client) -> None:
     """Also where two name different things alike; one that cannot be made a grammar is free."""
     of = {"a": SCHEMA, "b": {"type": "boolean"}}
@@ -91,6 +98,8 @@ def test_streams_say_what_bodies_say(client: Client, text: str) -> None:
     assert "".join(event["delta"]["text"] for event in events if event["type"] == "content_block_delta") == text
     events = client.events("/v1/responses", input=SNAKE)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    reading = [event for event in events if event["type"] == "response.in_progress"][1:]
+    assert reading[-1]["prompt_progress"]["processed"] == events[-1]["response"]["usage"]["input_tokens"]
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == text
 
 
