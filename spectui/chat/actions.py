@@ -303,7 +303,7 @@ def think(session: ChatSession, words: str) -> str:
 def schema(session: ChatSession, words: str) -> str:
     """Have new replies obey the JSON schema of a file; without words, none."""
     session.user_knobs.schema = (Path(words).name, read_schema(Path(words).expanduser())) if words else ("", "")
-    return Remark(f"Replies obey {words} from now on: {{schema}} alone ends it." if words else "Replies obey no schema.")
+    return Remark(f"Replies obey {words} from now on: /schema alone ends it." if words else "Replies obey no schema.")
 
 
 def profile(session: ChatSession, words: str) -> str:

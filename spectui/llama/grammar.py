@@ -55,7 +55,7 @@ class Grammar:
 
     def __init__(self, model: Model, marks: ReplyMarks, prompt: Sequence[int], text: str, trigger: str = "") -> None:
         """`text`: GBNF, or a JSON schema. `trigger`: a regular expression; the grammar begins with its first match outside of
-        thinking. Raises SpectuiError."""
+        thinking, or with the match's first group. Raises SpectuiError."""
         gbnf = of_schema(text) if text.lstrip().startswith("{") else text
         self._model, self._text = model, ""
         self._reply: ReplyText | None = ReplyText(marks, thinking=marks.open_at(prompt) is not None)
@@ -133,7 +133,7 @@ class Grammar:
         elif not reply.thought:
             self._text += self._model.piece(token).decode("utf-8", "replace") or self._model.control_name(token)
             if (match := trigger.search(self._text)) is not None:
-                begun = self._model.tokenize(self._text[match.start() :], special=True, within=True)
+                begun = self._model.tokenize(self._text[match.start(min(trigger.groups, 1)) :], special=True, within=True)
                 self._waits, self._reply, self._text = False, None, ""
                 self._waits = not all(map(self.accept, begun))
 

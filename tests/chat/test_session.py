@@ -230,7 +230,7 @@ def test_a_schema_is_for_the_replies_that_begin_while_it_is_there(engine: FakeEn
     session, file = loaded(engine), tmp_path / "a list.json"
     file.write_text(text := '{"type": "array"}')
     turn(session, "one", "a")
-    assert actions.schema(session, str(file)) == f"Replies obey {file} from now on: {{schema}} alone ends it."
+    assert actions.schema(session, str(file)) == f"Replies obey {file} from now on: /schema alone ends it."
     turn(session, "two", "b", stop=StopReason.CANCELLED)
     assert actions.schema(session, "") == "Replies obey no schema."
     session.continue_reply()

@@ -76,6 +76,23 @@ def test_a_draft_that_knows_no_grammar_is_cut_at_the_first_token_that_is_refused
         assert all(grammar.accept(token.id) for token in round.tokens)
 
 
+def test_a_device_returns_whole_rows_while_there_is_a_grammar():
+    asked = []
+
+    class Device(ToyModel):
+        def submit(self, tokens, rows, k):
+            asked.append(k)
+            found = self.evaluate(tokens, rows)
+            return lambda: found
+
+    knobs = Knobs(policy="fixed", drafter="model", draft_max=3, p_min=0.0, predict=20)
+    for grammar, kept in ((None, {104}), (ToyGrammar(), {None})):
+        asked.clear()
+        drafter = ModelDrafter(Device(1, ends=False), 12)
+        decode(Device(1, ends=False), PROMPT, knobs, drafter, grammar=grammar)
+        assert {*asked} == kept and len(asked) > 10
+
+
 def test_the_end_of_a_grammar_ends_the_reply():
     knobs = Knobs(policy="fixed", drafter="model", temperature=0.0, draft_max=6, p_min=0.0)
     for target in (ToyModel(1, ends=False), ToyModel(2, ends=False)):

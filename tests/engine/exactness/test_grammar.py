@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from spectui.engine.events import Event, Message, Notice, RoundDone, Terms
@@ -127,6 +128,22 @@ def test_a_grammar_waits_for_its_trigger(pair: Opened, plain: Opened):
     [text] = texts
     before = free[: free.index(word)]
     assert re.fullmatch(re.escape(before + word) + " =[0-9]{3}", text)
+
+
+@pytest.mark.parametrize(("trigger", "answer"), [("", ""), ("go", "I go"), (r"\s*(go)", "I go")])
+def test_a_grammar_waits_while_the_model_thinks(plain: Opened, trigger: str, answer: str):
+    assert plain[0].pair is not None
+    model = plain[0].pair.target
+
+    def tokens(text: str) -> list[int]:
+        return model.tokenize(text, special=False, within=True)
+
+    obeyed = Grammar(model, plain[0].pair.marks, tokens("<think>\n"), f'root ::= "{trigger and "go"}ab"', trigger)
+    for token in tokens(f"I go on.\n</think>\n{answer}" if trigger else "I go on.\n</think>"):
+        assert obeyed.allowed(np.arange(model.n_vocab)).all() and not obeyed.only_way()
+        obeyed.accept(token)
+    ways = obeyed.allowed(np.arange(model.n_vocab)).nonzero()[0]
+    assert {model.piece(token) for token in ways.tolist()} == {b"a", b"ab"}
 
 
 @pytest.mark.parametrize(
