@@ -44,7 +44,7 @@ class ListWindow(Dialog[Answer]):
         Input, Input:focus { margin: 0 0 1 0; }
         OptionList, OptionList:focus {
             height: 1fr; border: none; padding: 0; background: $surface; text-wrap: nowrap; text-overflow: ellipsis;
-            scrollbar-size-vertical: 1;
+            scrollbar-size-vertical: 1; scrollbar-gutter: stable;
         }
         OptionList:focus { background-tint: $foreground 0%; }
         OptionList:focus > .option-list--option-highlighted {
