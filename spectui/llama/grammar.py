@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from llama_cpp.llama_grammar import json_schema_to_gbnf
+from llama_cpp.llama_grammar import SchemaConverter
 from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
@@ -25,6 +25,11 @@ from spectui.text import one_line
 
 _TOKEN = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])  # llama_token_data (llama.h)
 
+_CHARACTER = r'[^"\\\x7F\x00-\x1F]'
+
+_MOST_VALUES = 200
+"""Of an integer between bounds: each is a way of its own."""
+
 _LONGEST_WAY = 60
 """Characters."""
 
@@ -34,13 +39,31 @@ _DEEPEST = 200
 """Brackets within brackets: llama.cpp reads them by recursion, and a stack that overflows would end the process."""
 
 
+class _Converter(SchemaConverter):  # type: ignore[misc]
+    """llama-cpp-python's, which writes wrong JSON where a text has quotes, and leaves bounds of numbers out."""
+
+    def _format_literal(self, literal: str) -> str:
+        """The GBNF of this JSON text."""
+        return json.dumps(json.dumps(json.loads(literal), ensure_ascii=False), ensure_ascii=False)
+
+    def visit(self, schema: dict[str, Any], name: str) -> str:
+        kind, low, high = (schema.get(key) for key in ("type", "minimum", "maximum"))
+        if isinstance(kind, list):
+            schema = {"anyOf": [{**schema, "type": each} for each in kind]}
+        elif kind == "integer" and isinstance(low, int) and isinstance(high, int) and 0 <= high - low < _MOST_VALUES:
+            schema = {"enum": [*range(low, high + 1)]}
+        return str(super().visit(schema, name))
+
+
 def of_schema(text: str) -> str:
     """The grammar of a JSON schema. Raises SpectuiError."""
     try:
-        schema = json.loads(text)
-        if not isinstance(schema, dict):
+        if not isinstance(schema := json.loads(text), dict):
             raise ValueError("it is no object")
-        return str(json_schema_to_gbnf(text))
+        converter = _Converter(prop_order={}, allow_fetch=False, dotall=False, raw_pattern=False)
+        converter.visit(converter.resolve_refs(schema, "stdin"), "")
+        # A string of JSON has no control characters.
+        return str(converter.format_grammar()).replace(r'[^"\\]', _CHARACTER).replace(r"[^\x0A\x0D]", _CHARACTER)
     except (AssertionError, AttributeError, ImportError, LookupError, RecursionError, TypeError, ValueError) as error:
         why = one_line(str(error)) or type(error).__name__
         raise SpectuiError(f"The JSON schema cannot be made a grammar: {why}.") from error

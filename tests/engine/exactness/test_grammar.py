@@ -32,6 +32,9 @@ SCHEMAS = {
     ),
     "optional": (record(["a"], a={"type": "boolean"}, b={"type": "null"}), lambda made: {"a"} <= made.keys() <= {"a", "b"}),
     "enum": (record(size={"enum": ["small", "large", 7]}), lambda made: made["size"] in ("small", "large", 7)),
+    "range": (record(stars={"type": "integer", "minimum": -1, "maximum": 5}), lambda made: -1 <= made["stars"] <= 5),
+    "types": (record(a={"type": ["string", "null"], "enum": ["b", None]}), lambda made: made["a"] in ("b", None)),
+    "quotes": (record(**{'a "b" \\ é\n': {"const": '"\\n" ö'}}), lambda made: made == {'a "b" \\ é\n': '"\\n" ö'}),
     "const": (record(kind={"const": "note"}, of=WORD), lambda made: made["kind"] == "note"),
     "array": (
         {"type": "array", "items": WORD, "minItems": 2, "maxItems": 4},
@@ -53,6 +56,16 @@ SCHEMAS = {
         lambda made: isinstance(made["home"]["city"], str),
     ),
 }
+
+
+@pytest.mark.parametrize("kind", [WORD, {"type": "string"}, {"type": "string", "pattern": "^a.*$"}, {}])
+def test_a_string_has_nothing_that_json_forbids(plain: Opened, kind: dict[str, object]):
+    assert plain[0].pair is not None
+    model = plain[0].pair.target
+    obeyed = Grammar(model, plain[0].pair.marks, (), json.dumps(record(a=kind)))
+    assert all(map(obeyed.accept, model.tokenize('{"a": "a', special=False))) or not kind
+    for character in ("\n", "\t", "\0", "\x1b"):
+        assert not obeyed.accept(model.tokenize(character, special=False)[0])
 
 
 @pytest.fixture(scope="module")
