@@ -1,0 +1,53 @@
+"""What a reply's tokens become for a client: thinking, text and calls apart, whatever the tokens are cut into."""
+
+from __future__ import annotations
+
+import pytest
+
+from spectui.engine.events import Finished, RoundDone
+from spectui.knobs import Knobs
+from spectui.serve.answer import Answer
+from spectui.serve.dialects import merged
+from spectui.serve.tools import FORMS, Form
+from spectui.speculation.records import Round, StopReason, Token
+from spectui.speculation.statistics import Statistics
+
+
+def said(
+    tokens: list[tuple[str, bool]], form: Form | None = None, marks: dict[int, str] | None = None
+) -> list[tuple[str, str]]:
+    answer = Answer(form, ["f"] if form else [], marks or {})
+    deltas = []
+    for at, (text, thought) in enumerate(tokens):
+        token = Token(at, text, "plain", None, at, at, None, 0.5, thought)
+        round = Round(at, at, Knobs(), (), (token,), 0.0, 0.1, 0.0, 0.1)
+        deltas += [delta for _, new in answer.take(RoundDone(round, at)) for delta in new]
+    end = Finished(StopReason.EOS, "", Statistics(), Knobs(), 1, 0.1, 0.1)
+    deltas += [delta for _, new in answer.take(end) for delta in new]
+    assert deltas == answer.deltas
+    return [(delta.kind, delta.text) for delta in merged(deltas)]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "parts"),
+    [
+        ([(" Hi", False), (" there \n", False)], [("text", " Hi there \n")]),
+        (
+            [("<think>\n", True), ("we", True), (" say\n", True), ("</think>\n\n", True), ("\n Hi", False), (".", False)],
+            [("thought", "we say"), ("text", "Hi.")],
+        ),
+        ([("<think>\nwe", True), ("</think>\n\nHi", True)], [("thought", "we"), ("text", "Hi")]),
+        ([("<think>\n", True), ("\n", True), ("</think>\n\n", True), ("Hi", False)], [("text", "Hi")]),
+        ([("<think>\n", True), ("cut off ", True)], [("thought", "cut off")]),
+        ([("1 < 2 <think> is a mark", False)], [("text", "1 < 2 <think> is a mark")]),
+    ],
+)
+def test_thinking_is_apart(tokens: list[tuple[str, bool]], parts: list[tuple[str, str]]) -> None:
+    assert said(tokens) == parts
+
+
+def test_a_call_behind_thinking_and_a_mark_without_text() -> None:
+    call = '[{"name": "f", "arguments": {"a": 1}}]'
+    tokens = [("<think>\nhm", True), ("</think>\n\n", True), ("", False), *((character, False) for character in call)]
+    parts = [("thought", "hm"), ("call", "f"), ("arguments", '{"a": 1}')]
+    assert said(tokens, FORMS[1], {2: "[TOOL_CALLS]"}) == parts
