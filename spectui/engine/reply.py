@@ -6,13 +6,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from math import inf
 from time import perf_counter
 
-from spectui.engine.events import Event, Finished, Notice, Prompt, RoundDone
+from spectui.engine.events import Event, Finished, Notice, Prompt, RoundDone, Terms
 from spectui.engine.pair import Pair
 from spectui.knobs import Knobs
+from spectui.llama.model import Model
 from spectui.llama.tokens.reply_text import ReplyText, ThoughtLimit
-from spectui.speculation.choice import Grammar
+from spectui.speculation.choice import RECORDED, Grammar
 from spectui.speculation.decoder import Decoder
 from spectui.speculation.evaluator import common_prefix
 from spectui.speculation.records import Round, StopReason
@@ -31,18 +33,19 @@ class Reply:
     def __init__(
         self,
         pair: Pair,
-        prompt: Sequence[int],
-        begun: Sequence[int],
+        asked: tuple[Sequence[int], Sequence[int]],
         knobs: Callable[[], Knobs],
         emit: Callable[[Event], None],
         stopped: Callable[[], bool],
         grammar: Grammar | None,
+        terms: Terms,
         *,
         names: bool,
         restored: str,
     ) -> None:
-        """`begun`: the tokens of a reply that is continued, which `grammar` has accepted. `names`: show those
+        """`asked`: the prompt, and the tokens of a reply that is continued, which `grammar` has accepted. `names`: show those
         of control tokens, too (--special). `restored`: as in `Prompt`."""
+        prompt, begun = asked
         target, context, marks = pair.target, pair.context, pair.marks
         self._pair, self._context, self._knobs, self._emit = pair, context, knobs, emit
         self.grammar = grammar
@@ -57,7 +60,8 @@ class Reply:
         self.is_end, self.cancelled, self.stops, self.forced = target.is_end, stopped, self._stops.reached, limit.forced
         self.piece = cache(lambda token: safe(target.piece(token).decode("utf-8", "replace")))
         self._thought: deque[bool] = deque()  # of the tokens whose text was asked for
-        self._decoder = Decoder(context, pair.strategy, self)
+        bias = _bias(target, terms)
+        self._decoder = Decoder(context, pair.strategy, self, bias=bias, recorded=max(RECORDED, terms.likeliest))
         self._statistics = Statistics()
         self._texts: list[str] = []
         self._read = 0
@@ -118,6 +122,7 @@ class Reply:
             self._pair.adapt_threads()
             self._emit(Prompt(done, len(prompt), reused, perf_counter() - since, self._restored, parted))
 
+        self._emit(Prompt(reused, len(prompt), reused, 0.0, self._restored, parted))
         self._decoder.prompt(prompt, self._knobs(), read)
         self._prompt_s, self._read = perf_counter() - since, len(context.tokens)
         if self._read == len(prompt) - 1 and self._decoder.reason is None:
@@ -145,3 +150,13 @@ def _parted(pair: Pair, held: Sequence[int], prompt: Sequence[int]) -> str:
     if MARK.search(said) or not pair.marks.opens.isdisjoint(around):
         return "the template leaves out what an earlier reply thought"
     return f"the text differs from token {common + 1:,} on"
+
+
+def _bias(model: Model, terms: Terms) -> dict[int, float]:
+    """What is added to the logits of which tokens."""
+    bias = dict.fromkeys(filter(model.is_end, range(model.n_vocab)), -inf) if terms.endless else {}
+    for given, value in terms.bias:
+        for token in [given] if isinstance(given, int) else model.tokenize(given, special=False):
+            if 0 <= token < model.n_vocab:
+                bias[token] = bias.get(token, 0.0) + value
+    return bias

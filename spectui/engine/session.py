@@ -183,7 +183,7 @@ class Session:
         self._opening = asked[0] if asked else ""
         self._keep_states(messages, terms, prompt, begun)
         reply = Reply(
-            pair, prompt, begun, self._knobs_of_reply(), self._emit, self._interrupt.is_set, grammar,
+            pair, (prompt, begun), self._knobs_of_reply(), self._emit, self._interrupt.is_set, grammar, terms,
             names=self._shows_names, restored=restored,
         )  # fmt: skip
         try:

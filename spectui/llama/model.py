@@ -301,11 +301,13 @@ class Model:
         return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)")
 
     @property
-    def fill_in(self) -> tuple[int, int, int] | tuple[()]:
-        """The tokens before a prefix, before a suffix, and before what lies between; () where it was not trained for them."""
-        names = ("pre", "suf", "mid")
-        found = tuple(getattr(llama, f"llama_vocab_fim_{name}")(self.vocab) for name in names)
-        return found if min(found) >= 0 else ()
+    def fill_in(self) -> tuple[int, int, int, int] | tuple[()]:
+        """The tokens before a prefix, before a suffix, before what lies between, and before another file, -1 for none; () where
+        it was not trained for them."""
+        prefix, suffix, middle, file = (
+            getattr(llama, f"llama_vocab_fim_{name}")(self.vocab) for name in ("pre", "suf", "mid", "sep")
+        )
+        return (prefix, suffix, middle, file) if min(prefix, suffix, middle) >= 0 else ()
 
     def is_end(self, token: int) -> bool:
         """Does this token end a reply?"""

@@ -7,6 +7,7 @@ from typing import Any
 
 from spectui.chat.figures.reasons import worded
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
+from spectui.knobs import Knobs
 from spectui.serve.tools import Calls, Delta, Form
 from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
@@ -32,8 +33,8 @@ class Answer:
         """What was read of the prompt last."""
         self.ended: Finished | Failed | None = None
 
-    def take(self, event: Event) -> Iterator[tuple[Token | None, list[Delta]]]:
-        """What an event brings: each new token with what it makes visible. The end has no token."""
+    def take(self, event: Event) -> Iterator[tuple[range, list[Delta]]]:
+        """What an event brings: the index of each new token with what it makes visible. The end has no token."""
         if isinstance(event, Prompt):
             self.prompt = event
         elif isinstance(event, RoundDone):
@@ -42,10 +43,10 @@ class Answer:
             for at, token in enumerate(event.round.tokens):
                 self.tokens.append(token)
                 self.likeliest.append(event.round.likeliest.at(at) if event.round.likeliest is not None else [])
-                yield token, self._kept(self._divided(token))
+                yield range(len(self.tokens) - 1, len(self.tokens)), self._kept(self._divided(token))
         elif isinstance(event, Finished | Failed):
             self.ended = event
-            yield None, self._kept(self._calls.end() if self._calls is not None else ())
+            yield range(0), self._kept(self._calls.end() if self._calls is not None else ())
 
     def _kept(self, new: Any) -> list[Delta]:
         found = list(new)
@@ -106,28 +107,29 @@ class Answer:
         return "cancelled" if reason is StopReason.CANCELLED else "stop"
 
     @property
+    def knobs(self) -> Knobs:
+        """Those of the last round."""
+        return self.ended.knobs if isinstance(self.ended, Finished) else Knobs()
+
+    @property
     def read(self) -> tuple[int, int]:
         """Tokens of the prompt, and how many of them were reused."""
         return (self.prompt.total, min(self.prompt.reused, self.prompt.total - 1)) if self.prompt is not None else (0, 0)
 
-    def timings(self, tokens: int | None = None) -> dict[str, Any]:
-        """llama-server's figures after so many tokens of the reply; None: all."""
-        total, reused = self.read
+    def figures(self, tokens: int | None = None) -> dict[str, Any]:
+        """llama-server's `timings` after so many tokens of the reply, None for all, and why the last round drafted so."""
         figures, shown = self.statistics, len(self.tokens) if tokens is None else tokens
-        read_s = self.prompt.seconds if self.prompt is not None else 0.0
-        wrote_s, reason = figures.decode_s, self.last.reason if self.last is not None else None
-        return {
-            "cache_n": reused,
-            "prompt_n": total - reused,
-            "prompt_ms": 1000 * read_s,
-            "prompt_per_second": (total - reused) / read_s if read_s else 0.0,
-            "predicted_n": shown,
-            "predicted_ms": 1000 * wrote_s,
-            "predicted_per_second": shown / wrote_s if wrote_s else 0.0,
+        read = max(0, self.prompt.done - self.read[1]) if self.prompt is not None else 0
+        last, reason = self.last, self.last.reason if self.last is not None else None
+        timings = {
+            "cache_n": self.read[1],
+            **_speed("prompt", read, self.prompt.seconds if self.prompt is not None else 0.0),
+            **_speed("predicted", shown, figures.decode_s),
             "draft_n": figures.drafted,
             "draft_n_accepted": figures.accepted,
-            "spectui": {"reason": worded(reason, self.last.knobs) if self.last is not None and reason is not None else ""},
         }
+        why = worded(reason, last.knobs) if last is not None and reason is not None else ""
+        return {"timings": timings, "spectui": {"reason": why}}
 
     def usage(self) -> dict[str, Any]:
         """OpenAI's counts of tokens."""
@@ -138,3 +140,13 @@ class Answer:
             "total_tokens": total + len(self.tokens),
             "prompt_tokens_details": {"cached_tokens": reused},
         }
+
+
+def _speed(name: str, tokens: int, seconds: float) -> dict[str, Any]:
+    """llama-server's figures of so many tokens."""
+    return {
+        f"{name}_n": tokens,
+        f"{name}_ms": 1000 * seconds,
+        f"{name}_per_second": tokens / seconds if seconds else 0.0,
+        f"{name}_per_token_ms": 1000 * seconds / tokens if tokens else 0.0,
+    }

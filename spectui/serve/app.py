@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
+from time import time
 from typing import Any
 
 from starlette.applications import Starlette
@@ -24,7 +26,7 @@ from spectui.serve.answer import Answer
 from spectui.serve.dialects import Chat, Completion, Dialect, LlamaCompletion
 from spectui.serve.fields import Asked, BadRequestError, Body, read
 from spectui.serve.http import Access, Stream, body_of, closed
-from spectui.serve.tools import form_of
+from spectui.serve.tools import Delta, form_of
 from spectui.speculation.statistics import Statistics
 
 QUIET_S = 5.0
@@ -55,7 +57,8 @@ class Server:
         self._template, self._marks, self.form = found.template, found.marks, form_of(found.template)
         self._written: OrderedDict[str, tuple[int, ...]] = OrderedDict()
         self.total = Statistics()
-        self.total_prompt = 0
+        self.counts = dict.fromkeys(("read", "reused", "read_s", "longest"), 0.0)
+        self._started = int(time())
         self.app = Starlette(routes=self._routes(), exception_handlers={HTTPException: _not_found})
 
     def _routes(self) -> list[Route]:
@@ -65,11 +68,11 @@ class Server:
         }  # fmt: skip
         posts: Mapping[str, Callable[[HttpRequest, Body], Awaitable[Response]]] = {
             "/chat/completions": self._chat, "/messages": self._messages, "/responses": self._responses,
-            "/messages/count_tokens": self._count, "/completion": self._llama_completion, "/infill": self._infill,
-            "/completions": self._llama_completion, "/tokenize": self._tokenize, "/detokenize": self._detokenize,
-            "/apply-template": self._apply,
+            "/messages/count_tokens": self._count, "/completion": self._completion, "/infill": self._infill,
+            "/completions": self._completion, "/tokenize": self._tokenize, "/detokenize": self._detokenize,
+            "/apply-template": self._apply, "/chat/completions/input_tokens": self._count,
         }  # fmt: skip
-        routes = [Route("/v1/completions", self._guarded(self._posted(self._completion)), methods=["POST", "OPTIONS"])]
+        routes: list[Route] = []
         for prefix in ("", "/v1"):
             routes += [Route(prefix + path, self._guarded(_told(tell)), methods=["GET"]) for path, tell in gets.items()]
             routes += [
@@ -95,6 +98,8 @@ class Server:
             if self._access.cors:
                 response.headers["access-control-allow-origin"] = self._access.cors
                 response.headers["access-control-allow-headers"] = "*"
+                response.headers["access-control-allow-methods"] = "GET, POST, DELETE, OPTIONS"
+                response.headers["access-control-allow-credentials"] = "true"
             return response
 
         return answered
@@ -111,30 +116,36 @@ class Server:
         return read_and_answered
 
     async def _chat(self, request: HttpRequest, body: Body) -> Response:
-        return await self._answer(request, Chat(body, self.name), self._asked(body))
+        return await self._answer(request, Chat(body, self.name), self._choices(body, self._asked(body)))
 
     async def _messages(self, request: HttpRequest, body: Body) -> Response:
-        asked = self._asked(anthropic.as_chat(body))
-        return await self._answer(request, anthropic.Messages(body, self.name), asked)
+        return await self._answer(request, anthropic.Messages(body, self.name), [self._asked(anthropic.as_chat(body))])
 
     async def _responses(self, request: HttpRequest, body: Body) -> Response:
-        asked = self._asked(responses.as_chat(body))
-        return await self._answer(request, responses.Responses(body, self.name), asked)
+        return await self._answer(request, responses.Responses(body, self.name), [self._asked(responses.as_chat(body))])
 
     async def _completion(self, request: HttpRequest, body: Body) -> Response:
-        return await self._answer(request, Completion(body, self.name), fields.completion(body, _grammar))
-
-    async def _llama_completion(self, request: HttpRequest, body: Body) -> Response:
-        return await self._answer(request, LlamaCompletion(body, self.name), fields.completion(body, _grammar))
+        kind = Completion if request.url.path == "/v1/completions" else LlamaCompletion
+        asked = [choice for one in fields.completions(body, _grammar) for choice in self._choices(body, one)]
+        return await self._answer(request, kind(body, self.name), asked)
 
     async def _infill(self, request: HttpRequest, body: Body) -> Response:
         texts = [read(body, name, str, "") for name in ("input_prefix", "input_suffix", "prompt")]
-        tokens = await self._call(asking.infill, *texts, self.loaded.target.n_ctx)
-        asked = fields.completion({**body, "prompt": tokens}, _grammar)
+        others = [
+            (read(file, "filename", str, ""), fields.needed(file, "text", str)) for file in fields.rows(body, "input_extra")
+        ]
+        tokens = await self._call(asking.infill, *texts, others, self.loaded.target.n_ctx)
+        asked = fields.completions({**body, "prompt": tokens}, _grammar)
         return await self._answer(request, LlamaCompletion(body, self.name), asked)
 
+    def _choices(self, body: Body, asked: Asked) -> list[Asked]:
+        """The same `n` times, with seeds that follow each other."""
+        seed = asked.knobs.get("seed", self.requests.knobs.seed)
+        seeds = [{} if seed < 0 else {"seed": (seed + index) & 0xFFFFFFFF} for index in range(max(1, read(body, "n", int, 1)))]
+        return [replace(asked, knobs={**asked.knobs, **own}) for own in seeds]
+
     async def _count(self, request: HttpRequest, body: Body) -> Response:
-        asked = self._asked(anthropic.as_chat(body))
+        asked = self._asked(anthropic.as_chat(body) if "/messages" in request.url.path else body)
         return JSONResponse({"input_tokens": len(await self._call(asking.prompt, asked.messages, asked.terms))})
 
     async def _apply(self, request: HttpRequest, body: Body) -> Response:
@@ -163,8 +174,40 @@ class Server:
     def _asked(self, body: Body) -> Asked:
         return fields.chat(body, self.form, lambda text: self._written.get(text, ()), _grammar)
 
-    async def _answer(self, http: HttpRequest, dialect: Dialect, asked: Asked) -> Response:
+    async def _answer(self, http: HttpRequest, dialect: Dialect, asked: Sequence[Asked]) -> Response:
         """Put it into the queue, and answer with what comes."""
+        if len(asked) > 1 and asked[0].stream:
+            raise BadRequestError("Several prompts, or several choices, are not streamed: ask for one, or without stream.")
+        begun: list[tuple[Request, Answer, asyncio.Queue[Event]]] = []
+
+        def cancel() -> None:
+            for request, _, _ in begun:
+                self.requests.cancel(request)
+
+        watch = asyncio.create_task(closed(http.receive, cancel))
+        try:
+            for one in asked:
+                begun.append(self._submitted(http, one))
+            if asked[0].stream:  # what fails at once is answered with a status of its own
+                first = await _next(begun[0][2])
+                if isinstance(first, Failed):
+                    raise self._refusal(first)
+                return Stream(self._streamed(*begun[0][:2], dialect, begun[0][2], first), cancel)
+            for request, answer, events in begun:
+                while answer.ended is None:
+                    self._take(request, answer, await events.get())
+                if isinstance(answer.ended, Failed):
+                    raise self._refusal(answer.ended)
+        except (asyncio.CancelledError, BadRequestError):
+            cancel()
+            raise
+        finally:
+            watch.cancel()
+        answers = [answer for _, answer, _ in begun]
+        return JSONResponse(dialect.whole(answers[0]) if len(answers) == 1 else dialect.several(answers))
+
+    def _submitted(self, http: HttpRequest, asked: Asked) -> tuple[Request, Answer, asyncio.Queue[Event]]:
+        """A request that waits, and what it will bring. Raises BadRequestError."""
         loop, events = asyncio.get_running_loop(), asyncio.Queue[Event]()
 
         def listen(event: Event) -> None:
@@ -172,31 +215,14 @@ class Server:
 
         agent = http.headers.get("user-agent", "").partition(" ")[0] or (http.client.host if http.client else "")
         request = Request(asked.messages, listen, agent[:40], asked.terms, asked.knobs)
-        answer = Answer(self.form, asked.tools, self._marks)
         try:
             self.requests.submit(request)
         except TooManyError as error:
             raise BadRequestError(str(error), 503, "unavailable_error") from None
-        watch = asyncio.create_task(closed(http.receive, lambda: self.requests.cancel(request)))
-        try:
-            if asked.stream:  # what fails at once is answered with a status of its own
-                first = await _next(events)
-                if isinstance(first, Failed):
-                    raise self._refusal(first)
-                return Stream(self._streamed(request, dialect, answer, events, first), lambda: self.requests.cancel(request))
-            while answer.ended is None:
-                self._take(request, answer, await events.get())
-        except asyncio.CancelledError:
-            self.requests.cancel(request)
-            raise
-        finally:
-            watch.cancel()
-        if isinstance(answer.ended, Failed):
-            raise self._refusal(answer.ended)
-        return JSONResponse(dialect.whole(answer))
+        return request, Answer(self.form, asked.tools, self._marks), events
 
     async def _streamed(
-        self, request: Request, dialect: Dialect, answer: Answer, events: asyncio.Queue[Event], event: Event | None
+        self, request: Request, answer: Answer, dialect: Dialect, events: asyncio.Queue[Event], event: Event | None
     ) -> AsyncIterator[str]:
         begun = False
         while True:
@@ -227,16 +253,21 @@ class Server:
         """What a round, or the end, adds to a stream."""
         new = self._take(request, answer, event)
         if not dialect.by_token:
-            new = [(None, [delta for _, deltas in new for delta in deltas])]
-        return [piece for token, deltas in new if deltas for piece in dialect.piece(answer, token, deltas)]
+            new = [(range(new[0][0].start, new[-1][0].stop), [delta for _, deltas in new for delta in deltas])] if new else []
+        shown = [(at, deltas) for at, deltas in new if deltas or (at and dialect.by_token)]
+        return [piece for at, deltas in shown for piece in dialect.piece(answer, at, deltas)]
 
-    def _take(self, request: Request, answer: Answer, event: Event) -> list[Any]:
+    def _take(self, request: Request, answer: Answer, event: Event) -> list[tuple[range, list[Delta]]]:
         if isinstance(event, RoundDone):
             self.total.add(event.round)
         new = list(answer.take(event))
         if answer.ended is not None:
             self._tell(request, answer)
-            self.total_prompt += answer.read[0] - answer.read[1]
+            timings, counts = answer.figures()["timings"], self.counts
+            counts["read"] += timings["prompt_n"]
+            counts["reused"] += timings["cache_n"]
+            counts["read_s"] += timings["prompt_ms"] / 1000
+            counts["longest"] = max(counts["longest"], answer.read[0] + len(answer.tokens))
             if text := answer.text():
                 self._written[text] = tuple(token.id for token in answer.tokens)
                 if len(self._written) > _REMEMBERED:
@@ -260,7 +291,7 @@ class Server:
 
     def _props(self) -> dict[str, Any]:
         tools = self.form.name if self.form is not None else "The template has no form of calls that is read back."
-        settings = {"n_ctx": self.loaded.target.n_ctx, "params": vars(self.requests.knobs) | {"stop": []}}
+        settings = {"n_ctx": self.loaded.target.n_ctx, "params": fields.settings({}, self.requests.knobs)}
         return {
             "default_generation_settings": settings, "total_slots": 1, "model_path": self.loaded.target.path,
             "model_alias": self.name, "chat_template": self._template, "tools": tools, "endpoint_metrics": True,
@@ -279,23 +310,34 @@ class Server:
             slot |= {"client": running.client, "params": {"speculative.types": ["spectui"]}}
         return [slot]
 
-    def _metrics(self) -> str:
-        figures, rows = self.total, self.total.rounds
-        counts = {
-            "llamacpp:prompt_tokens_total": self.total_prompt,
-            "llamacpp:tokens_predicted_total": figures.emitted,
-            "llamacpp:tokens_predicted_seconds_total": round(figures.decode_s, 3),
-            "llamacpp:n_decode_total": rows,
-            "llamacpp:spec_decode_num_drafts_total": sum(figures.reached[:1]),
-            "llamacpp:spec_decode_num_draft_tokens_total": figures.drafted,
-            "llamacpp:spec_decode_num_accepted_tokens_total": figures.accepted,
+    def _metrics(self) -> Response:
+        total, counts = self.total, self.counts
+        speeds = [
+            tokens / seconds if seconds else 0.0
+            for tokens, seconds in ((counts["read"], counts["read_s"]), (total.emitted, total.decode_s))
+        ]
+        figures: Mapping[str, tuple[str, float, str]] = {
+            "prompt_tokens_total": ("counter", counts["read"], "Tokens of prompts that were read."),
+            "prompt_tokens_cached_total": ("counter", counts["reused"], "Tokens of prompts that had been read before."),
+            "prompt_seconds_total": ("counter", counts["read_s"], "Seconds of reading prompts."),
+            "tokens_predicted_total": ("counter", total.emitted, "Tokens written."),
+            "tokens_predicted_seconds_total": ("counter", total.decode_s, "Seconds of writing."),
+            "n_decode_total": ("counter", total.rounds, "Passes of the target that wrote."),
+            "n_tokens_max": ("counter", counts["longest"], "Most tokens in the context."),
+            "spec_decode_num_drafts_total": ("counter", sum(total.reached[:1]), "Drafts."),
+            "spec_decode_num_draft_tokens_total": ("counter", total.drafted, "Drafted tokens."),
+            "spec_decode_num_accepted_tokens_total": ("counter", total.accepted, "Drafted tokens that were accepted."),
+            "prompt_tokens_seconds": ("gauge", speeds[0], "Tokens read a second."),
+            "predicted_tokens_seconds": ("gauge", speeds[1], "Tokens written a second."),
+            "requests_processing": ("gauge", int(self.requests.running is not None), "Requests that are answered."),
+            "requests_deferred": ("gauge", len(self.requests.waiting), "Requests that wait."),
+            "n_busy_slots_per_decode": ("gauge", min(1, total.rounds), "Replies that a pass writes on."),
         }
-        gauges = {
-            "llamacpp:requests_processing": int(self.requests.running is not None),
-            "llamacpp:requests_deferred": len(self.requests.waiting),
-        }
-        kinds = {**dict.fromkeys(counts, "counter"), **dict.fromkeys(gauges, "gauge")}
-        return "".join(f"# TYPE {name} {kinds[name]}\n{name} {value}\n" for name, value in {**counts, **gauges}.items())
+        said = "".join(
+            f"# HELP llamacpp:{name} {help}\n# TYPE llamacpp:{name} {kind}\nllamacpp:{name} {value}\n"
+            for name, (kind, value, help) in figures.items()
+        )
+        return PlainTextResponse(said, headers={"Process-Start-Time-Unix": str(self._started)})
 
 
 async def _next(events: asyncio.Queue[Event]) -> Event | None:
@@ -309,7 +351,7 @@ async def _next(events: asyncio.Queue[Event]) -> Event | None:
 def _told(tell: Callable[[], Any]) -> Handler:
     async def told(request: HttpRequest) -> Response:
         said = tell()
-        return PlainTextResponse(said) if isinstance(said, str) else JSONResponse(said)
+        return said if isinstance(said, Response) else JSONResponse(said)
 
     return told
 

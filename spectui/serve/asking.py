@@ -52,15 +52,21 @@ def prompt_text(session: Session, messages: Sequence[Message], terms: Terms) -> 
     return b"".join(pieces(session, prompt(session, messages, terms))).decode("utf-8", "replace")
 
 
-def infill(session: Session, before: str, after: str, begun: str, n_ctx: int) -> list[int]:
+def infill(session: Session, before: str, after: str, begun: str, others: Sequence[tuple[str, str]], n_ctx: int) -> list[int]:
     """The tokens that ask for the text between two others, as much of them as fits. `begun`: what is there of it already.
+    `others`: names and texts of other files, which come first.
 
     Raises SpectuiError for a model that was not trained to fill in.
     """
     target = session.pair_in_use.target
     if not target.fill_in:
         raise SpectuiError("The model was not trained to fill in: choose one such as Qwen2.5-Coder.")
-    first, second, third = target.fill_in
+    first, second, third, file = target.fill_in
+    known = [
+        token
+        for name, text in others
+        for token in [*([file] if file >= 0 else []), *target.tokenize(f"{name}\n{text}\n", special=False)]
+    ]
     start = [*target.tokenize(before, special=False), *target.tokenize(begun, special=False)][-(n_ctx // 2) :]
     rest = target.tokenize(after, special=False)[: n_ctx // 4]
-    return [*target.added_bos, first, *start, second, *rest, third]
+    return [*target.added_bos, *known[-(n_ctx // 8) :], first, *start, second, *rest, third]

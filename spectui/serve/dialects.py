@@ -12,9 +12,8 @@ from typing import Any
 from spectui import __version__
 from spectui.engine.events import Prompt
 from spectui.serve.answer import Answer
-from spectui.serve.fields import Body, read
+from spectui.serve.fields import Body, likeliest, read, settings
 from spectui.serve.tools import Delta
-from spectui.speculation.records import Token
 
 FINGERPRINT = f"b-spectui-{__version__}"
 
@@ -43,11 +42,17 @@ class Dialect:
 
     done = ""
     """What ends a stream."""
+    hears_comments = True
+    """Whether its clients take comments for a sign of life."""
 
     def __init__(self, body: Body, model: str) -> None:
         self.body, self.model, self.created, self.id = body, model, int(time()), token_hex(12)
-        self.by_token = read(body, "timings_per_token", bool, False)
-        """Whether each token is to have an event of its own, with the figures so far."""
+        self.timed = read(body, "timings_per_token", bool, False)
+        """Whether each event has the figures so far."""
+        self.likeliest = likeliest(body)
+        """How many of the likeliest tokens are told beside each; 0: no probabilities at all."""
+        self.by_token = self.timed or self.likeliest > 0
+        """Whether each token is to have an event of its own."""
 
     def begin(self, answer: Answer) -> Iterator[str]:
         """The first events, when the prompt is read or the first token is there."""
@@ -55,10 +60,17 @@ class Dialect:
 
     def progress(self, answer: Answer, prompt: Prompt) -> str:
         """What keeps the client waiting while a prompt is read."""
-        return f": {prompt.done} of {prompt.total} tokens read\n\n"
+        if self.hears_comments and not read(self.body, "return_progress", bool, False):
+            return f": {prompt.done} of {prompt.total} tokens read\n\n"
+        told = {"total": prompt.total, "cache": prompt.reused, "processed": prompt.done, "time_ms": 1000 * prompt.seconds}
+        return self.progressed(answer, {"prompt_progress": told, **answer.figures()})
 
-    def piece(self, answer: Answer, token: Token | None, deltas: Sequence[Delta]) -> Iterator[str]:
-        """The events for what is new. `token`: it is of this token alone."""
+    def progressed(self, answer: Answer, told: dict[str, Any]) -> str:
+        """The event for what is read of the prompt."""
+        raise NotImplementedError
+
+    def piece(self, answer: Answer, at: range, deltas: Sequence[Delta]) -> Iterator[str]:
+        """The events for what is new. `at`: the tokens that it is of."""
         raise NotImplementedError
 
     def end(self, answer: Answer) -> Iterator[str]:
@@ -68,6 +80,25 @@ class Dialect:
     def whole(self, answer: Answer) -> dict[str, Any]:
         """The answer in one body."""
         raise NotImplementedError
+
+    def probabilities(self, answer: Answer, at: range) -> list[dict[str, Any]]:
+        """Tokens with their probabilities and the likeliest ones."""
+        return [
+            {
+                **_probability(answer.tokens[index].id, answer.tokens[index].text, answer.tokens[index].p_target or 0.0),
+                "top_logprobs": [_probability(*token) for token in answer.likeliest[index][: self.likeliest]],
+            }
+            for index in at
+        ]
+
+    def several(self, answers: Sequence[Answer]) -> Any:
+        """The answers to several prompts, or several to one, in one body."""
+        bodies = list(map(self.whole, answers))
+        choices = [body["choices"][0] | {"index": index} for index, body in enumerate(bodies)]
+        usage = {
+            name: sum(body["usage"][name] for body in bodies) for name in ("completion_tokens", "prompt_tokens", "total_tokens")
+        }
+        return {**bodies[0], "choices": choices, "usage": bodies[0]["usage"] | usage}
 
     def error(self, error: dict[str, Any]) -> str:
         """The event for an error within the stream."""
@@ -81,7 +112,7 @@ class Blocks(Dialect):
         super().__init__(body, model)
         self.blocks: list[list[Delta]] = []
 
-    def piece(self, answer: Answer, token: Token | None, deltas: Sequence[Delta]) -> Iterator[str]:
+    def piece(self, answer: Answer, at: range, deltas: Sequence[Delta]) -> Iterator[str]:
         for delta in merged(deltas):
             kind = "call" if delta.kind == "arguments" else delta.kind
             if delta.kind == "call" or not self.blocks or self.blocks[-1][0].kind != kind:
@@ -107,7 +138,7 @@ class Blocks(Dialect):
     def _all(self, answer: Answer) -> list[list[Delta]]:
         """The blocks of a whole answer, at least one."""
         self.blocks.clear()
-        for _ in self.piece(answer, None, [*answer.deltas]):
+        for _ in self.piece(answer, range(0), [*answer.deltas]):
             pass
         return self.blocks or [[Delta("text", "")]]
 
@@ -137,32 +168,21 @@ class Chat(Dialect):
     def begin(self, answer: Answer) -> Iterator[str]:
         yield self._chunk({"role": "assistant", "content": None})
 
-    def progress(self, answer: Answer, prompt: Prompt) -> str:
-        if not read(self.body, "return_progress", bool, False):
-            return super().progress(answer, prompt)
-        told = {"total": prompt.total, "cache": prompt.reused, "processed": prompt.done, "time_ms": 1000 * prompt.seconds}
-        return self._chunk({}, prompt_progress=told)
+    def progressed(self, answer: Answer, told: dict[str, Any]) -> str:
+        return self._chunk({}, **told)
 
-    def piece(self, answer: Answer, token: Token | None, deltas: Sequence[Delta]) -> Iterator[str]:
-        others: dict[str, Any] = {}
-        if token is not None and self.by_token:
-            others["timings"] = answer.timings(len(answer.tokens))
-        if token is not None and self._probabilities:
-            others["logprobs"] = {"content": [row(answer, len(answer.tokens) - 1, self._probabilities)]}
-        for delta in merged(deltas) if deltas or not others else [Delta("text", "")]:
+    def piece(self, answer: Answer, at: range, deltas: Sequence[Delta]) -> Iterator[str]:
+        others = answer.figures(at.stop) if at and self.timed else {}
+        if at and self.likeliest:
+            others["logprobs"] = {"content": self.probabilities(answer, at)}
+        for delta in merged(deltas) if deltas or not at else [Delta("text", "")]:
             yield self._chunk(_delta(delta), **others)
-
-    @property
-    def _probabilities(self) -> int:
-        """How many likeliest tokens the client asks for, with the chosen one; 0: none."""
-        wanted = read(self.body, "logprobs", bool, False)
-        return min(5, 1 + read(self.body, "top_logprobs", int, 0)) if wanted else 0
+            others.pop("logprobs", None)
 
     def end(self, answer: Answer) -> Iterator[str]:
-        yield self._chunk({}, answer.why, timings=answer.timings())
+        yield self._chunk({}, answer.why, **answer.figures())
         if read(read(self.body, "stream_options", dict, {}), "include_usage", bool, False):
-            figures = {"usage": answer.usage(), "timings": answer.timings()}
-            yield event({**self._head("chat.completion.chunk"), "choices": [], **figures})
+            yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": answer.usage(), **answer.figures()})
 
     def whole(self, answer: Answer) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": answer.text()}
@@ -174,10 +194,9 @@ class Chat(Dialect):
                 {"id": id, "type": "function", "function": {"name": name, "arguments": given}} for id, name, given in calls
             ]
         choice = {"index": 0, "message": message, "finish_reason": answer.why}
-        if number := self._probabilities:
-            choice["logprobs"] = {"content": [row(answer, at, number) for at in range(len(answer.tokens))]}
-        figures = {"usage": answer.usage(), "timings": answer.timings()}
-        return {**self._head("chat.completion"), "choices": [choice], **figures}
+        if self.likeliest:
+            choice["logprobs"] = {"content": self.probabilities(answer, range(len(answer.tokens)))}
+        return {**self._head("chat.completion"), "choices": [choice], "usage": answer.usage(), **answer.figures()}
 
 
 def _delta(delta: Delta) -> dict[str, Any]:
@@ -189,15 +208,8 @@ def _delta(delta: Delta) -> dict[str, Any]:
     return {"tool_calls": [call]}
 
 
-def row(answer: Answer, at: int, number: int) -> dict[str, Any]:
-    """A token with its probability and the likeliest ones."""
-
-    def one(id: int, text: str, p: float) -> dict[str, Any]:
-        return {"id": id, "token": text, "bytes": list(text.encode()), "logprob": log(max(p, 1e-30))}
-
-    token = answer.tokens[at]
-    likeliest = [one(*each) for each in answer.likeliest[at][:number]]
-    return {**one(token.id, token.text, token.p_target or 0.0), "top_logprobs": likeliest}
+def _probability(id: int, text: str, p: float) -> dict[str, Any]:
+    return {"id": id, "token": text, "bytes": list(text.encode()), "logprob": log(max(p, 1e-30))}
 
 
 class Completion(Dialect):
@@ -205,52 +217,60 @@ class Completion(Dialect):
 
     done = "data: [DONE]\n\n"
 
-    def _head(self, text: str, finish: str | None) -> dict[str, Any]:
-        choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
+    def _head(self, answer: Answer, text: str, at: range = range(0), finish: str | None = None) -> dict[str, Any]:
+        logprobs = {"content": self.probabilities(answer, at)} if self.likeliest and at else None
+        choice = {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": finish}
         return {
             "id": f"cmpl-{self.id}", "object": "text_completion", "created": self.created, "model": self.model,
             "system_fingerprint": FINGERPRINT, "choices": [choice],
         }  # fmt: skip
 
-    def piece(self, answer: Answer, token: Token | None, deltas: Sequence[Delta]) -> Iterator[str]:
-        if text := "".join(delta.text for delta in deltas):
-            yield event(self._head(text, None))
+    def progressed(self, answer: Answer, told: dict[str, Any]) -> str:
+        return event(self._head(answer, "") | told)
+
+    def piece(self, answer: Answer, at: range, deltas: Sequence[Delta]) -> Iterator[str]:
+        figures = answer.figures(at.stop) if self.timed else {}
+        yield event(self._head(answer, "".join(delta.text for delta in deltas), at) | figures)
 
     def end(self, answer: Answer) -> Iterator[str]:
-        yield event(self._head("", answer.why) | {"usage": answer.usage(), "timings": answer.timings()})
+        yield event({**self._head(answer, "", finish=answer.why), "usage": answer.usage(), **answer.figures()})
 
     def whole(self, answer: Answer) -> dict[str, Any]:
-        figures = {"usage": answer.usage(), "timings": answer.timings()}
-        return self._head(answer.text(), answer.why) | figures
+        head = self._head(answer, answer.text(), range(len(answer.tokens)), answer.why)
+        return {**head, "usage": answer.usage(), **answer.figures()}
 
 
 class LlamaCompletion(Dialect):
     """llama-server's own `/completion`, and `/infill`."""
 
-    def _fields(self, answer: Answer, text: str, tokens: Sequence[Token], stop: bool) -> dict[str, Any]:
+    def _fields(self, answer: Answer, text: str, at: range, stop: bool) -> dict[str, Any]:
         total, _ = answer.read
         fields: dict[str, Any] = {
-            "index": 0, "content": text, "tokens": [token.id for token in tokens], "stop": stop, "id_slot": 0,
-            "tokens_predicted": len(answer.tokens), "tokens_evaluated": total,
+            "index": 0, "content": text, "tokens": [token.id for token in answer.tokens[at.start : at.stop]], "stop": stop,
+            "id_slot": 0, "tokens_predicted": len(answer.tokens) if stop else at.stop, "tokens_evaluated": total,
         }  # fmt: skip
+        if self.likeliest and at:
+            fields["completion_probabilities"] = self.probabilities(answer, at)
         if stop:
             why = {"length": "limit", "stop": "word" if answer.stopped else "eos"}.get(answer.why, "none")
             fields |= {
                 "model": self.model, "stop_type": why, "truncated": False, "tokens_cached": total + len(answer.tokens) - 1,
-                "timings": answer.timings(),
+                "has_new_line": "\n" in answer.text(), "generation_settings": settings(self.body, answer.knobs),
             }  # fmt: skip
-        return fields
+        return fields | (answer.figures(None if stop else at.stop) if stop or self.timed else {})
 
-    def piece(self, answer: Answer, token: Token | None, deltas: Sequence[Delta]) -> Iterator[str]:
-        if deltas:
-            yield event(self._fields(answer, "".join(delta.text for delta in deltas), [token] if token else [], False))
+    def progressed(self, answer: Answer, told: dict[str, Any]) -> str:
+        return event(self._fields(answer, "", range(0), False) | told)
+
+    def piece(self, answer: Answer, at: range, deltas: Sequence[Delta]) -> Iterator[str]:
+        yield event(self._fields(answer, "".join(delta.text for delta in deltas), at, False))
 
     def end(self, answer: Answer) -> Iterator[str]:
-        yield event(self._fields(answer, "", [], True))
+        yield event(self._fields(answer, "", range(0), True))
 
     def whole(self, answer: Answer) -> dict[str, Any]:
-        given = answer.tokens if read(self.body, "return_tokens", bool, False) else []
-        fields = self._fields(answer, answer.text(), given, True)
-        if number := read(self.body, "n_probs", int, 0):
-            fields["completion_probabilities"] = [row(answer, at, min(5, number)) for at in range(len(answer.tokens))]
-        return fields
+        fields = self._fields(answer, answer.text(), range(len(answer.tokens)), True)
+        return fields if read(self.body, "return_tokens", bool, False) else fields | {"tokens": []}
+
+    def several(self, answers: Sequence[Answer]) -> Any:
+        return [self.whole(answer) | {"index": index} for index, answer in enumerate(answers)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf, isfinite
 from typing import Any, TypeVar
 
 from spectui.attach.requests import LLAMA_SERVER
@@ -25,10 +26,11 @@ _KNOBS = {name: key for key, name in LLAMA_SERVER.items() if key != "chat_templa
 
 _ABSENT: Mapping[str, Any] = {
     "mirostat": 0, "dry_multiplier": 0, "xtc_probability": 0, "typical_p": 1, "dynatemp_range": 0, "top_n_sigma": -1,
-    "adaptive_target": -1, "n": 1, "best_of": 1, "logit_bias": (), "ignore_eos": False, "echo": False, "samplers": (),
-    "lora": (), "n_keep": 0,
+    "adaptive_target": -1, "adaptive_decay": 0.9, "best_of": 1, "echo": False, "samplers": (), "lora": (), "n_keep": 0,
 }  # fmt: skip
 """Fields that would change the text and are not here, with the value that changes nothing."""
+
+MOST_LIKELIEST = 100
 
 _TEXTS = ("text", "input_text", "output_text", "thinking", "refusal")
 
@@ -68,6 +70,13 @@ _NAMES: Mapping[type, str] = {
 }  # fmt: skip
 
 
+def needed(table: Body, name: str, kind: type[Value]) -> Value:
+    """The field's value. Raises BadRequestError if it is missing."""
+    if table.get(name) is None:
+        raise BadRequestError(f"{name} is missing.")
+    return read(table, name, kind, kind())
+
+
 def rows(table: Body, name: str) -> list[Body]:
     """A list of objects."""
     found = read(table, name, list, [])
@@ -103,6 +112,38 @@ def knobs(body: Body) -> dict[str, Any]:
     except UsageError as error:
         raise BadRequestError(str(error)) from None
     return asked
+
+
+def likeliest(body: Body) -> int:
+    """How many of the likeliest tokens are to be told beside each; 0: no probabilities at all. Raises BadRequestError."""
+    if body.get("logprobs") is True:
+        return min(MOST_LIKELIEST, max(1, read(body, "top_logprobs", int, 0)))
+    wanted = 0 if body.get("logprobs") is False else read(body, "logprobs", int, 0)
+    return min(MOST_LIKELIEST, max(0, wanted, read(body, "n_probs", int, 0)))
+
+
+def _terms(body: Body, **others: Any) -> Terms:
+    """The terms of a reply with those that every endpoint has. Raises BadRequestError."""
+    given = body.get("logit_bias") or {}
+    pairs = list(given.items()) if isinstance(given, dict) else given
+    if not isinstance(pairs, list) or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+        raise BadRequestError("logit_bias is an object of numbers, or a list of pairs.")
+    bias = []
+    for token, value in pairs:
+        if isinstance(token, bool) or not isinstance(token, int | str) or not isinstance(value, int | float):
+            raise BadRequestError("logit_bias has tokens or texts, and a number, or false, for each.")
+        named = int(token) if isinstance(token, str) and token.isdecimal() and isinstance(given, dict) else token
+        bias.append((named, -inf if value is False else float(value)))
+    endless = read(body, "ignore_eos", bool, False)
+    return Terms(bias=tuple(bias), endless=endless, likeliest=likeliest(body), **others)
+
+
+def settings(body: Body, knobs: Knobs) -> dict[str, Any]:
+    """The settings of a reply, as llama-server names them. What changes nothing here has the value that says so."""
+    terms = _terms(body)
+    bias: list[dict[str, Any]] = [{"token": token, "bias": value if isfinite(value) else None} for token, value in terms.bias]
+    told = {name: getattr(knobs, key) for name, key in _KNOBS.items()}
+    return {**_ABSENT, **told, "ignore_eos": terms.endless, "logit_bias": bias, "n_probs": terms.likeliest}
 
 
 def text_of(content: Any) -> str:
@@ -142,6 +183,8 @@ def messages(body: Body, written: Callable[[str], tuple[int, ...]]) -> tuple[Mes
         talk.append(Message(role, content, tokens, thought, json.dumps(others) if others else ""))
     if not talk:
         raise BadRequestError("messages is a list of at least one message.")
+    if [message.role for message in talk[-2:]] == ["assistant"] * 2:
+        raise BadRequestError("At most one message of the assistant can be last: the reply goes on with it.")
     if talk[-1].role == "assistant":  # a reply that is continued: its tokens would be taken for this model's own last ones
         if body.get("add_generation_prompt") is True and body.get("continue_final_message") is True:
             raise BadRequestError("add_generation_prompt and continue_final_message exclude each other.")
@@ -176,7 +219,7 @@ def chat(body: Body, form: Form | None, written: Callable[[str], tuple[int, ...]
         forced = named is not None or choice in ("required", "any")
         grammar, trigger = tool_grammar(form, offered, schema, not forced), "" if forced else form.trigger(offered)
     listed = json.dumps([{"type": "function", "function": tool} for tool in tools]) if tools and choice != "none" else ""
-    terms = Terms(tools=listed if form is not None else "", grammar=grammar, trigger=trigger)
+    terms = _terms(body, tools=listed if form is not None else "", grammar=grammar, trigger=trigger)
     names = tuple(str(tool.get("name")) for tool in offered if form is not None)
     return Asked(talk, terms, knobs(body), names, read(body, "stream", bool, False))
 
@@ -198,16 +241,23 @@ def constraint(body: Body, schema: Callable[[str], str]) -> str:
     return schema(json.dumps(found))
 
 
-def completion(body: Body, schema: Callable[[str], str]) -> Asked:
-    """What a completion of a text, or of tokens, asks for."""
-    prompt = body.get("prompt")
-    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str | list):
-        prompt = prompt[0]
+def completions(body: Body, schema: Callable[[str], str]) -> list[Asked]:
+    """What a completion of a text, or of tokens, or of several of them, asks for. Raises what `chat` does."""
+    given = body.get("prompt")
+    prompts = given if isinstance(given, list) and given and not isinstance(given[0], int) else [given]
+    terms, own, stream = (
+        _terms(body, grammar=constraint(body, schema), raw=True),
+        knobs(body),
+        read(body, "stream", bool, False),
+    )
+    return [Asked((_raw(prompt),), terms, own, stream=stream) for prompt in prompts]
+
+
+def _raw(prompt: Any) -> Message:
+    if isinstance(prompt, dict) and not prompt.get("multimodal_data"):
+        prompt = prompt.get("prompt_string")
     if isinstance(prompt, list) and prompt and all(isinstance(token, int) and token >= 0 for token in prompt):
-        talk = Message("user", "", tuple(prompt))
-    elif isinstance(prompt, str):
-        talk = Message("user", prompt)
-    else:
-        raise BadRequestError("prompt is one text, or the tokens of one.")
-    terms = Terms(grammar=constraint(body, schema), raw=True)
-    return Asked((talk,), terms, knobs(body), stream=read(body, "stream", bool, False))
+        return Message("user", "", tuple(prompt))
+    if not isinstance(prompt, str):
+        raise BadRequestError("prompt is one text, or the tokens of one, or a list of those.")
+    return Message("user", prompt)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from spectui.engine.events import Prompt
 from spectui.serve.answer import Answer
 from spectui.serve.dialects import Blocks, event, joined
 from spectui.serve.fields import BadRequestError, Body, read, rows, text_of
@@ -60,6 +59,8 @@ def as_chat(body: Body) -> dict[str, Any]:
 class Responses(Blocks):
     """An answer of responses."""
 
+    hears_comments = False  # Codex does not, and gives up after five minutes
+
     def __init__(self, body: Body, model: str) -> None:
         super().__init__(body, model)
         self._number = -1
@@ -87,11 +88,8 @@ class Responses(Blocks):
         for kind in ("created", "in_progress"):
             yield self._event(f"response.{kind}", response=self._response(answer, "in_progress", []))
 
-    def progress(self, answer: Answer, prompt: Prompt) -> str:
-        """An event, because Codex does not hear comments, and gives up after five minutes."""
-        told = {"total": prompt.total, "cache": prompt.reused, "processed": prompt.done, "time_ms": 1000 * prompt.seconds}
-        response = self._response(answer, "in_progress", [])
-        return self._event("response.in_progress", response=response, prompt_progress=told)
+    def progressed(self, answer: Answer, told: dict[str, Any]) -> str:
+        return self._event("response.in_progress", response=self._response(answer, "in_progress", []), **told)
 
     def _item(self, block: Sequence[Delta], index: int, status: str) -> dict[str, Any]:
         first, text = block[0], joined(block)
@@ -118,8 +116,8 @@ class Responses(Blocks):
     def added(self, answer: Answer, index: int, delta: Delta) -> Iterator[str]:
         kind = {"text": "output_text", "thought": "reasoning_text"}.get(delta.kind, "function_call_arguments")
         place = self._place(index) | ({} if delta.kind == "arguments" else {"content_index": 0})
-        timings = {"timings": answer.timings()} if self.by_token else {}
-        yield self._event(f"response.{kind}.delta", **place, delta=delta.text, **timings)
+        figures = answer.figures() if self.timed else {}
+        yield self._event(f"response.{kind}.delta", **place, delta=delta.text, **figures)
 
     def closed(self) -> Iterator[str]:
         if not self.blocks:
@@ -140,11 +138,10 @@ class Responses(Blocks):
 
     def end(self, answer: Answer) -> Iterator[str]:
         if not self.blocks:
-            yield from self.piece(answer, None, [Delta("text", "")])
+            yield from self.piece(answer, range(0), [Delta("text", "")])
         yield from self.closed()
-        timings = {"timings": answer.timings()} if self.by_token else {}
-        response = self._completed(answer)
-        yield self._event("response.completed", response=response, **timings)
+        figures = answer.figures() if self.timed else {}
+        yield self._event("response.completed", response=self._completed(answer), **figures)
 
     def whole(self, answer: Answer) -> dict[str, Any]:
         self.blocks = self._all(answer)

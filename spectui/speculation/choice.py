@@ -38,7 +38,7 @@ from spectui.speculation.sampling import (
 from spectui.speculation.top_k import Row, TopK, top_k
 
 RECORDED = 5
-"""Tokens that are recorded of each row: 60 bytes."""
+"""Tokens that are recorded of each row, where no more are asked for: 60 bytes."""
 
 _LOOKED_AT = 40
 """Least number of likeliest tokens to look at where any token can be chosen: then the noise of the others must be louder."""
@@ -109,16 +109,21 @@ def choose(
 
 
 def choose_rows(
-    rows: NDArray[np.float32] | TopK, knobs: Knobs, history: Sequence[int], grammar: Grammar | None = None
+    rows: NDArray[np.float32] | TopK,
+    knobs: Knobs,
+    history: Sequence[int],
+    grammar: Grammar | None = None,
+    recorded: int = RECORDED,
 ) -> Iterator[Choice]:
     """The choices after `history` from the rows of a pass, [rows, n_vocab], to be asked for one after the other.
 
     Instead of whole rows, the `needed(knobs)` likeliest tokens of each are enough without a grammar. Before the next choice is
-    asked for, `history` must have got the token, and the grammar have accepted it. Raises what `choose` does.
+    asked for, `history` must have got the token, and the grammar have accepted it. `recorded`: how many of the likeliest tokens
+    a choice has. Raises what `choose` does.
     """
     # A penalty depends on the choices before, and a search in the whole vocabulary is too much for a row that nobody reads.
     alone = penalties(knobs) != NO_PENALTIES or needed(knobs) is None
-    for block in _blocks(rows, knobs):
+    for block in _blocks(rows, max(recorded, _looked_at(knobs))):
         position = len(history)
         tokens = None if alone else _pick(block, knobs, position, history).tolist()
         for index in range(len(block.ids)):
@@ -127,15 +132,14 @@ def choose_rows(
             token = int(_pick(found, knobs, position + index, history)[0]) if tokens is None else tokens[index]
             if grammar is not None:
                 token = _obeying(grammar, token, found, knobs, position + index, history)[0]
-            yield _choice(token, found)
+            yield _choice(token, found, recorded)
 
 
-def _blocks(rows: NDArray[np.float32] | TopK, knobs: Knobs) -> Iterator[TopK]:
-    """The likeliest tokens of some rows at a time."""
+def _blocks(rows: NDArray[np.float32] | TopK, k: int) -> Iterator[TopK]:
+    """The k likeliest tokens of some rows at a time."""
     if isinstance(rows, TopK):
         yield rows
         return
-    k = max(RECORDED, _looked_at(knobs))
     for start in range(0, len(rows), _TOGETHER):
         yield top_k(rows[start : start + _TOGETHER], k)
 
@@ -161,11 +165,11 @@ def _obeying(
     raise NothingAllowed
 
 
-def _choice(token: int, found: TopK) -> Choice:
+def _choice(token: int, found: TopK, recorded: int) -> Choice:
     """The choice from this row, and the probabilities to record."""
     ids, logits, log_total = found.ids[0], found.logits[0], found.log_total()
     logit = logits.item(ids.tolist().index(token)) if found.whole is None else found.whole.item(0, token)
-    return Choice(token, exp(logit - log_total), ids[:RECORDED], np.exp(logits[:RECORDED] - log_total))
+    return Choice(token, exp(logit - log_total), ids[:recorded], np.exp(logits[:recorded] - log_total))
 
 
 def needed(knobs: Knobs) -> int | None:

@@ -6,7 +6,7 @@ Every token is chosen by the target (`choice.choose`); a draft only decides how 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import NamedTuple, Protocol
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
-from spectui.speculation.choice import Choice, Grammar, NothingAllowed, choose_rows, submit_rows
+from spectui.speculation.choice import RECORDED, Choice, Grammar, NothingAllowed, choose_rows, submit_rows
 from spectui.speculation.evaluator import Evaluator, Interrupted, common_prefix, feed
 from spectui.speculation.policies.strategy import Drafted, Strategy
 from spectui.speculation.records import Candidate, Likeliest, Round, StopReason
@@ -67,15 +67,22 @@ class Decoder:
     """One reply. Iterate over `rounds()`; afterwards `reason` says why it ended and `tokens` holds prompt and reply."""
 
     def __init__(
-        self, target: Evaluator, strategy: Strategy, hooks: ReplyHooks, clock: Callable[[], float] = perf_counter
+        self,
+        target: Evaluator,
+        strategy: Strategy,
+        hooks: ReplyHooks,
+        clock: Callable[[], float] = perf_counter,
+        bias: Mapping[int, float] | None = None,
+        recorded: int = RECORDED,
     ) -> None:
+        """`bias`: what is added to the target's logits of tokens. `recorded`: how many of the likeliest tokens rounds tell."""
         self.target = target
         self.strategy = strategy
         self.tokens: list[int] = []
         self.reason: StopReason | None = None
         self._hooks = hooks
         strategy.grammar = hooks.grammar
-        self._clock = clock
+        self._clock, self._bias, self._recorded = clock, bias or {}, recorded
         self._index = 0  # of the next round
         self._emitted = 0
         self._ended: float | None = None  # when the last round ended
@@ -163,7 +170,8 @@ class Decoder:
             del ids[-1]  # the row before it judges it, and nobody reads the row after it
         batch = self.tokens[len(self.target.tokens) :] + ids
         self.strategy.draft_ahead(self.tokens, ids, knobs)
-        rows = submit_rows(self.target, batch, len(ids) + 1, knobs, whole=self._hooks.grammar is not None)
+        whole = self._hooks.grammar is not None or bool(self._bias)
+        rows = submit_rows(self.target, batch, len(ids) + 1, knobs, whole=whole)
         return Pass(knobs, draft, len(batch), started, drafted, rows)
 
     def _judge(self, begun: Pass) -> tuple[Round, Sequence[Choice]] | None:
@@ -209,8 +217,11 @@ class Decoder:
         """Choose at each row while the draft equals the choice. Appends to `tokens`."""
         choices: list[Choice] = []
         grammar = self._hooks.grammar
+        if self._bias and not isinstance(rows, TopK):
+            rows = rows.copy()
+            rows[:, list(self._bias)] += np.array([*self._bias.values()], np.float32)
         try:
-            for index, choice in enumerate(choose_rows(rows, knobs, self.tokens, grammar)):
+            for index, choice in enumerate(choose_rows(rows, knobs, self.tokens, grammar, self._recorded)):
                 if (forced := self._hooks.forced(knobs, self.tokens)) is not None:
                     choice = choice.of(forced)
                 choices.append(choice)
