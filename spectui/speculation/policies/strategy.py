@@ -10,7 +10,7 @@ from typing import NamedTuple
 from spectui.knobs import Knobs
 from spectui.speculation.choice import Grammar
 from spectui.speculation.drafters.model import DraftModel, to_the_end
-from spectui.speculation.drafters.suffix import Cursor, SuffixAutomaton, SuffixDrafter
+from spectui.speculation.drafters.suffix import SuffixAutomaton, SuffixDrafter
 from spectui.speculation.drafters.text import DraftedText
 from spectui.speculation.evaluator import Cancelled, Ends
 from spectui.speculation.policies.cost_model import CostModel
@@ -144,8 +144,9 @@ class Strategy:
         match = -1  # of the last repetition: only where it has grown may the next one be worth more
         while (left := draft.limit - len(draft.tokens)) > 0:
             copied: list[Candidate] = []
-            if cursor is not None and (grammar is not None or cursor.match > match):
-                copied = list(islice(to_the_end(_copies(cursor, grammar), self._is_end), left))
+            if cursor is not None:
+                repeated = cursor.candidates() if cursor.match > match else iter(())
+                copied = list(islice(to_the_end(_obeying(grammar, repeated), self._is_end), left))
             match = cursor.match if cursor is not None else 0
             worthy, value = draft.with_copy(map(acceptance.expected, copied))
             asks = model is not None and self._asks(draft, model, knobs, worthy, value)
@@ -245,12 +246,12 @@ class Strategy:
         self.budget.count(len(round.tokens), planned_s / plain_s, took_s / plain_s)
 
 
-def _copies(cursor: Cursor, grammar: Grammar | None) -> Iterator[Candidate]:
-    """What the grammar leaves no choice about, else what the cursor proposes, up to the first token that is refused."""
+def _obeying(grammar: Grammar | None, repeated: Iterator[Candidate]) -> Iterator[Candidate]:
+    """What the grammar leaves no choice about, else what is repeated, up to the first token that it refuses."""
     if grammar is None:
-        return cursor.candidates()
+        return repeated
     clone, way = grammar.clone(), [Candidate(token, _NO_CHOICE, "grammar") for token in grammar.only_way()]
-    return takewhile(lambda candidate: clone.accept(candidate.id), way or cursor.candidates())
+    return takewhile(lambda candidate: clone.accept(candidate.id), way or repeated)
 
 
 def _draft_full(model: DraftModel) -> Reason:
