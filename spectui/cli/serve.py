@@ -96,7 +96,7 @@ def command(
     setup = replace(setup, keep_read=kept if setup.keep_read == "auto" else setup.keep_read)
     with ExitStack() as ending:
         listening = ending.enter_context(_listening(host, port))
-        engine = engine_for(setup, settings.knobs)
+        engine = engine_for(setup, settings.knobs, restarts=True)
         ending.callback(engine.close)
         printer = Printer(text=False, colours=False)
         ending.callback(printer.end)

@@ -1,4 +1,4 @@
-"""What to put into the settings of agents and editors."""
+"""What to put into the settings of agents and editors. Codex and Claude Code would give up after five minutes of reading."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ _CLIENTS = {
     "opencode": """In opencode.json:
 {{"provider": {{"spectui": {{"npm": "@ai-sdk/openai-compatible", "options": {{"baseURL": "{url}/v1"}},
   "models": {{"{model}": {{}}}}}}}}, "model": "spectui/{model}"}}""",
-    "zed": """In settings.json:
+    "zed": """In settings.json, with SPECTUI_API_KEY=none in the environment:
 {{"language_models": {{"openai_compatible": {{"spectui": {{"api_url": "{url}/v1",
   "available_models": [{{"name": "{model}", "max_tokens": 32768}}]}}}}}}}}""",
     "continue": """In config.yaml:
+name: spectui
+version: 1.0.0
+schema: v1
 models:
   - {{name: spectui, provider: openai, model: "{model}", apiBase: "{url}/v1", roles: [chat, edit, apply, autocomplete]}}""",
     "aider": "OPENAI_API_BASE={url}/v1 OPENAI_API_KEY=none aider --model openai/{model}",
@@ -23,7 +26,8 @@ name = "spectui"
 base_url = "{url}/v1"
 wire_api = "responses"
 stream_idle_timeout_ms = 3600000""",
-    "claude": "ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN=none ANTHROPIC_MODEL={model} claude",
+    "claude": """ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN=none ANTHROPIC_MODEL={model} \\
+  CLAUDE_STREAM_IDLE_TIMEOUT_MS=3600000 API_TIMEOUT_MS=3600000 claude""",
 }
 
 

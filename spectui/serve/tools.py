@@ -28,7 +28,7 @@ class Form(NamedTuple):
     def trigger(self, tools: Sequence[dict[str, Any]]) -> str:
         """A regular expression: from its match on the text is a call of one of these tools."""
         names = "|".join(re.escape(str(tool.get("name"))) for tool in tools)
-        alone = rf'{_OPENING}"({names})"\s*,\s*"{self.arguments}"\s*:'
+        alone = rf'{_OPENING}"(?:{names})"\s*,\s*"{self.arguments}"\s*:'
         return f"{re.escape(self.mark)}|{alone}" if self.mark else alone
 
 

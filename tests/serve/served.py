@@ -8,11 +8,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import methodcaller
 from typing import Any
 
 import httpx2
 import uvicorn
 
+from spectui.engine.protocol import SessionEngine
 from spectui.engine.requests import Requests
 from spectui.engine.worker import Worker
 from spectui.knobs import Knobs, Setup
@@ -46,10 +48,12 @@ class Client(httpx2.Client):
 
 
 @contextmanager
-def serving(setup: Setup, access: Access = LOCAL, knobs: Knobs = KNOBS) -> Iterator[Client]:
-    """A client of a server that runs."""
-    engine = Worker(knobs)
-    loaded = engine.call(lambda session: session.load(setup)).result(PATIENCE)
+def serving(
+    setup: Setup, access: Access = LOCAL, knobs: Knobs = KNOBS, engine: SessionEngine | None = None
+) -> Iterator[Client]:
+    """A client of a server that runs. `engine`: None for one in this process."""
+    engine = engine or Worker(knobs)
+    loaded = engine.call(methodcaller("load", setup)).result(PATIENCE)
     requests = Requests(engine)
     server = Server(requests, engine, loaded, access)
     listening = socket.create_server(("127.0.0.1", 0))

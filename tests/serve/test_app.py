@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import httpx2
 import pytest
 
+from spectui.engine.isolation.process import EngineProcess
 from spectui.llama.grammar import of_schema
 from spectui.serve.http import Access
 from spectui.serve.tools import FORMS, tool_grammar
@@ -217,6 +221,20 @@ def test_a_client_that_leaves_ends_its_reply(client: Client) -> None:
         client.post("/v1/chat/completions", json={**TALK, "max_tokens": 900}, timeout=0.2)
     until(lambda: requests.running is None and not requests.waiting)
     assert client.server.total.emitted - before < 900
+
+
+def test_an_engine_that_is_killed_ends_one_reply() -> None:
+    engine = EngineProcess(KNOBS, setup(), restarts=True)
+    with serving(setup(), engine=engine) as client:
+        text = client.chat(SNAKE)["message"]["content"]
+        with ThreadPoolExecutor() as pool:
+            future = pool.submit(client.post, "/v1/chat/completions", json={**TALK, "max_tokens": 900})
+            until(lambda: client.server.requests.running is not None)
+            assert engine.link is not None
+            os.kill(engine.link.pid, signal.SIGKILL)
+        assert future.result().status_code == 500
+        assert "ended by signal SIGKILL" in future.result().json()["error"]["message"]
+        assert client.chat(SNAKE)["message"]["content"] == text
 
 
 def test_who_may_ask() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -61,6 +62,14 @@ def test_calls_are_read_back(form: object, text: str, said: str, size: int) -> N
 def test_what_is_no_call_is_text(form: object, text: str, size: int) -> None:
     said = "".join(part for kind, part in divided(form, text, size) if kind == "text")
     assert "".join(said.split()) == "".join(text.split())
+
+
+def test_the_grammar_begins_with_the_object_of_an_offered_tool() -> None:
+    trigger = re.compile(HERMES.trigger([{"name": "read"}, {"name": "list"}]))
+    begun = trigger.search(f"I look.\n```json\n{ONE}")
+    assert begun is not None
+    assert trigger.groups == 0, "it would begin with the first one"
+    assert begun[0].startswith("```json") and trigger.search('{"name": "package", "arguments": {') is None
 
 
 def test_the_form_is_told_by_the_template() -> None:

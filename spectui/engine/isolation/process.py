@@ -24,12 +24,14 @@ from spectui.llama.devices.rpc import without_servers
 Value = TypeVar("Value")
 
 
-def engine_for(setup: Setup, knobs: Knobs | None = None, watch: Watch = lambda stage, setup: None) -> SessionEngine:
+def engine_for(
+    setup: Setup, knobs: Knobs | None = None, watch: Watch = lambda stage, setup: None, restarts: bool = False
+) -> SessionEngine:
     """An engine for this set-up, in a process of its own where llama.cpp has devices that can end that, else in a thread here.
 
-    `watch`: as in `Worker`.
+    `watch`: as in `Worker`. `restarts`: as in `EngineProcess`.
     """
-    return EngineProcess(knobs, setup, watch) if isolated_backends() else Worker(knobs, watch)
+    return EngineProcess(knobs, setup, watch, restarts) if isolated_backends() else Worker(knobs, watch)
 
 
 def _forget(session: Session) -> None:
@@ -38,10 +40,14 @@ def _forget(session: Session) -> None:
 
 class EngineProcess(Emitter):
     """Implements `protocol.SessionEngine`. Models that `load` has loaded are loaded again when their process ends; those that a
-    call has loaded are not."""
+    call has loaded only with `restarts`."""
 
     def __init__(
-        self, knobs: Knobs | None = None, setup: Setup | None = None, watch: Watch = lambda stage, setup: None
+        self,
+        knobs: Knobs | None = None,
+        setup: Setup | None = None,
+        watch: Watch = lambda stage, setup: None,
+        restarts: bool = False,
     ) -> None:
         """`setup`: what the first call loads. `watch` is told of replies: nothing else is lost with this process."""
         super().__init__()
@@ -50,7 +56,7 @@ class EngineProcess(Emitter):
         self.link: Link | None = None
         """The process; None before the first command, and when it has ended."""
         self._setup = setup or Setup()
-        self._restarts = False  # `load` has loaded models
+        self._restarts = restarts  # also when `load` has loaded models
         self._why = ""  # why the process ended that is not started again
         self._closed = False
         # Reentrant, because a command to a process that has just ended ends it here, in the same thread.
