@@ -116,7 +116,7 @@ class Reply:
         context.truncate(common_prefix(context.tokens, prompt))
         # Other processes may have become busy since the last reply.
         self._pair.adapt_threads(len(prompt) - len(context.tokens))
-        reused = len(context.tokens)  # a context that cannot be truncated to that length keeps fewer
+        reused = min(len(context.tokens), len(prompt) - 1)  # a context that cannot be truncated to that length keeps fewer
 
         def read(done: int) -> None:
             self._pair.adapt_threads()

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from spectui.chat.figures.reasons import worded
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
 from spectui.knobs import Knobs
 from spectui.serve.tools import Calls, Delta, Form
 from spectui.speculation.records import Round, StopReason, Token
+from spectui.speculation.sampling import chain
 from spectui.speculation.statistics import Statistics
 from spectui.thinking import CLOSE, OPEN
 
@@ -79,6 +82,16 @@ class Answer:
             self._blank = False
             yield Delta("thought", said)
 
+    def sampled(self, index: int) -> list[tuple[int, str, float]]:
+        """The likeliest tokens there with the probabilities that top-k, top-p, min-p and the temperature leave them."""
+        likeliest, knobs = self.likeliest[index][: self.knobs.top_k or None], self.knobs
+        if knobs.temperature <= 0.0 or not likeliest:
+            return [(id, text, 1.0) for id, text, _ in likeliest[:1]]
+        scores = chain(np.log(np.array([[p for _, _, p in likeliest]], np.float32)), knobs)[0]
+        shares = np.exp(scores - scores.max())
+        shares /= shares.sum()
+        return [(id, text, p) for (id, text, _), p in zip(likeliest, shares.tolist(), strict=True) if p > 0.0]
+
     def text(self, kind: str = "text") -> str:
         """All that was said, or thought."""
         return "".join(delta.text for delta in self.deltas if delta.kind == kind)
@@ -108,13 +121,15 @@ class Answer:
 
     @property
     def knobs(self) -> Knobs:
-        """Those of the last round."""
+        """Those of the last round, or of the end without one."""
+        if self.last is not None:
+            return self.last.knobs
         return self.ended.knobs if isinstance(self.ended, Finished) else Knobs()
 
     @property
     def read(self) -> tuple[int, int]:
         """Tokens of the prompt, and how many of them were reused."""
-        return (self.prompt.total, min(self.prompt.reused, self.prompt.total - 1)) if self.prompt is not None else (0, 0)
+        return (self.prompt.total, self.prompt.reused) if self.prompt is not None else (0, 0)
 
     def figures(self, tokens: int | None = None) -> dict[str, Any]:
         """llama-server's `timings` after so many tokens of the reply, None for all, and why the last round drafted so."""

@@ -126,6 +126,9 @@ class Server:
 
     async def _completion(self, request: HttpRequest, body: Body) -> Response:
         kind = Completion if request.url.path == "/v1/completions" else LlamaCompletion
+        prompt = body.get("prompt")
+        if isinstance(prompt, list) and {int, str} == set(map(type, prompt)):
+            body = {**body, "prompt": await self._call(asking.joined, prompt)}
         asked = [choice for one in fields.completions(body, _grammar) for choice in self._choices(body, one)]
         return await self._answer(request, kind(body, self.name), asked)
 

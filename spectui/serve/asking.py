@@ -41,6 +41,13 @@ def pieces(session: Session, ids: Sequence[int]) -> list[bytes]:
     return [target.piece(token) or target.token_text(token).encode() for token in ids]
 
 
+def joined(session: Session, parts: Sequence[int | str]) -> list[int]:
+    """The tokens of a prompt that is made of texts and of tokens."""
+    target = session.pair_in_use.target
+    texts = ([part] if isinstance(part, int) else target.tokenize(part, special=True, within=True) for part in parts)
+    return [token for tokens in texts for token in tokens]
+
+
 def prompt(session: Session, messages: Sequence[Message], terms: Terms) -> list[int]:
     """The tokens of a conversation's prompt. Raises SpectuiError."""
     first, begun = session.prompt(messages, terms)

@@ -82,14 +82,17 @@ class Dialect:
         raise NotImplementedError
 
     def probabilities(self, answer: Answer, at: range) -> list[dict[str, Any]]:
-        """Tokens with their probabilities and the likeliest ones."""
-        return [
-            {
-                **_probability(answer.tokens[index].id, answer.tokens[index].text, answer.tokens[index].p_target or 0.0),
-                "top_logprobs": [_probability(*token) for token in answer.likeliest[index][: self.likeliest]],
-            }
-            for index in at
-        ]
+        """Tokens with their probabilities and the likeliest ones: the model's, or those of sampling."""
+        of_sampling = read(self.body, "post_sampling_probs", bool, False)
+        rows = []
+        for token, index in ((answer.tokens[index], index) for index in at):
+            likeliest = answer.sampled(index) if of_sampling else answer.likeliest[index]
+            own = {id: p for id, _, p in likeliest}.get(token.id, 0.0) if of_sampling else token.p_target or 0.0
+            best = [_probability(*one, of_sampling) for one in likeliest[: self.likeliest]]
+            rows.append(
+                {**_probability(token.id, token.text, own, of_sampling), f"top_{'' if of_sampling else 'log'}probs": best}
+            )
+        return rows
 
     def several(self, answers: Sequence[Answer]) -> Any:
         """The answers to several prompts, or several to one, in one body."""
@@ -208,8 +211,9 @@ def _delta(delta: Delta) -> dict[str, Any]:
     return {"tool_calls": [call]}
 
 
-def _probability(id: int, text: str, p: float) -> dict[str, Any]:
-    return {"id": id, "token": text, "bytes": list(text.encode()), "logprob": log(max(p, 1e-30))}
+def _probability(id: int, text: str, p: float, of_sampling: bool) -> dict[str, Any]:
+    probability = {"prob": p} if of_sampling else {"logprob": log(max(p, 1e-30))}
+    return {"id": id, "token": text, "bytes": list(text.encode()), **probability}
 
 
 class Completion(Dialect):

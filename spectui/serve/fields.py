@@ -31,6 +31,7 @@ _ABSENT: Mapping[str, Any] = {
 """Fields that would change the text and are not here, with the value that changes nothing."""
 
 MOST_LIKELIEST = 100
+"""Tokens that are told beside one."""
 
 _TEXTS = ("text", "input_text", "output_text", "thinking", "refusal")
 
@@ -135,7 +136,8 @@ def _terms(body: Body, **others: Any) -> Terms:
         named = int(token) if isinstance(token, str) and token.isdecimal() and isinstance(given, dict) else token
         bias.append((named, -inf if value is False else float(value)))
     endless = read(body, "ignore_eos", bool, False)
-    return Terms(bias=tuple(bias), endless=endless, likeliest=likeliest(body), **others)
+    told = MOST_LIKELIEST if read(body, "post_sampling_probs", bool, False) else likeliest(body)
+    return Terms(bias=tuple(bias), endless=endless, likeliest=told, **others)
 
 
 def settings(body: Body, knobs: Knobs) -> dict[str, Any]:
@@ -143,7 +145,7 @@ def settings(body: Body, knobs: Knobs) -> dict[str, Any]:
     terms = _terms(body)
     bias: list[dict[str, Any]] = [{"token": token, "bias": value if isfinite(value) else None} for token, value in terms.bias]
     told = {name: getattr(knobs, key) for name, key in _KNOBS.items()}
-    return {**_ABSENT, **told, "ignore_eos": terms.endless, "logit_bias": bias, "n_probs": terms.likeliest}
+    return {**_ABSENT, **told, "ignore_eos": terms.endless, "logit_bias": bias, "n_probs": likeliest(body)}
 
 
 def text_of(content: Any) -> str:

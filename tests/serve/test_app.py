@@ -106,6 +106,8 @@ def test_several_prompts_and_choices_are_one_answer(client: Client, text: str) -
     answer = client.ask("/v1/completions", prompt=prompts)
     assert [choice["text"] for choice in answer["choices"]] == alone
     assert answer["usage"]["completion_tokens"] == 3 * KNOBS.predict
+    begun = client.ask("/tokenize", content="write")["tokens"]
+    assert client.ask("/completion", prompt=[*begun, SNAKE.removeprefix("write")])["content"] == alone[0]
     choices = client.ask("/v1/chat/completions", **TALK, n=2, temperature=1.0, seed=5)["choices"]
     seeds = [client.chat(SNAKE, temperature=1.0, seed=seed)["message"]["content"] for seed in (5, 6)]
     assert [choice["message"]["content"] for choice in choices] == seeds
@@ -133,6 +135,18 @@ def test_probabilities_of_a_stream_are_those_of_the_body(
     assert [row["logprob"] for row in streamed] == pytest.approx([row["logprob"] for row in whole], abs=1e-4)
 
 
+def test_probabilities_of_sampling_are_those_of_what_it_leaves(client: Client) -> None:
+    def rows(**others: Any) -> list[Any]:
+        answer = client.ask("/completion", prompt=SNAKE, n_probs=9, post_sampling_probs=True, seed=1, **others)
+        return answer["completion_probabilities"]
+
+    assert {row["prob"] for row in rows()} == {1.0}
+    for row in rows(temperature=1.0, top_k=4, min_p=0.0, top_p=1.0):
+        assert len(row["top_probs"]) == 4
+        assert sum(one["prob"] for one in row["top_probs"]) == pytest.approx(1.0)
+        assert row["prob"] in [one["prob"] for one in row["top_probs"]]
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -143,13 +157,14 @@ def test_probabilities_of_a_stream_are_those_of_the_body(
     ],
 )
 def test_progress_is_told_from_what_is_reused_to_the_end(client: Client, path: str, body: dict[str, Any]) -> None:
-    told = [event for event in client.events(path, **body, return_progress=True) if "prompt_progress" in event]
-    steps = [event["prompt_progress"] for event in told]
-    assert steps[0]["processed"] == steps[0]["cache"]
-    assert told[0]["timings"]["prompt_n"] == told[0]["timings"]["prompt_ms"] == 0
-    assert steps[-1]["processed"] == steps[-1]["total"]
-    done = [step["processed"] for step in steps]
-    assert done == sorted(set(done))
+    for _ in range(2):
+        told = [event for event in client.events(path, **body, return_progress=True) if "prompt_progress" in event]
+        steps = [event["prompt_progress"] for event in told]
+        assert steps[0]["processed"] == steps[0]["cache"]
+        assert told[0]["timings"]["prompt_n"] == told[0]["timings"]["prompt_ms"] == 0
+        assert steps[-1]["processed"] == steps[-1]["total"]
+        done = [step["processed"] for step in steps]
+        assert done == sorted(set(done))
 
 
 def test_streams_say_what_bodies_say(client: Client, text: str) -> None:
@@ -202,6 +217,7 @@ def test_what_cannot_be_is_a_400_that_names_it(client: Client, body: dict[str, A
     assert answer.status_code == 400
     assert said in answer.json()["error"]["message"]
     assert client.chat("hi", max_tokens=1)["finish_reason"] == "length"
+    assert client.chat("hi", max_tokens=0)["message"]["content"] == ""
 
 
 def test_a_prompt_without_room_says_both_numbers(client: Client) -> None:
