@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -155,7 +156,8 @@ def agent(client: Client, turns: int) -> Times:
     times = []
     for turn in range(turns):
         times.append(client.ask(talk, 120, tools=TOOLS, tool_choice="required"))
-        call = {"id": f"call0000{turn}", "type": "function", "function": {"name": "replace_text", "arguments": times[-1][2]}}
+        given = json.dumps({"path": "src/main.py", "with": f"elements{turn}"})  # the same to both
+        call = {"id": f"call0000{turn}", "type": "function", "function": {"name": "replace_text", "arguments": given}}
         talk.append({"role": "assistant", "content": "", "tool_calls": [call]})
         talk.append({"role": "tool", "tool_call_id": call["id"], "content": f"done: {turn + 3} places left in src/main.py"})
     return [time[:2] for time in times]
@@ -168,7 +170,13 @@ def objects(client: Client, turns: int) -> Times:
     return [client.ask([{"role": "user", "content": ask}], 200, response_format=form)[:2] for ask in asks]
 
 
-SCENES = {"edits": edits, "files": two_files, "tools": agent, "json": objects}
+def long_prompt(client: Client, turns: int) -> Times:
+    """One question about a long text: asked once more after a restart."""
+    text = "\n".join(source(n, 10) for n in range(3))
+    return [client.ask([{"role": "user", "content": f"{text}\nWhich function is the last?"}], 8)[:2]]
+
+
+SCENES = {"edits": edits, "files": two_files, "tools": agent, "json": objects, "restart": long_prompt}
 
 
 @contextmanager
@@ -207,17 +215,22 @@ def main() -> None:
         theirs[settings or "no drafts"] = [
             str(args.peers / "bin" / "llama-server"), *alone, "-t", threads, "-np", "1", *settings.split(),
         ]  # fmt: skip
+    ours = [sys.executable, "-m", "spectui", "serve", *files, "--plain"]
+    programs = {"spectui": ours, "spectui, drafter off": [*ours, "--drafter", "off"]}
+    programs |= {f"llama-server {name}": command for name, command in theirs.items()}
     with tempfile.TemporaryDirectory() as folder:
-        env = os.environ | {f"SPECTUI_{name}_DIR": folder for name in ("DATA", "STATE", "CACHE")}
-        ours = [sys.executable, "-m", "spectui", "serve", *files, "--plain"]
-        programs = {"spectui": (ours, env), "spectui, drafter off": ([*ours, "--drafter", "off"], env)}
-        programs |= {f"llama-server {name}": (command, os.environ.copy()) for name, command in theirs.items()}
+        env = os.environ | {"SPECTUI_CACHE_DIR": folder, "SPECTUI_STATE_DIR": folder}
+        kept = Path(folder, "conversations")
         for scene in args.only.split(","):
             found: dict[str, list[Times]] = {name: [] for name in programs}
             for _ in range(args.repeat):
-                for name, (command, environment) in programs.items():
-                    with served(command, environment) as client:
-                        found[name].append(SCENES[scene](client, args.turns))
+                for name, command in programs.items():
+                    shutil.rmtree(kept, ignore_errors=True)  # what passes cost stays
+                    times: Times = []
+                    for _ in range(2 if scene == "restart" else 1):
+                        with served(command, env) as client:
+                            times += SCENES[scene](client, args.turns)
+                    found[name].append(times)
             report(scene, found)
 
 
