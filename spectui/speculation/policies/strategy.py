@@ -25,9 +25,10 @@ _ACCIDENT, _LATELY = 0.25, 0.05
 """Plain passes that a round may take more or less than planned: what is beyond is another program's; EWMA weight of a round in
 the going rate."""
 
-_FEW, _USUAL, _REPLY, _REPLY_WEIGHT = 32, 0.85, 256.0, 0.3
-"""For whether the draft model reads a text: fewer tokens than these are always read; the target's confidence in a usual text;
-tokens expected of the first reply, and the EWMA weight of a reply's length."""
+_FEW, _PASS, _USUAL, _REPLY, _REPLY_WEIGHT = 32, 16, 0.85, 256.0, 0.3
+"""For whether the draft model reads a text: fewer tokens than these are always read; the size of a pass that tells its pace
+where no prompt was read; the target's confidence in a usual text; tokens expected of the first reply, and the EWMA weight of a
+reply's length."""
 
 _NO_CHOICE = 0.9
 """Chance that the target agrees with a token of the text that a grammar leaves no choice about: it may cut that otherwise."""
@@ -101,7 +102,9 @@ class Strategy:
         if self._written:
             self._reply += _REPLY_WEIGHT * (self._written - self._reply)
         self._written = 0
-        if read >= _FEW and self.costs.known:
+        if self.costs.known and (read >= _FEW or not self._pace):
+            if read < _FEW:  # it was kept from another time: reading is no slower than a pass over a draft
+                read, seconds = _PASS, self.costs.verify(_PASS)
             # The draft is taken to read as many times faster than the target as it writes, and to read a token no slower than
             # to write it: if it seems to, the machine was busy with something else.
             self._pace = min(seconds / read / self.costs.verify(1), 1.0) * self.costs.drafting(1)

@@ -54,6 +54,14 @@ def test_a_prompt_is_read_if_the_reply_is_expected_to_make_up_for_it():
     assert reads(found, replace(KNOBS, predict=50), pace=0.1), "it reads as much faster as the target does"
 
 
+@pytest.mark.parametrize(("predict", "read"), [(3, False), (50, True)])
+def test_where_the_target_has_read_nothing_now_a_pass_over_a_draft_tells_the_pace(predict: int, read: bool):
+    """Its state was kept: 400 tokens take 3.7 passes by the time of a pass over 16."""
+    found, model = pair()
+    found.prepare(PROMPT, replace(KNOBS, predict=predict), 0, 0.0, lambda: False, never)
+    assert bool(model.tokens) == read
+
+
 @pytest.mark.parametrize(("replies", "read"), [(10, False), (40, False), (120, True)])
 def test_the_longer_replies_were_the_more_is_read(replies: int, read: bool):
     assert reads(pair(replies=replies)[0]) == read
