@@ -27,6 +27,8 @@ _TOKEN = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])  # llama_toke
 
 _CHARACTER = r'[^"\\\x7F\x00-\x1F]'
 
+_CLASSES = {r"\d": "0-9", r"\w": "0-9A-Z_a-z", r"\s": " "}
+
 _MOST_VALUES = 200
 """Of an integer between bounds: each is a way of its own."""
 
@@ -48,11 +50,26 @@ class _Converter(SchemaConverter):  # type: ignore[misc]
 
     def visit(self, schema: dict[str, Any], name: str) -> str:
         kind, low, high = (schema.get(key) for key in ("type", "minimum", "maximum"))
+        if isinstance(pattern := schema.get("pattern"), str):
+            schema = {**schema, "pattern": _spelled(pattern)}
         if isinstance(kind, list):
             schema = {"anyOf": [{**schema, "type": each} for each in kind]}
         elif kind == "integer" and isinstance(low, int) and isinstance(high, int) and 0 <= high - low < _MOST_VALUES:
             schema = {"enum": [*range(low, high + 1)]}
         return str(super().visit(schema, name))
+
+
+def _spelled(pattern: str) -> str:
+    """The regular expression without classes that GBNF does not have. Raises ValueError."""
+    parts, inside = [], False
+    for part in re.findall(r"\\.|.", pattern, re.DOTALL):
+        inside = part == "[" or (inside and part != "]")
+        if (characters := _CLASSES.get(part)) is not None:
+            part = characters if inside else f"[{characters}]"
+        elif re.fullmatch(r"\\[A-Za-mo-qsu-z0-9]", part):
+            raise ValueError(f"its pattern has {part}")
+        parts.append(part)
+    return "".join(parts)
 
 
 def of_schema(text: str) -> str:

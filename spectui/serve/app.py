@@ -65,6 +65,7 @@ class Server:
         gets: Mapping[str, Callable[[], Any]] = {
             "/models": self._models, "/props": self._props, "/slots": self._slots,
             "/health": lambda: {"status": "ok"}, "/metrics": self._metrics,
+            "/models/{name:path}": lambda: self._models()["data"][0],
         }  # fmt: skip
         posts: Mapping[str, Callable[[HttpRequest, Body], Awaitable[Response]]] = {
             "/chat/completions": self._chat, "/messages": self._messages, "/responses": self._responses,

@@ -277,6 +277,7 @@ def test_figures(client: Client) -> None:
     assert all(row["logprob"] == pytest.approx(row["top_logprobs"][0]["logprob"], abs=1e-5) for row in rows), "at temperature 0"
     metrics = client.get("/metrics").text
     assert "llamacpp:spec_decode_num_drafts_total" in metrics
+    assert client.get("/v1/models/any").json() == client.get("/v1/models").json()["data"][0]
     assert client.get("/slots").json()[0]["is_processing"] is False
     assert client.get("/props").json()["default_generation_settings"]["n_ctx"] == 1024
     assert client.get("/props").json()["default_generation_settings"]["params"]["n_predict"] == KNOBS.predict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.engine.events import Event, Message, RoundDone
+from spectui.engine.events import Event, Message, RoundDone, Terms
 from spectui.engine.exactness.verify import verify
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
@@ -66,7 +66,7 @@ def test_a_prompt_has_the_time_that_it_is_asked_with_in_another_process_too(tmp_
         session.knobs = Knobs(predict=1, drafter="off")
         session.load(Setup(model=str(model), ctx_size=256, threads=1, no_profile="on"))
         for at in (1_700_000_000.25, 1_700_000_000.5):
-            session.generate([HI], at)
+            session.generate([HI], Terms(at))
             read.append(prompt_tokens(session, events))
         prompts.append(read)
     assert prompts[0] == prompts[1] and prompts[0][0] != prompts[0][1]

@@ -47,7 +47,7 @@ SCHEMAS = {
         lambda made: isinstance(made.get("cat"), bool) or isinstance(made["dog"], str),
     ),
     "pattern": (
-        record(id={"type": "string", "pattern": "^[A-Z]{2}-[0-9]{3}$"}),
+        record(id={"type": "string", "pattern": r"^[A-Z]{2}-\d{3}$"}),
         lambda made: re.fullmatch("[A-Z]{2}-\\d{3}", made["id"]),
     ),
     "date": (record(on={"type": "string", "format": "date"}), lambda made: re.fullmatch(r"\d{4}-\d\d-\d\d", made["on"])),
@@ -171,11 +171,13 @@ def test_a_grammar_waits_while_the_model_thinks(plain: Opened, trigger: str, ans
         ('root ::= "a"', "(", "regular expression"),
         ('{"type": "strin"}', "", "strin"),
         ('{"pattern": "a"}', "", "Pattern"),
+        (r'{"type": "string", "pattern": "^\\D$"}', "", "its pattern has"),
         ('{"$ref": "https://example.com/x"}', "", "not allowed"),
         ("{", "", "Expecting"),
     ],
 )
 def test_a_grammar_that_cannot_be_read_is_refused_in_a_sentence(plain: Opened, capfd, grammar, trigger, why):
+    plain[1].clear()
     with pytest.raises(SpectuiError, match=why) as caught:
         asked(plain[0], Terms(grammar=grammar, trigger=trigger))
     assert str(caught.value).count("\n") == 0 and str(caught.value).endswith(".")

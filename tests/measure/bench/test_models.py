@@ -60,7 +60,7 @@ def engine() -> Told:
 def models(engine: Told) -> EngineModels:
     worker: Any = engine
     models = EngineModels(worker, PAIR)
-    models.load(PAIR)
+    models.load(models.setup)
     engine.told.clear()
     return models
 
