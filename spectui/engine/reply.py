@@ -153,7 +153,7 @@ def _parted(pair: Pair, held: Sequence[int], prompt: Sequence[int]) -> str:
 
 
 def _bias(model: Model, terms: Terms) -> dict[int, float]:
-    """What is added to the logits of which tokens."""
+    """Token -> the number that is added to its logit."""
     bias = dict.fromkeys(filter(model.is_end, range(model.n_vocab)), -inf) if terms.endless else {}
     for given, value in terms.bias:
         for token in [given] if isinstance(given, int) else model.tokenize(given, special=False):

@@ -6,10 +6,10 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from queue import SimpleQueue
 from time import time
 from typing import Any, Literal
-from uuid import uuid4
 
 from spectui.engine.events import FREE, Event, Failed, Finished, Message, Terms
 from spectui.engine.protocol import Engine, also
@@ -36,7 +36,6 @@ class Request:
     terms: Terms = FREE
     knobs: Mapping[str, Any] = field(default_factory=dict)
     """Those that the request sets itself; the others are the engine's, and may change meanwhile."""
-    id: str = field(default_factory=lambda: uuid4().hex)
     state: Literal["waiting", "running", "ended"] = "waiting"
     since: float = field(default_factory=time)
 
@@ -91,7 +90,12 @@ class Requests:
 
     def _run(self) -> None:
         while (command := self._commands.get()) is not None:
-            command()
+            try:
+                command()
+            except Exception as error:  # an engine that cannot begin: the others are answered all the same
+                _log.exception("a request failed", exc_info=error)
+                if (running := self.running) is not None:
+                    self._commands.put(partial(self._end, running, Failed(f"Something in spectui broke ({error}).")))
         for request in list(self.waiting):
             self._cancel(request)
         if (running := self.running) is not None:

@@ -102,6 +102,23 @@ def test_the_queue_is_bounded_and_its_end_ends_all(engine: FakeEngine, queue: Re
         ask("late")
 
 
+def test_an_engine_that_cannot_begin_ends_one_request_and_no_other(
+    engine: FakeEngine, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(messages: object, terms: object) -> None:
+        monkeypatch.undo()
+        raise OSError("no pipe")
+
+    monkeypatch.setattr(engine, "generate", broken)
+    _, bad = ask("bad")
+    until(bad.has_ended)
+    _, good = ask("good")
+    until(lambda: order(engine) == ["good"])
+    engine.finish()
+    until(good.has_ended)
+    assert isinstance(bad[-1], Failed) and isinstance(good[-1], Finished)
+
+
 def test_a_listener_that_fails_ends_no_other_request(engine: FakeEngine, queue: Requests, ask: Ask) -> None:
     def fail(event: Event) -> None:
         raise RuntimeError("gone")
