@@ -110,16 +110,6 @@ def test_a_command_that_asks_no_server_does_not_measure_the_demo_in_its_place(tm
     assert b"There is no target model 'none.gguf'" in named.stderr
 
 
-def test_the_chat_line_by_line_is_saved_with_its_origins(tmp_path):
-    environ = os.environ | {"SPECTUI_DATA_DIR": str(tmp_path), "SPECTUI_STATE_DIR": str(tmp_path)}
-    with serving(GOOD) as server:
-        done = spectui("chat", "--plain", "--server", server.url, input=b"hello\nagain\n/stats\n", env=environ)
-    assert done.stdout.decode().splitlines()[:2] == ["Abcd", "Abcd"]
-    assert "10 tokens at 12.5 a second" in done.stdout.decode() or "5 tokens at 12.5 a second" in done.stdout.decode()
-    listed = spectui("history", "export", "--format", "json", "-o", "-", env=environ)
-    assert b'"accepted"' in listed.stdout or listed.returncode
-
-
 def test_the_window_on_a_server_loads_neither_llama_cpp_nor_numpy(tmp_path):
     file = tmp_path / "modules"
     with (

@@ -80,12 +80,6 @@ def test_a_server_without_counters_is_not_asked_for_them_again(answer):
     assert [path for path, _, _ in server.requests].count("/metrics") == 1
 
 
-def test_counters_that_are_off_are_not_asked_for():
-    with serving(GOOD) as server:
-        Opened(server).ask()
-    assert "/metrics" not in [path for path, _, _ in server.requests]
-
-
 def row(token: int, text: str, p: float, *best: tuple[int, str, float]) -> dict[str, object]:
     rows = [{"id": each, "token": word, "logprob": p} for each, word, p in best]
     return {"id": token, "token": text, "logprob": p, "top_logprobs": rows}
@@ -140,6 +134,7 @@ def test_a_server_that_drafts_nothing_is_told_once_what_it_lacks():
         opened.ask()
     (notice,) = opened.notices()
     assert "--spec-type draft-simple and -md DRAFT" in notice
+    assert "/metrics" not in [path for path, _, _ in server.requests], "counters that are off are not asked for"
 
 
 @pytest.mark.parametrize("sign", ["drafts", "requests", "gone"])

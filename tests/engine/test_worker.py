@@ -97,18 +97,6 @@ def test_commands_return_while_the_engine_is_busy(worker: Worker):
     assert finished.statistics.emitted == 3
 
 
-def test_stop_while_loading(worker: Worker):
-    events = events_of(worker)
-    held = Held(events, loads_the_target)
-    worker.load(setup())
-    with held:
-        worker.stop()
-    assert events.wait(LoadFailed) == LoadFailed("Loading was stopped.")
-    assert not events.of(Loaded)
-    worker.load(alone())
-    events.wait(Loaded)
-
-
 def test_stop_within_a_reply(worker: Worker):
     events, held = reply_to_hold(worker)
     with held:
@@ -167,17 +155,6 @@ def test_close_ends_the_thread_at_any_time(worker: Worker, at: object):
     worker.close(PATIENCE)
     assert not worker.running
     assert all(finished.reason is StopReason.CANCELLED for finished in events.of(Finished))
-
-
-def test_close_of_a_worker_without_commands(worker: Worker):
-    worker.close(PATIENCE)
-    worker.close(PATIENCE)
-    assert not worker.running
-
-
-def test_asking_before_loading_is_a_sentence(worker: Worker):
-    worker.generate(QUESTION)
-    assert events_of(worker).wait(Failed) == Failed("No model is loaded: choose one first.")
 
 
 def test_a_wrong_file_is_a_sentence_and_the_next_load_works(worker: Worker):

@@ -141,19 +141,6 @@ def test_a_directory_that_may_not_be_entered(tmp_path: Path) -> None:
                 read(closed / "conversations.db")
 
 
-def test_a_damaged_database_is_set_aside_and_a_new_one_begun(file: Path) -> None:
-    file.parent.mkdir()
-    file.write_bytes(b"this was a database once" * 400)
-    journal = Journal(file)
-    exchange(journal, "one", some_rounds())
-    journal.close()
-    (aside,) = file.parent.glob("conversations.damaged-*.db")
-    assert aside.read_bytes() == b"this was a database once" * 400
-    assert list(journal.notices) == [f"The file of the conversations is damaged: it is now {aside}, and a new one is begun."]
-    conversation = last(file)
-    assert conversation.messages[1].text == text_of(some_rounds())
-
-
 LEAVE_OPEN = """
 import os, sys
 from pathlib import Path
@@ -207,26 +194,6 @@ def test_damage_where_nothing_is_written_is_found_after_an_unclean_end(file: Pat
     with pytest.raises(StoreError, match="malformed"):
         library.summaries(file, "y")
     assert_set_aside(file)
-
-
-def test_a_chat_during_which_the_database_is_damaged_is_complete(file: Path) -> None:
-    """The whole conversation is written to the new file."""
-    written(file)
-    journal = Journal(file)
-    exchange(journal, "one", some_rounds())
-    until(lambda: [each.title for each in library.summaries(file)][:1] == ["one"] and not last(file).unfinished)
-    connection = connect(file)
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    connection.close()
-    with file.open("r+b") as opened:
-        opened.seek(4096)
-        opened.write(b"\xff" * (file.stat().st_size - 4096))
-    journal.prompt("two", "", "")
-    journal.begin_reply(SETUP)
-    journal.close()
-    assert any("is damaged" in notice for notice in journal.notices)
-    conversation = last(file)
-    assert [message.text for message in conversation.messages] == ["one", text_of(some_rounds()), "two"]
 
 
 def test_a_file_that_is_removed_during_the_chat_is_made_again(file: Path) -> None:
@@ -320,11 +287,3 @@ def test_a_disk_that_hangs_at_the_end_is_told_by_close(file: Path, monkeypatch: 
     monkeypatch.setattr(writer.Writer, "close", lambda self: close(self, 0.01))
     assert journal.close() == f"The disk does not answer: what was said last may not be in {file}."
     going.set()
-
-
-def test_a_chat_that_is_all_on_disk_has_nothing_to_tell(file: Path) -> None:
-    journal = Journal(file)
-    assert journal.close() == ""
-    journal = Journal(file)
-    exchange(journal, "one", some_rounds())
-    assert journal.close() == "" == Journal(None).close()

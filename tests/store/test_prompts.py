@@ -57,11 +57,11 @@ def test_the_latest_prompts_are_loaded(file: Path) -> None:
 
 def test_a_line_that_is_no_prompt_costs_only_itself(file: Path) -> None:
     longer = b'"' + b"x" * (24 * prompts.LONGEST) + b'"\n'
-    file.write_bytes(b'"one"\n' + longer + b"{\n\xff\n" + b'"two"\n"half')
+    file.write_bytes(b'"one"\n' + longer + b'{\n\xff\n{"a": 1}\n["a", 1]\n"\\u001b]0;x"\n["a", "\\u001bb", ""]\n"half')
     history = PromptHistory(file)
-    assert history.load() == ["one", "two"]
+    assert history.load() == ["one", "]0;x", "ab"]
     history.forget(["one"])
-    assert history.load() == ["two"]
+    assert history.load() == ["]0;x", "ab"]
 
 
 def test_a_prompt_that_is_sent_while_others_are_deleted_is_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

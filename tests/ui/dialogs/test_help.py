@@ -1,16 +1,17 @@
-"""F1: the keys in a list that can be searched and acted on, as they are mapped."""
+"""F1: the keys in a list that can be searched and acted on, as they are mapped; questions and the box of the system prompt."""
 
 from __future__ import annotations
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input, OptionList
+from textual.widgets import Input, Label, OptionList, TextArea
 
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.conversations import MessagesScreen
 from spectui.ui.dialogs.help import HelpScreen
+from spectui.ui.dialogs.questions import LineScreen, SystemPromptScreen
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Window, answer, ask, paste, wait_until
+from tests.ui.pilot_helpers import Window, answer, ask, burst, paste, wait_until
 from tests.ui.screen_text import one_line, screen_text
 
 
@@ -84,3 +85,28 @@ async def test_a_window_over_the_chat_has_its_own_keys(window: Window, engine: F
         await paste(pilot, "close")
         await pilot.press("enter")
         await wait_until(pilot, lambda: len(app.screen_stack) == 1)
+
+
+async def test_keys_that_come_at_once_give_one_answer_of_all_letters_before_them(window: Window) -> None:
+    answers: list[str | None] = []
+    async with window() as (app, pilot):
+        question = LineScreen("What?", "this")
+        await app.push_screen(question, answers.append)
+        question.action_take()
+        question.action_take()
+        await wait_until(pilot, lambda: answers)
+        await pilot.pause()
+        assert answers == ["this"] and len(app.screen_stack) == 1
+        await pilot.press("alt+y")
+        await wait_until(pilot, lambda: isinstance(app.screen, SystemPromptScreen) and app.screen.focused)
+        burst(app, *"brief", "ctrl+s")
+        await wait_until(pilot, lambda: not isinstance(app.screen, SystemPromptScreen))
+        assert app.screen.session.setup.system == "brief"
+
+
+async def test_a_tiny_window_keeps_its_rows_for_the_text(window: Window) -> None:
+    async with window(size=(20, 5)) as (app, pilot):
+        await pilot.press("alt+y")
+        await wait_until(pilot, lambda: isinstance(app.screen, SystemPromptScreen))
+        await wait_until(pilot, lambda: not app.screen.query_one(Label).display)
+        await wait_until(pilot, lambda: app.screen.query_one(TextArea).size.height >= 3)

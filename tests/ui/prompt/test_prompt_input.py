@@ -243,12 +243,6 @@ async def test_a_question_behind_a_paste_is_not_in_its_fold_in_another_chat(tmp_
         assert other.query_one(PromptInput).text == f"[pasted {size + 1} lines, {len(pasted)} characters]why"
 
 
-def test_a_damaged_history_is_no_obstacle(tmp_path: Path) -> None:
-    file = tmp_path / "prompts.jsonl"
-    file.write_bytes(b'"one"\n{"a": 1}\n["a", 1]\n\xff\n"\\u001b]0;x"\n["a", "\\u001bb", ""]\n')
-    assert PromptHistory(file).load() == ["one", "]0;x", "ab"]
-
-
 async def test_the_editor_writes_the_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "edit"
     script.write_text("#!/bin/sh\nprintf ' and more\\033\\n' >> \"$1\"\n")

@@ -1,9 +1,11 @@
-"""Sliders and rows of choices: what keys and the mouse do, and that each says so once."""
+"""Sliders, rows of choices, lines of figures, and the clipboards that a copied text comes to."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import on
 from textual.app import App, ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Input, Label, OptionList
 
+from spectui.ui import clipboard
+from spectui.ui.clipboard import copy
+from spectui.ui.textual_patches.app import TerminalApp
+from spectui.ui.textual_patches.text_area import SteadyTextArea
+from spectui.ui.themes import ORIGIN_DEFAULTS
 from spectui.ui.widgets.knob import LABEL, ChoiceRow, KnobRow, Slider, shown
-from tests.ui.pilot_helpers import wait_until
+from spectui.ui.widgets.line_widget import Line, LineWidget, labelled, wrapped
+from tests.ui.pilot_helpers import Window, notified, wait_until
+from tests.ui.screen_text import screen_text
 
 
 class KnobApp(App[None]):
@@ -140,3 +151,123 @@ def test_how_numbers_are_shown(value: float, text: str) -> None:
 @given(st.floats(-10, 10))
 def test_no_value_leaves_the_range_and_none_is_moved_within_it(value: float) -> None:
     assert slider(value, **SHARE).value == pytest.approx(min(1, max(0, value)), abs=1e-6)
+
+
+@pytest.mark.parametrize("width", range(21, 60))
+def test_no_line_ends_within_a_number_or_before_its_unit(width: int) -> None:
+    lines = ["".join(text for text, _ in line)[12:] for line in wrapped("draft", "Q2_K, 0.1 GB, 4 096 cells", width)]
+    assert " ".join(line.strip() for line in lines) == "Q2_K, 0.1 GB, 4 096 cells"
+    assert any("0.1 GB" in line for line in lines) and any("4 096" in line for line in lines)
+
+
+NAME = "a\x1b]52;c;ZXZpbA==\x07\x9b2Jb\u202e"
+
+
+class Named(LineWidget):
+    def build_lines(self) -> list[Line]:
+        return [labelled("profile", (NAME, "value"))]
+
+
+class Everywhere(TerminalApp):
+    """The name as every widget takes it."""
+
+    CSS = "Named { height: 1; } OptionList, SteadyTextArea, Vertical { height: 3; } Vertical { border: solid red; }"
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return ORIGIN_DEFAULTS
+
+    def compose(self) -> ComposeResult:
+        yield Named()
+        yield ChoiceRow("profile", "profile", NAME, choices=(NAME,), default=NAME)
+        yield Label(NAME, markup=False)
+        yield OptionList(NAME)
+        yield Input(NAME)
+        yield SteadyTextArea(NAME)
+        with Vertical() as box:
+            box.border_title = NAME
+
+
+async def test_no_control_character_of_a_name_reaches_the_terminal() -> None:
+    app = Everywhere()
+    async with app.run_test(size=(80, 40)) as pilot:
+        app.query_one(SteadyTextArea).text = NAME
+        app.notify(NAME, title=NAME, markup=False)
+        await pilot.pause()
+        drawn = screen_text(app)
+        assert drawn.count("a]52;c;ZXZpbA==2Jb") >= 6
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(drawn)
+
+
+TEXT = "é\nzwei"
+
+
+class Machine:
+    """Programs in a directory of their own, each keeping what it is given."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def has(self, name: str, script: str = 'cat > "$0.took"') -> None:
+        file = self.directory / name
+        file.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")
+        file.chmod(0o755)
+
+    def took(self, name: str) -> bytes:
+        return (self.directory / f"{name}.took").read_bytes()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("SPECTUI_STATE_DIR", str(tmp_path / "state"))
+    return Machine(tmp_path)
+
+
+async def copied(environment: dict[str, str]) -> tuple[str, bool]:
+    """What is known, and whether the terminal was told."""
+    sent: list[bool] = []
+    known, _ = await copy(TEXT, lambda: sent.append(True), environment)
+    return known, bool(sent)
+
+
+async def test_tmux_and_a_display(machine: Machine) -> None:
+    machine.has("tmux", 'echo "$@" > "$0.args"; cat > "$0.took"')
+    assert await copied({"TMUX": "x"}) == ("tmux", False)
+    assert machine.took("tmux") == TEXT.encode()
+    assert (machine.directory / "tmux.args").read_text() == "load-buffer -w -\n"
+    machine.has("xclip")
+    assert await copied({"TMUX": "x", "DISPLAY": ":0"}) == ("copied", False)
+    assert machine.took("xclip") == TEXT.encode()
+
+
+async def test_an_old_tmux_and_a_display_that_is_missing_windows_and_a_machine_behind_ssh(machine: Machine) -> None:
+    machine.has("tmux", "exit 1")
+    machine.has("xclip", "echo no display >&2; exit 1")
+    assert await copied({"TMUX": "x", "DISPLAY": ":0"}) == ("sent", True)
+    machine.has("clip.exe")
+    assert await copied({"WSL_DISTRO_NAME": "x"}) == ("copied", False)
+    assert machine.took("clip.exe").decode("utf-16") == TEXT
+    machine.has("wl-copy")
+    assert await copied({"SSH_TTY": "/dev/pts/1", "WAYLAND_DISPLAY": "w", "TERM": "xterm"}) == ("sent", True)
+
+
+async def test_a_program_that_hangs_is_given_up(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clipboard, "PATIENCE_S", 0.5)
+    machine.has("wl-copy", "exec sleep 60")
+    machine.has("xsel")
+    assert await copied({"WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}) == ("copied", False)
+
+
+async def test_a_console_without_any_gets_a_file(machine: Machine) -> None:
+    known, file = await copy(TEXT, lambda: None, {"TERM": "linux"})
+    assert known == "file" and file is not None and file.read_text() == TEXT and os.stat(file).st_mode & 0o77 == 0
+
+
+async def test_what_is_said(window: Window, engine: object) -> None:
+    async with window(notifications=True) as (app, pilot):
+        app.copy_to_clipboard("x", "code block 1 of 1, 1 line")
+        await pilot.pause()
+        assert notified(app)[-1] == "Sent to the terminal's clipboard: code block 1 of 1, 1 line."
+        app.copy_to_clipboard("y")
+        await pilot.pause()
+        assert app.clipboard == "y" and len(notified(app)) == 1
