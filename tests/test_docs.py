@@ -98,7 +98,15 @@ def test_what_is_generated_is_fresh(file: str) -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len(read(ROOT / "README.md").splitlines()) <= 150
+    assert len(read(ROOT / "README.md").splitlines()) <= 75
+
+
+def test_the_speeds_in_the_readme_are_those_of_the_page_of_figures() -> None:
+    row = re.compile(r"^\| (.*?) \| ([\d.]+) \| ([\d.]+)(?: \(.*?\))? \| ([\d.]+) \|(?: [\d.]+ \|)? ([\d.]+) \|$", re.MULTILINE)
+    speeds, measured = (row.findall(read(ROOT / page)) for page in ("README.md", "docs/developers/performance.md"))
+    known = {(prompt.rpartition(":** ")[2], *figures) for prompt, *figures in measured}
+    assert len(speeds) == 4
+    assert {*speeds} <= known
 
 
 def test_every_page_is_in_the_index() -> None:
@@ -220,11 +228,11 @@ def test_every_field_of_the_json_is_in_scripting() -> None:
     assert {reason.value for reason in StopReason} <= fields
 
 
-def test_every_setting_that_llama_server_lacks_is_on_the_page_about_serving() -> None:
+def test_every_setting_that_llama_server_lacks_is_on_the_page_about_exports() -> None:
     flags = {*exported.FLAGS, *exported.DRAFT_FLAGS, *exported.SPECULATION_FLAGS}
     lacking = {title(key) for owner in (Setup, Knobs) for key, _, _ in specs(owner) if key not in flags}
     assert {"strict", "policy"} <= lacking
-    assert lacking <= set(re.findall(r"`([a-z-]+)`", read(ROOT / "docs" / "serving.md")))
+    assert lacking <= set(re.findall(r"`([a-z-]+)`", read(ROOT / "docs" / "import-export.md")))
 
 
 def test_the_window_page_knows_every_page_of_the_panel() -> None:
