@@ -46,12 +46,15 @@ def keys() -> str:
 
 
 def slash() -> str:
-    """A table of the plain chat's commands."""
-    rows = ["| command | what it does |", "| --- | --- |"]
+    """A table of the plain chat's commands, and a list of those that do what their keys do in the window."""
+    rows, as_keys = ["| command | what it does |", "| --- | --- |"], []
     for command in SLASH.values():
-        usage = command.usage.replace("|", "\\|")
-        rows.append(f"| `{usage}` | {command.behind_slash} |")
-    return "\n".join(rows)
+        if command.keys and not command.plain:
+            as_keys.append(f"`{command.usage}`")
+        else:
+            usage = command.usage.replace("|", "\\|")
+            rows.append(f"| `{usage}` | {command.behind_slash} |")
+    return "\n".join([*rows, "", f"These do what their [keys](window.md#keys) do: {', '.join(as_keys)}."])
 
 
 GENERATORS = {"keys": keys, "slash": slash}
