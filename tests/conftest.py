@@ -1,7 +1,5 @@
 """No test reads or writes a person's directories, none of their settings reach a test, and none is in a hurry."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """A file that is written atomically is the old one or the whole new one, whatever fails."""
 
-from __future__ import annotations
-
 import ast
 import os
 import resource

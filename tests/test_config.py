@@ -1,7 +1,5 @@
 """Precedence, origins, and configuration files that cannot be used."""
 
-from __future__ import annotations
-
 import pwd
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The README and docs/: what is generated is fresh, links lead somewhere, commands parse, quoted messages exist."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re

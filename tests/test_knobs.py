@@ -1,7 +1,5 @@
 """The table of settings, and the files that are generated from it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests read what is public: what they take of private names is counted, and may only become less."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The rooms keep to themselves (the contracts in pyproject.toml say the rest; `make test` runs lint-imports)."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

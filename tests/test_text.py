@@ -1,7 +1,5 @@
 """Whatever bytes a model writes, only printable text, newline and tab come out, however they are split over tokens."""
 
-from __future__ import annotations
-
 import unicodedata
 
 from hypothesis import example, given

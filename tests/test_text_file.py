@@ -1,7 +1,5 @@
 """Text files that a person names: bounded, in UTF-8, with a sentence for what cannot be read."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

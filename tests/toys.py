@@ -1,7 +1,5 @@
 """Toy models: a few tokens, a few lines of numpy, and the interface of a real one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 

@@ -1,7 +1,5 @@
 """A server that answers as a test says, over real connections."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence

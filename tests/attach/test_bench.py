@@ -1,7 +1,5 @@
 """`spectui bench --server`: servers as rows of one table."""
 
-from __future__ import annotations
-
 import json
 import os
 from subprocess import CompletedProcess

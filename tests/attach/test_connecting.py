@@ -1,7 +1,5 @@
 """The way to a server: its address, its list of models, its key, and waiting until it is ready."""
 
-from __future__ import annotations
-
 import socket
 import threading
 

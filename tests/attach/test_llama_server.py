@@ -1,7 +1,5 @@
 """Attached to the real llama-server, where it is built: SmolLM2 drafted by its copy in Q2_K, and by n-grams."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

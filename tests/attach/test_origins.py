@@ -1,7 +1,5 @@
 """Rounds are rebuilt from a server's running counters: they add up, whatever a server counts."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

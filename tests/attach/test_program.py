@@ -1,7 +1,5 @@
 """`spectui run --server` and `spectui chat --server`, as a person starts them."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What llama-server streamed (`python -m tests.generators.streams`), read without it, and the forms of a stream."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

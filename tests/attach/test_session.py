@@ -1,7 +1,5 @@
 """A conversation with a server over a real connection, and everything that a server can do wrong."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

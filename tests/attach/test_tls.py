@@ -1,7 +1,5 @@
 """Certificates are verified, and one that fails says so."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """What a server tells beside the text: what it has counted, what drafts, the likeliest tokens, that it still loads."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

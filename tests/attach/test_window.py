@@ -1,7 +1,5 @@
 """The window on a server: nothing in it knows that there is one."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager

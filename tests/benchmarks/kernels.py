@@ -12,8 +12,6 @@ moves it, in small models more: *by chance* is the standard error of the differe
 has another token than spectui's kernels would choose, and how far apart the two logits are.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import json

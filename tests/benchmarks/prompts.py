@@ -1,7 +1,5 @@
 """The built-in prompts that this project's benchmarks have results for."""
 
-from __future__ import annotations
-
 from spectui.measure import prompts
 
 PROMPTS = {kind: text for kind, text in prompts.PROMPTS.items() if kind not in ("quicksort", "resources")}

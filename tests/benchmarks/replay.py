@@ -14,8 +14,6 @@ makes the recordings (16 drafted tokens at each position of twelve replies: a qu
 cores).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from dataclasses import asdict, replace

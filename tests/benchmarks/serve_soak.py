@@ -3,8 +3,6 @@
 Each asks for a word of its own, which a grammar forces.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

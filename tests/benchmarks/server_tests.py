@@ -5,8 +5,6 @@ the GGUF files of `MODELS` in DIR. Their tiny models come from the network, so o
 texts or the numbers of tokens of theirs is relaxed to any text, and any number (`RELAXED`).
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -7,8 +7,6 @@ streamed. Printed are seconds, and llama-server's over spectui's: of the whole a
 of later ones. llama-server drafts with `--llama` (several settings with commas in turn; its best counts).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@
 Passes over one token each through a page of English, as the draft model's are: in turn with signs and without.
 """
 
-from __future__ import annotations
-
 import argparse
 from statistics import median
 from time import perf_counter

@@ -7,8 +7,6 @@ and in an empty transcript, and the memory that a token takes. The time is from 
 moment at which the program has written the letter.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -10,8 +10,6 @@ several times, one first and then the other: where in memory a process has its m
 or slower than another that does the same.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

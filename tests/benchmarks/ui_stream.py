@@ -3,8 +3,6 @@
 python -m tests.benchmarks.ui_latency --long runs it in a pseudo-terminal and types keys meanwhile.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import sys

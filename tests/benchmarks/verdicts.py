@@ -6,8 +6,6 @@ prints the share of trials, the same everywhere, in which a bench of four prompt
 faster than the target alone; and what a search saves. It takes a minute.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 

@@ -8,8 +8,6 @@ llama.cpp with the same; spectui auto, cold (it has learned nothing but the pass
 that an interrupted run goes on where it was; `--report` prints the table of what is there.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

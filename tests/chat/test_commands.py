@@ -1,7 +1,5 @@
 """The one table of commands: the window and the plain chat do what it names, and nothing else."""
 
-from __future__ import annotations
-
 from spectui.chat.commands import COMMANDS, GROUPS, LAST_LINE, SLASH, Command
 from spectui.ui.screen.commands import ON_SCREEN
 

@@ -1,7 +1,5 @@
 """The one conversation: what listens is told how much of it is as before, and whatever a person does, the disk has the same."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import tempfile

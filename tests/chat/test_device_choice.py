@@ -1,7 +1,5 @@
 """Which devices the flags mean, and what picking one makes of the flags."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The oldest turns are dropped where the context is full, and brought back."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The prompt in a person's own editor."""
 
-from __future__ import annotations
-
 import signal
 import tempfile
 import threading

@@ -1,7 +1,5 @@
 """The conversations on disk, as a session lists and leaves them, and the list of messages to continue from."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A conversation is played as it was written, at any speed, and no prompt goes anywhere."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Sentences that both front ends say."""
 
-from __future__ import annotations
-
 import pytest
 
 from spectui.chat.figures.lines import said_of

@@ -1,7 +1,5 @@
 """A conversation without a widget, over the fake engine."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where a reply's text is thinking: the marks of many models, whole and token by token."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

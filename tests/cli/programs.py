@@ -1,7 +1,5 @@
 """The program as a person starts it: in a process of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """`spectui draft make`: a quantised copy of the target as its draft, and one sentence for each thing that can go wrong."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shlex

@@ -1,7 +1,5 @@
 """What --help says at 80 columns, and which flags a command takes."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

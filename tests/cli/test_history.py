@@ -1,7 +1,5 @@
 """`spectui history` and what `spectui chat` says of conversations that are not there."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`-hf` and `-hfd`: which file is fetched, and one sentence for each way in which it cannot be. The hub is a module of ours."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Flags: llama.cpp's spelling, the nearest name, and what `config show` prints for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import gguf

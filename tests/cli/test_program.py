@@ -1,7 +1,5 @@
 """The program in a process of its own: what it imports, what it says of bad input, and what it leaves behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`spectui replay`: bad input in a sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

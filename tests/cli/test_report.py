@@ -1,7 +1,5 @@
 """The object of `run --json` and the lines after a reply."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

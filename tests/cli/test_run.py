@@ -1,7 +1,5 @@
 """`spectui run`: what it hands to the engine, and what it makes of the events."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

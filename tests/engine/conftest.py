@@ -1,7 +1,5 @@
 """Sessions are closed; and the llama.cpp that has RPC."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from typing import Any

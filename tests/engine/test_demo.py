@@ -1,7 +1,5 @@
 """The demo pair: which set-up it is, and where its draft is written."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Past replies on disk, and drafting from them."""
 
-from __future__ import annotations
-
 import os
 import stat
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The engine on SmolLM2 through llama.cpp. What it writes is compared, never read: with four layers it writes no sense."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Stop texts cut a reply at the same place whatever divides it into tokens and rounds; and texts without a template."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """Templates that open the model's thinking, and templates that leave out earlier thinking."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fewer threads while other processes use the cores, and the same text with any number."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

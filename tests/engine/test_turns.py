@@ -1,7 +1,5 @@
 """A turn reads its own text and the last reply, whatever the template drops of it and whatever kind of memory the model has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The engine's thread: commands return at once, any of them can be stopped, and the thread continues."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`python -m tests.fuzz NAME [SECONDS]`: libFuzzer's report at the end says how many executions; a find is kept in a file."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The ways in. A target takes any bytes and returns; what it raises, it has let through."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """A few inputs for each way in; many more by hand: `python -m tests.fuzz NAME SECONDS`."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

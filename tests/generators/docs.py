@@ -3,8 +3,6 @@
 A page holds generated text between `<!-- begin NAME (make docs) -->` and `<!-- end NAME -->`.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -5,8 +5,6 @@
 The table comes from the programs' own `--help`. They must be built from the llama.cpp that llama-cpp-python carries.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -6,8 +6,6 @@ The window is the real one; the reply comes from a script, on the fake engine. E
 as it would from real ones, and what a round costs follows from the costs below, which are typed in.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys

@@ -5,8 +5,6 @@
 DIR is the llama.cpp that llama-cpp-python carries (vendor/llama.cpp of its source).
 """
 
-from __future__ import annotations
-
 import ctypes
 import re
 import sys

@@ -3,8 +3,6 @@
 It needs the built llama-server of tests/helpers/llama_server.py, and the demo pair.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

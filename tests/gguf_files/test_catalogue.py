@@ -1,7 +1,5 @@
 """The model catalogue finds each model of the machine once, and reads its header once."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A wrong model file gives one sentence that says what is wrong, whether spectui's check finds it or llama.cpp."""
 
-from __future__ import annotations
-
 import os
 import re
 import struct

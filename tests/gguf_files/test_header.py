@@ -1,7 +1,5 @@
 """Reading GGUF headers: the right values, within bounds, and which model may draft for which."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a file is, if it is no model to chat with: the list of models and loading say the same of it."""
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The bounds of llama.cpp, and the version that they are of."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

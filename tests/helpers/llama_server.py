@@ -1,7 +1,5 @@
 """llama.cpp's own server, where it is built: what it makes of a conversation is what spectui must make of it."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

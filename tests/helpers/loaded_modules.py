@@ -1,8 +1,6 @@
 """`python -m tests.helpers.loaded_modules FILE chat ...`: the program as it is; at its end the names of all modules that it had
 loaded are in FILE. Beside it, a file .first has those that were loaded when the window was painted and asked for its models."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """llama.cpp's own programs and source, where `.ci/peers` has put them: what spectui is compared with."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

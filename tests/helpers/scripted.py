@@ -4,8 +4,6 @@ It writes a token each 10 ms. A prompt or a model's name says what shall happen:
 `segv` a fault of its memory, `noise` something on standard error, `short` a reply of ten rounds, `loading` that never ends.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import threading

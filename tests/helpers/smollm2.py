@@ -4,8 +4,6 @@ What it writes means nothing, but its kernels, its tokens and its template are t
 demo run.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A part of a test in which permissions hold for root too, as they do for the person who runs spectui."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Toy vocabularies: a few words, a greedy tokenizer, and models that know a text by heart."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """spectui's kernels in this process's ggml, with each instruction set that this CPU has."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Iterator

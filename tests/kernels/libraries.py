@@ -1,7 +1,5 @@
 """Small libraries that claim to be that of spectui's kernels."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from shutil import which

@@ -6,8 +6,6 @@ AVX-512 and AVX-VNNI are emulated (emulated/immintrin.h), so that any CPU with A
 they read and write before pages that nobody may touch; all else is compiled with AddressSanitizer and UBSan.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

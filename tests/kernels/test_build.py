@@ -1,7 +1,5 @@
 """The build of the kernels' library, with compilers that lack something, and without one."""
 
-from __future__ import annotations
-
 import ctypes
 import platform
 import shutil

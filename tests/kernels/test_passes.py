@@ -1,7 +1,5 @@
 """Whole passes with spectui's kernels: rows whose bits do not depend on the pass, and llama.cpp's logits but for rounding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

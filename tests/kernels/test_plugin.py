@@ -1,7 +1,5 @@
 """Loading the kernels' library: what does not suit it, or is no such library, is a clause, and nothing is registered."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

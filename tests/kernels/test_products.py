@@ -1,7 +1,5 @@
 """Matrix products with spectui's kernels against ggml's own, for weights of every type and shapes at random."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 import subprocess

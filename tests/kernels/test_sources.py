@@ -1,7 +1,5 @@
 """What the kernels' sources say of others: ggml's structs and numbers, and how a file's blocks are read."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 import subprocess

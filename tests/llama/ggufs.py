@@ -1,7 +1,5 @@
 """Write small GGUF files: a model of a few thousand weights, with the vocabulary and the keys that a test needs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a build of llama.cpp is made of, told by the names of its libraries."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A context gives the same logits as a new one, however it was filled, truncated and filled again."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The command that rebuilds llama.cpp: for this Python, with a compiler that is there and works."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """Contexts that cannot be truncated are restored from a checkpoint, never corrupted. With a tiny Mamba and a tiny hybrid."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from itertools import islice

@@ -1,7 +1,5 @@
 """spectui's sampler chain against llama.cpp's own: the same tokens kept, with the same probabilities."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """The self-test's verdict: found in a subprocess that may crash, and stored per build and CPU."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import subprocess

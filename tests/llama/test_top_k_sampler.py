@@ -1,7 +1,5 @@
 """What a device keeps of each row of logits is what looking at the whole row finds."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """Drafts of other vocabularies in llama.cpp, for SmolLM2 as the target: the text stays plain decoding's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Another llama.cpp than the one whose structs are read: one sentence, before anything of it is used."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

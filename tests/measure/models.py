@@ -1,7 +1,5 @@
 """Tiny pairs for tests of measurements: llama.cpp runs, on weights that know nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from spectui.knobs import Setup

@@ -1,7 +1,5 @@
 """What the passes of a pair cost, and what heads cost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

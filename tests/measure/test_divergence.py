@@ -1,7 +1,5 @@
 """How far a draft's distribution is from the target's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which other process used the machine during a run."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

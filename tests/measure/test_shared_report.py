@@ -1,7 +1,5 @@
 """A report for others has the figures of the runs, and nothing that is a person's own."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 

@@ -1,7 +1,5 @@
 """The tuner on recorded texts and machines of known costs, with a clock that only replies move."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from random import Random

@@ -1,7 +1,5 @@
 """Profiles as other programs take them, and back again without loss."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The profiles of a configuration file; the rest of the file stays as it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

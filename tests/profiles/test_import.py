@@ -1,7 +1,5 @@
 """Other programs' commands as profiles: what becomes a setting, and what is listed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """llama-servers that run here become profiles: real processes, each a script of that name that waits."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

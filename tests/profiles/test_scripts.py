@@ -1,7 +1,5 @@
 """Plain scripts and services around llama-server: what becomes a profile, and the sentence for what only a run can tell."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

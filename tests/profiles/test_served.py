@@ -1,7 +1,5 @@
 """What is exported is started by the real llama-server, and drafts there."""
 
-from __future__ import annotations
-
 import shlex
 from itertools import pairwise
 from pathlib import Path

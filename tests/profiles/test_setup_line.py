@@ -1,7 +1,5 @@
 """Flags that change a loaded set-up."""
 
-from __future__ import annotations
-
 import pytest
 
 from spectui.errors import UsageError

@@ -1,7 +1,5 @@
 """`spectui chat` as a person has it: in a terminal, on the demo pair, with the keyboard."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

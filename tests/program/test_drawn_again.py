@@ -1,7 +1,5 @@
 """The whole window stands there again after it was away, or after something else was on its terminal."""
 
-from __future__ import annotations
-
 import os
 import signal
 

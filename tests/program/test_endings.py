@@ -1,7 +1,5 @@
 """However spectui ends, the terminal is as it was, what was said is on disk, and nothing is left behind."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The chat as textual-serve runs it: no terminal, frames on standard output, packets on standard input."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

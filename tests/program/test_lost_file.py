@@ -1,7 +1,5 @@
 """A model file that is cut off, or that the disk loses, while llama.cpp has it mapped into the memory."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Nobody is asked for anything and nobody can ask: a chat in its window, and on the real engine, touches no socket."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Terminals that cannot move the cursor or lack signs, locales without UTF-8, and an input without line ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

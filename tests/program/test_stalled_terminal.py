@@ -1,7 +1,5 @@
 """A terminal that takes nothing for a while, and is not closed: Ctrl+S in tmux, a connection that has died."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A recording is what a target wrote, greedily, with what its draft model would ha
 that. A machine is a table of what passes cost. Reading the prompt takes no time here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The choice rule samples p exactly, and a rule that does not is caught."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

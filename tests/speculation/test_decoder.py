@@ -1,7 +1,5 @@
 """The promise: no drafter, knob or seed of the draft changes a token of the text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The choice rule under a grammar: the best allowed candidate, whatever was drafted."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

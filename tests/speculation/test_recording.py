@@ -1,7 +1,5 @@
 """A round is seen before the next draft or, where a device computes by itself, while it computes the next pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 

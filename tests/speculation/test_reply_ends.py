@@ -1,7 +1,5 @@
 """Nothing is drafted behind the end of a reply, and no row of a pass lies behind it: counted, in every drafter."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Figures over rounds, by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from spectui.knobs import Knobs

@@ -1,7 +1,5 @@
 """What is chosen from the likeliest tokens of several rows at once is what each row by itself would give."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

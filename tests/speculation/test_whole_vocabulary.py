@@ -1,7 +1,5 @@
 """Without top-k any token can be chosen. Few are looked at, and the choice is that of looking at all."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

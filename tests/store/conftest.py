@@ -1,7 +1,5 @@
 """The file of a test's conversations, and a writer that is quick where the disk fails."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

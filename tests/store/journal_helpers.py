@@ -1,7 +1,5 @@
 """Helpers for tests with a journal: fill it, and read it back."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -5,8 +5,6 @@ how the child died. What takes long (imports, a model) is done before the fork, 
 in one thread, which survives a fork.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

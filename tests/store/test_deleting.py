@@ -1,7 +1,5 @@
 """A deleted conversation is gone for good: also if another process writes it meanwhile, and whatever happens to the file."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from contextlib import closing

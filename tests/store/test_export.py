@@ -1,7 +1,5 @@
 """Exports have the text without rejected drafts, or all origins and figures, and go to no file but the one that was named."""
 
-from __future__ import annotations
-
 import json
 import resource
 from pathlib import Path

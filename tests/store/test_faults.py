@@ -1,7 +1,5 @@
 """With a disk that is full, locked, read-only or damaged, the chat continues, a notice says so, and what can be saved is."""
 
-from __future__ import annotations
-
 import secrets
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """A database of the version before is migrated; one that lacks something or has values of other types is lived with."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """When a conversation is on disk, what of it, and who may read it."""
 
-from __future__ import annotations
-
 import stat
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 `TEST_KILLS` is how often a child with a model is killed; by hand: `TEST_KILLS=50 pytest tests/store/test_kills.py`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """The prompts on disk go with the conversation that they were sent in, however many there are."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Readers see one commit, write nothing, and may run in any thread."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

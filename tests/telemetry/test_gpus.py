@@ -1,7 +1,5 @@
 """NVML through a fake module: no GPU or driver is needed."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The polling thread and the host's figures."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

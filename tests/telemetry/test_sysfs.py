@@ -1,7 +1,5 @@
 """AMD's and Intel's GPUs in a directory that looks like Linux's sysfs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A chat window over the fake engine."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Iterator

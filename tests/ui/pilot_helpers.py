@@ -1,7 +1,5 @@
 """Helpers for a window under Textual's pilot: load, ask, answer, and wait for conditions instead of sleeping."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial

@@ -1,7 +1,5 @@
 """The window's text, as a person reads it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from textual._compositor import Compositor

@@ -1,7 +1,5 @@
 """The chat by behaviour: what a person does, what the engine is asked, what stands on the screen."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The end of the window: its exit code is the one that it was closed with, and its look is there at the next start."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sentences name the keys that a person has, and everything that can be done has a key, a command and a mouse target."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import subprocess

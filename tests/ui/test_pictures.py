@@ -1,7 +1,5 @@
 """Pictures of the main states in each theme and size, as text. `pytest --snapshot-update` takes them anew."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import groupby, product
 from pathlib import Path

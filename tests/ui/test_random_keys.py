@@ -3,8 +3,6 @@
 `TEST_EVENTS` is how many; by hand: `TEST_EVENTS=10000 pytest tests/ui/test_random_keys.py`.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable

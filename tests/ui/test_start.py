@@ -1,7 +1,5 @@
 """The start of the window: what is drawn first, what is done once, and when the garbage collector comes back."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

@@ -1,7 +1,5 @@
 """Themes: those that ship can be read by everyone, and one that is broken harms nobody."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

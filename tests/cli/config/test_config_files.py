@@ -1,7 +1,5 @@
 """`spectui config import` and `export`: what a person sees, and what stays when it fails."""
 
-from __future__ import annotations
-
 import os
 import resource
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The flags of llama.cpp that spectui accepts without using them, and the table that they come from."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`spectui devices`: the list, and the plan."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`spectui doctor`: what a build of llama.cpp leaves unused on the machine, the dearest first."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`spectui bench` on a tiny pair: what it measures, keeps, shows and adds to."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

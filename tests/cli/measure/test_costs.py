@@ -1,7 +1,5 @@
 """`spectui costs`, as a person uses it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Measuring commands whose device ends the engine's process: what was measured is printed, then one sentence says why."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

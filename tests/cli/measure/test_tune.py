@@ -1,7 +1,5 @@
 """`spectui tune` on a tiny pair: what it prints, keeps and saves."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`spectui chat --plain`: the same chat in lines of text, for a screen reader, in a terminal and through pipes."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

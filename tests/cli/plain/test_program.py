@@ -1,7 +1,5 @@
 """`spectui chat --plain` as a program: in pipes, and in a terminal."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The commands of `spectui chat --plain`: each does what its key does in the window."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

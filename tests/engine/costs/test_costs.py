@@ -1,7 +1,5 @@
 """The costs of the target that are measured at load, and which of them are used later."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """The costs of the draft that are measured at load, and what they count for at the target's drift."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

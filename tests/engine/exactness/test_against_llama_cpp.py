@@ -1,7 +1,5 @@
 """llama.cpp's own program accepts as many tokens of the same heads, and writes the same text."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A Gemma 4 with its assistant file: what is particular to it beside `test_heads`."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A template that writes the time: what is decoded again has the prompt that was answered."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """--strict compares the logits behind a long context too, all rows of each pass, with the cells in use."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A model that drafts with its own heads: the text is the target's own, whatever they foresee and whenever they are asked."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A target whose draft is a head that reads rows of its layers (EAGLE-3, DFlash): the text is the target's own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

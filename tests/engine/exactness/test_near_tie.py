@@ -1,7 +1,5 @@
 """The sentence for a token that differs names both probabilities, and blames the kernels only for what they may have done."""
 
-from __future__ import annotations
-
 import math
 from array import array
 

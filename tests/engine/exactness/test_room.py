@@ -1,7 +1,5 @@
 """What happens where a conversation has more tokens than the context holds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

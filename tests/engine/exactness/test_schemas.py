@@ -1,7 +1,5 @@
 """Random JSON schemas: the reply is JSON, and the same with drafts and without. More than 20: SCHEMAS=200 pytest FILE."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """`run --verify`: the same text is found the same, and another one is explained."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -3,8 +3,6 @@
 After each, the text so far is the text's beginning, a person gets a sentence, and the next prompt is answered as ever.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace

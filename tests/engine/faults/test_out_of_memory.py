@@ -1,7 +1,5 @@
 """Too little memory in the middle of a reply: a real limit of the process, which llama.cpp's buffer for the results meets."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

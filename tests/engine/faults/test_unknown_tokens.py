@@ -1,7 +1,5 @@
 """A target with more tokens than its draft, and the other way round: the text is the target's own, and no draft fails."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A pair of random weights, and engines and servers for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What the tests of engines in processes of their own share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from spectui.engine.events import Event, Loaded, Message, RoundDone

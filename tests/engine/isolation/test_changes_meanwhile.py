@@ -1,7 +1,5 @@
 """Commands that come while the engine's process loads, writes or ends: each of them ends with an event."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """A target on an RPC server with heads: its own, EAGLE-3's, DFlash's, or an assistant that reads the server's cells."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

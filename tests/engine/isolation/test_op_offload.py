@@ -1,7 +1,5 @@
 """--op-offload-min-batch reaches ggml, which reads it once for each process."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """An engine in a process of its own: llama.cpp ends that process, and this one says so and goes on."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """What is loaded after models have ended the process that loaded them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Target or draft on an RPC server: replies, plans, and servers that go away."""
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

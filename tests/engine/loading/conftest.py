@@ -1,7 +1,5 @@
 """Made-up GPUs."""
 
-from __future__ import annotations
-
 import pytest
 
 from spectui.engine.loading import placement

@@ -1,7 +1,5 @@
 """A draft that cannot be used is refused with a sentence, and the target continues alone without being loaded again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path

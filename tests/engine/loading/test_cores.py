@@ -1,7 +1,5 @@
 """Performance cores, and the quota of CPU time, in directories that look like those of Linux."""
 
-from __future__ import annotations
-
 import os
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """The draft copy: a draft with many bits a weight is copied once with fewer, and the text stays the same."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

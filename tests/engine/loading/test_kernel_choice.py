@@ -1,7 +1,5 @@
 """Which models get spectui's kernels, and the clause that says why not."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The keys under which the costs of the two models are stored."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

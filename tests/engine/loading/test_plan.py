@@ -1,7 +1,5 @@
 """What a set-up will take: llama.cpp's simulation beside its real loading, and automatic choices."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

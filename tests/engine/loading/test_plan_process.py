@@ -1,7 +1,5 @@
 """The process that makes a plan: why it may give none, and when it ends."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

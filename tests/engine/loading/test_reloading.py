@@ -1,7 +1,5 @@
 """Another placement of the loaded models: in place, and back to the old one if it fails."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Which settings reach which model: target and draft each have their own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """How a model is divided among GPUs: tensor split, split mode and main GPU, of the target and of the draft."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

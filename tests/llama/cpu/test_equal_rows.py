@@ -1,7 +1,5 @@
 """A row's logits do not depend on how many rows a pass has, so no length of a draft can change a token."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import replace

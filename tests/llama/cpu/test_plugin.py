@@ -1,7 +1,5 @@
 """spectui's kernels in this process: attention as a context's own model has it."""
 
-from __future__ import annotations
-
 import pytest
 
 from spectui.kernels.build import LIBRARY

@@ -1,7 +1,5 @@
 """A context whose layers look back over a sliding window keeps few cells, and its rows are those of one that keeps all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

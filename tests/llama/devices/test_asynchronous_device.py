@@ -1,7 +1,5 @@
 """A device that computes while Python goes on: ggml's Vulkan backend on a software GPU, where it is built."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Which devices a name selects, and which exist."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 from pathlib import Path

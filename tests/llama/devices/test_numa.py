@@ -1,7 +1,5 @@
 """NUMA is switched on once in a process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tensors that a person puts into buffers: llama.cpp's -ot, -ncmoe and -cmoe."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

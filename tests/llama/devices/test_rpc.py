@@ -1,7 +1,5 @@
 """RPC servers are asked before ggml is, because ggml ends the process where one cannot be used."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import struct

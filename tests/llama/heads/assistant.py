@@ -4,8 +4,6 @@ The assistant has a graph of its own: it reads a token, the target's hidden row 
 last two layers. Where `attends` is 0 attention adds nothing, and all that the assistant says can be calculated (`foreseen`).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import gguf

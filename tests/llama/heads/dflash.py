@@ -5,8 +5,6 @@ on along the circle, is the token before the one to foresee, and the output matr
 head looks at everything alike, so that it counts the masks among its cells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Each layer of the target adds the same vector to every token's row, in numbers o
 differ. The head attends to the token that it reads alone, and adds `echo` times what follows the token of its hidden row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -10,8 +10,6 @@ More layers and tokens make the target dearer, and change nothing that it says.
 writes one of the shape of a 0.8B of Qwen3.5, 3.5 GB; `spectui draft make -m FILE --type q8_0 --no-compare` makes 0.9 GB of it.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

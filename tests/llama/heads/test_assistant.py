@@ -1,7 +1,5 @@
 """Gemma 4's assistant: what it foresees from the target's cells and rows, in every order of reading, drafting, taking back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

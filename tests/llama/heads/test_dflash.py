@@ -1,7 +1,5 @@
 """A head that foresees a block in one pass (DFlash): what it foresees, in every order of reading and taking back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

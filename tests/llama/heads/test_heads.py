@@ -1,7 +1,5 @@
 """A model's own heads: what they foresee, from whose hidden rows, in every order of reading, drafting and taking back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path

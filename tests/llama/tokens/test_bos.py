@@ -1,7 +1,5 @@
 """The BOS token: a prompt begins with it if the vocabulary asks for that, whatever the chat template writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path

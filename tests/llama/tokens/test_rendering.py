@@ -1,7 +1,5 @@
 """What a person wrote is in the prompt, in whichever way a template takes messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A model's marks around its thinking, tokens of its vocabulary, become the marks that spectui writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Names of control tokens in messages are text, and everything else is read as llama.cpp reads it."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

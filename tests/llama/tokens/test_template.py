@@ -1,7 +1,5 @@
 """Chat templates are programs from anywhere: they may fail, must end, and reach nothing outside."""
 
-from __future__ import annotations
-
 import resource
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """No text ends the process: neither a long word with a tokenizer that uses regex, nor a character without a token."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A draft of another vocabulary is refused with a sentence that names the first token that differs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

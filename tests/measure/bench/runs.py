@@ -1,7 +1,5 @@
 """Made-up runs and models for the tests of benches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Runs that cannot stand in one table are told apart."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

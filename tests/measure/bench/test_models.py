@@ -1,7 +1,5 @@
 """What a bench asks of the engine: each reply from cold, one first that does not count, the draft alone by its own file."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future

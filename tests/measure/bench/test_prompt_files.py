@@ -1,7 +1,5 @@
 """Prompts from files."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The file of runs: it has every run that was made, whatever ended the bench."""
 
-from __future__ import annotations
-
 import errno
 import json
 from itertools import count

@@ -1,7 +1,5 @@
 """Which runs are made, in which order, and what ends them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Lists and ranges of settings, and what is made of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from spectui.errors import UsageError

@@ -1,7 +1,5 @@
 """Medians, spreads, gains, ties and remarks, and that every table says the same as the runs."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Machines of known truth: the speed of each setting is given, and each reply is off by seeded noise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from math import exp
 from random import Random

@@ -3,8 +3,6 @@
 `python -m tests.benchmarks.verdicts` prints more of it.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """The rule that says which of two is faster, on numbers."""
 
-from __future__ import annotations
-
 from math import exp, log
 
 import pytest

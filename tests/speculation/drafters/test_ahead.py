@@ -1,7 +1,5 @@
 """Drafting ahead: the text is plain decoding's however the two threads run, and work that proves stale is dropped."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

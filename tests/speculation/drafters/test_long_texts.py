@@ -1,7 +1,5 @@
 """A round takes as much memory behind a long text as behind a short one: nothing of the text is copied, nor compared again."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable, Iterator
 from statistics import quantiles

@@ -1,7 +1,5 @@
 """Model and suffix in one draft: the suffix goes on with what the model has begun."""
 
-from __future__ import annotations
-
 import pytest
 
 from spectui.knobs import Knobs

@@ -1,7 +1,5 @@
 """The suffix automaton against a search by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """What the suffix automaton costs, in lines of Python that it runs: linear in the text, and never long at once."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from itertools import islice

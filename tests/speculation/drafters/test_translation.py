@@ -1,7 +1,5 @@
 """Drafts of another vocabulary: the text is plain decoding's, most of what they know is accepted, no cell is wasted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """A machine made of numbers: rounds with known costs and chances, for policies to be judged on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """What is learned of a drafter: from tokens that the target judged, and from no others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

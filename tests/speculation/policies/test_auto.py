@@ -1,7 +1,5 @@
 """The automatic policy on machines of known costs: it never costs, and it comes near the best fixed length."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

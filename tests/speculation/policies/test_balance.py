@@ -1,7 +1,5 @@
 """What speculation may lose against plain decoding, whatever its drafts do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What passes cost: a first bad sample, an outlier, kernels in steps, and the cost of context."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

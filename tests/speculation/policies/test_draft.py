@@ -1,7 +1,5 @@
 """The value of drafts, as it is defined; and what rounds take."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import accumulate
 from operator import mul

@@ -1,7 +1,5 @@
 """Whether the draft model reads what it has not read, so that it can draft."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Each reason that a round names, held against the decision that was taken; and the window's sentence for it."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

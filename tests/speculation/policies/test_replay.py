@@ -1,7 +1,5 @@
 """Automatic drafting of real texts on machines of known costs: mostly it gains, and it loses no more than is promised."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from statistics import geometric_mean

@@ -1,7 +1,5 @@
 """What a reader of docs/drafting.md expects of the automatic length, in situations that are made up here."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """A run that dies leaves a report, and one that ends leaves nothing. (In a terminal: tests/program/test_endings.py.)"""
 
-from __future__ import annotations
-
 import json
 import logging
 import stat

@@ -1,7 +1,5 @@
 """What is copied from a damaged file of conversations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path

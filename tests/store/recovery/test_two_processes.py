@@ -1,7 +1,5 @@
 """Two spectui use one file of conversations, and one of them sets it aside: neither loses a conversation."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Rounds in memory are the same sequence whether they were appended, or read from the disk in chunks of any size."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Rounds are unpacked as they were packed, and other bytes give a PackedError."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from array import array

@@ -1,7 +1,5 @@
 """Rounds and figures as the panel's pages get them, and what the pages show."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from spectui.chat.figures.records import Figures

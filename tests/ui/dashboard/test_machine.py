@@ -1,7 +1,5 @@
 """The machine page: memory, use and owners of each GPU and the host, and what the models take."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """The panel's first page: three lines, one estimate, the knobs that act, and why nothing is drafted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

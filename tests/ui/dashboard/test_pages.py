@@ -1,7 +1,5 @@
 """The panel's pages: each tells the truth about the rounds, is reached by key, name and mouse, and survives any size."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

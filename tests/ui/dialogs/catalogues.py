@@ -1,7 +1,5 @@
 """Models to choose from, without a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The list of conversations: found, opened, renamed, deleted, by keys and by mouse."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 from threading import Event

@@ -1,7 +1,5 @@
 """F1: the keys in a list that can be searched and acted on, as they are mapped; questions and the box of the system prompt."""
 
-from __future__ import annotations
-
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Label, OptionList, TextArea

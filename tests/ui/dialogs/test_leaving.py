@@ -3,8 +3,6 @@
 `TEST_LEAVES` is how often; by hand: `TEST_LEAVES=5000 pytest tests/ui/dialogs/test_leaving.py`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

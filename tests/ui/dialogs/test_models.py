@@ -1,7 +1,5 @@
 """Choosing models: Ctrl+L lists the files of the machine; the target is chosen, then its draft, and both are loaded."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

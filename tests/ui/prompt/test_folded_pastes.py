@@ -1,7 +1,5 @@
 """A folded paste is one unit in the prompt: the model gets all of its text or none, whatever is pressed around it."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

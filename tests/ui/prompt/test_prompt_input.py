@@ -1,7 +1,5 @@
 """The prompt box: which keys send, which begin a line, what is recalled and what is pasted."""
 
-from __future__ import annotations
-
 import os
 from contextlib import nullcontext
 from pathlib import Path

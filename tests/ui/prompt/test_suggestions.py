@@ -1,7 +1,5 @@
 """A slash lists the commands and an @ the files, filtered as one types; no Alt and no mouse is needed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

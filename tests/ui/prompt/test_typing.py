@@ -1,7 +1,5 @@
 """Text goes to the prompt from wherever the focus is, and no Escape and no end of the program loses any."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

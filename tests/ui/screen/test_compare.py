@@ -1,7 +1,5 @@
 """A/B: the last prompt decoded again without drafts, the speed-up measured, the first difference found."""
 
-from __future__ import annotations
-
 from array import array
 from dataclasses import replace
 from typing import Any

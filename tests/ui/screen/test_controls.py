@@ -1,7 +1,5 @@
 """Choices in the window, what the policy says, errors that look like errors, and the search for the best settings."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path

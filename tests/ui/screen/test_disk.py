@@ -1,7 +1,5 @@
 """The window answers keys while the disk is read, and decodes no long conversation in its own thread."""
 
-from __future__ import annotations
-
 import sqlite3
 import sys
 import threading

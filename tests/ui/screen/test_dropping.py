@@ -1,7 +1,5 @@
 """The window where the context is full: the oldest turns are dropped, seen as dropped, and brought back."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

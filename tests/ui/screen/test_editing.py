@@ -1,7 +1,5 @@
 """Edit and resend, branch, go on with a stopped reply, and the system prompt: what the engine gets, what is shown and kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

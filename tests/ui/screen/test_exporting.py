@@ -1,7 +1,5 @@
 """Export from the chat: asked where, never over another file, and the same with and without history."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reading in the window: a reply turns into text when it ends, F2 brings its tokens back, and its code is copied."""
 
-from __future__ import annotations
-
 import pytest
 from textual.pilot import Pilot
 

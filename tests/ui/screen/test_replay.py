@@ -1,7 +1,5 @@
 """A replay in the window: it goes by itself, can be steered, and asks no model anything."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial

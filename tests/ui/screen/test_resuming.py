@@ -1,7 +1,5 @@
 """What a person says and reads is on disk, comes back with --continue, and a disk that fails is said, not suffered."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from textual.pilot import Pilot

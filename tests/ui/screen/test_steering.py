@@ -1,7 +1,5 @@
 """Every knob in the chat: typed, reset, kept under a name and taken from there, and a key for everything."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

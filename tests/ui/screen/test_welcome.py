@@ -1,7 +1,5 @@
 """The first window: a person who named no model has three ways to one, and a panel when there is one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event

@@ -1,7 +1,5 @@
 """What is drawn change by change is what would be drawn at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyte

@@ -1,7 +1,5 @@
 """A row that did not change costs nothing in the next frame, a terminal that takes nothing is sent none, no timer is lost."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import count
 

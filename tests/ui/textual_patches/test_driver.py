@@ -1,7 +1,5 @@
 """What a terminal sends, in whatever pieces: pasted text is text, and only what was typed is a key."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from unittest.mock import patch

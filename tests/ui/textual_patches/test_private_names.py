@@ -1,7 +1,5 @@
 """Private names of Textual are used only in `textual_patches`."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache

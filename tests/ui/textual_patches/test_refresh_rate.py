@@ -1,7 +1,5 @@
 """How often the window is drawn while a reply comes: as seldom as a person accepts, since each frame is taken from it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Undo in a text area that grows and shrinks."""
 
-from __future__ import annotations
-
 from textual.app import App, ComposeResult
 
 from spectui.ui.textual_patches.text_area import SteadyTextArea

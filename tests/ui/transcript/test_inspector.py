@@ -1,7 +1,5 @@
 """The cursor on a token: what it says, how it walks, that it is marked with its round, and that copying is not disturbed."""
 
-from __future__ import annotations
-
 from array import array
 from dataclasses import replace
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """What a token of a long conversation takes in memory, with all that is known of it."""
 
-from __future__ import annotations
-
 import gc
 import random
 import sqlite3

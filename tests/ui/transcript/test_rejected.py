@@ -1,7 +1,5 @@
 """Rejected drafts: a key shows them where they stood, and nothing that leaves the window as text has them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Where the transcript scrolls: it follows the end, unless a person reads further up."""
 
-from __future__ import annotations
-
 import pytest
 
 from spectui.store.rounds.packed import PackedRounds

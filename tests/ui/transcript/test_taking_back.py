@@ -1,7 +1,5 @@
 """Regenerating, editing and going back lose nothing: the old answer stays until the new one has text, and can be had again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

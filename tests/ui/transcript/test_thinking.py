@@ -1,7 +1,5 @@
 """What a model thinks: found while it is written, shown dim, folded when it ends, unfolded at a key or a click."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 from threading import RLock

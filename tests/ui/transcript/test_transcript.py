@@ -1,7 +1,5 @@
 """The transcript: what is drawn, what is copied, where it scrolls, and that a long reply costs no more than a short one."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace

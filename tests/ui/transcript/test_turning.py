@@ -1,7 +1,5 @@
 """A reply turns from tokens to text: what is read stays in place, and keys are taken between two long ones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from unittest.mock import patch
 

@@ -1,7 +1,5 @@
 """Wrapping: nothing is lost, nothing is too wide, and appending gives what wrapping from scratch gives."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

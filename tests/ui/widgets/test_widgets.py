@@ -1,7 +1,5 @@
 """Sliders, rows of choices, lines of figures, and the clipboards that a copied text comes to."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """A reply as text: its blocks, its marks, and that no letter of it is lost, however damaged its Markdown is."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from types import FrameType
