@@ -25,22 +25,21 @@ _MARKED = re.compile(r"(<!-- begin ([\w-]+) \(make docs\) -->\n)(.*?)(<!-- end \
 
 
 def keys() -> str:
-    """Tables of the actions of these groups: their keys, what they do, and the id for `[ui.keys]`."""
+    """A table of the actions of these groups: their keys, what they do, and the id for `[ui.keys]`."""
     for module in pkgutil.walk_packages(spectui.ui.__path__, "spectui.ui."):
         importlib.import_module(module.name)
     groups: dict[str, dict[str, tuple[str, str]]] = {}
     for kind in _kinds(DOMNode):
         for each in kind.__dict__.get("BINDINGS", ()):
-            if isinstance(each, Binding) and each.id:
+            if isinstance(each, Binding) and each.id and not each.id.startswith("prompt."):  # keys of any text box
                 pressed = " ".join(f"`{format_key(key)}`" for key in each.key.split(","))
                 group = group_of(kind, each) or "window"
                 groups.setdefault(group, {})[each.id] = (pressed, each.tooltip or each.description)
-    lines = []
+    lines = ["| key | what it does | id |", "| --- | --- | --- |"]
     for group in GROUPS:
-        lines += [f"### {group[0].upper()}{group[1:]}", "", "| key | what it does | id |", "| --- | --- | --- |"]
+        lines.append(f"| **{group}** | | |")
         lines += [f"| {pressed} | {what} | `{identity}` |" for identity, (pressed, what) in groups[group].items()]
-        lines.append("")
-    return "\n".join(lines).rstrip()
+    return "\n".join(lines)
 
 
 def slash() -> str:
