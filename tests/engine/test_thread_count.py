@@ -243,7 +243,7 @@ def test_a_reply_goes_on_with_fewer_threads_unless_a_number_was_named(threads: i
     events = list[Event]()
     session = Session(events.append)
     session.load(replace(smollm2.setup(), threads=threads, no_profile="on"))
-    session.knobs = Knobs(temperature=0, predict=12)
+    session.knobs = Knobs(temperature=0, predict=6)
     quiet = session.generate([Message("user", "hi")]).text
     assert not [event for event in events if isinstance(event, ThreadsInUse)]
     with session.listening(lambda event: (events.append(event), machine.run(1.0, 1.3))[0]):
