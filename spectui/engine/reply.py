@@ -123,7 +123,7 @@ class Reply:
             self._emit(Prompt(done, len(prompt), reused, perf_counter() - since, self._restored, parted))
 
         self._emit(Prompt(reused, len(prompt), reused, 0.0, self._restored, parted))
-        self._decoder.prompt(prompt, self._knobs(), read)
+        self._decoder.prompt(prompt, read)
         self._prompt_s, self._read = perf_counter() - since, len(context.tokens)
         if self._read == len(prompt) - 1 and self._decoder.reason is None:
             self._read = len(prompt)  # the first round evaluates the last one

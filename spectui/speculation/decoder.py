@@ -90,8 +90,8 @@ class Decoder:
         self._overlaps: bool = getattr(target, "asynchronous", False) and strategy.model is None
         self._ring: int = getattr(target, "ring", 0)
 
-    def prompt(self, tokens: Sequence[int], knobs: Knobs, progress: Callable[[int], None] | None = None) -> None:
-        """Evaluate the prompt in both contexts, but for its last token, which the first round evaluates."""
+    def prompt(self, tokens: Sequence[int], progress: Callable[[int], None] | None = None) -> None:
+        """Evaluate the prompt, but for its last token, which the first round evaluates."""
         self.tokens = list(tokens)
         if len(tokens) > self.target.n_ctx:
             self.reason = StopReason.CONTEXT
@@ -111,10 +111,7 @@ class Decoder:
 
             feed(self.target, self.tokens[:-1], hooks.cancelled, between_passes)
             read, seconds = len(self.target.tokens) - before, self._clock() - began - aside_s
-            try:
-                self.strategy.prepare(self.tokens, knobs, read, seconds, hooks.cancelled, hooks.is_end)
-            except SpectuiError as error:
-                self._drop_failed_draft(error)
+            self.strategy.prepare(self.tokens, read, seconds, hooks.cancelled, hooks.is_end)
         except Interrupted:
             self.reason = StopReason.CANCELLED
 

@@ -51,7 +51,7 @@ def reply(target: Model, knobs: Knobs, drafter=None) -> tuple[list[int], Statist
         hooks = ToyHooks()
         hooks.is_end = target.is_end  # type: ignore[method-assign]
         decoder = Decoder(context, Strategy(drafter, CostModel()), hooks)
-        decoder.prompt(prompt, knobs)
+        decoder.prompt(prompt)
         statistics = Statistics.of(decoder.rounds(lambda: knobs))
         return decoder.tokens[len(prompt) :], statistics
 

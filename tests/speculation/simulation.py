@@ -119,7 +119,7 @@ class Simulator:
         hooks = ToyHooks()
         hooks.is_end = self._ends.__contains__  # type: ignore[method-assign]
         decoder = Decoder(target, self.strategy, hooks, clock)
-        decoder.prompt(text[: recording.prompt], knobs)
+        decoder.prompt(text[: recording.prompt])
         rounds = list(decoder.rounds(lambda: knobs))
         assert decoder.tokens == text[: len(decoder.tokens)]
         return rounds

@@ -15,7 +15,7 @@ from spectui.speculation.drafters.model import DraftModel, ModelDrafter
 from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import Round
 from tests.helpers.words import Reciter, ToyWords
-from tests.toys import END, SameCosts, ToyModel, decode, never
+from tests.toys import END, SameCosts, ToyModel, decode, never, wrote
 
 PROMPT = [3, 1, 4, 1, 5]
 FIXED = Knobs(policy="fixed", p_min=0.0, draft_max=8, temperature=0.0)
@@ -116,7 +116,8 @@ def test_a_wrong_end_costs_no_more_than_the_draft_before_it():
 def test_what_stands_behind_an_end_does_not_make_a_repetition_worth_more_than_the_model(ends: bool):
     prompt = [*PROMPT, *range(20, 40), END, *TURN, *range(60, 99), *range(20, 40)]
     strategy = Strategy(ModelDrafter(Script([1], prompt), 100), SameCosts(TABLE, first=0.01, next=0.01))
-    strategy.prepare(prompt, FIXED, 0, 0.0, lambda: False, (lambda token: token == END) if ends else never)
+    strategy.prepare(prompt, 0, 0.0, lambda: False, (lambda token: token == END) if ends else never)
+    wrote(strategy, 1)
     drafted = strategy.draft(prompt, Knobs(temperature=0.0), 16).tokens
     assert drafted[0].source == ("model" if ends else "suffix")
 

@@ -123,9 +123,9 @@ class AheadDrafter(DraftModel):
         job = self.job
         return (job is None or job.done.is_set()) and self._drafter.full(tokens)  # what the thread reads had room
 
-    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+    def catch_up(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         self.settle()
-        self._drafter.prepare(tokens, cancelled)
+        self._drafter.catch_up(tokens, cancelled)
 
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
         self.take(tokens, knobs)

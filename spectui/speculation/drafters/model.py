@@ -42,8 +42,8 @@ class DraftModel:
         """Whether the text has more tokens than the draft model's context holds."""
         raise NotImplementedError
 
-    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
-        """A reply to this prompt begins: read it."""
+    def catch_up(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+        """Read what the KV cache lacks of this text, but for its last token."""
         raise NotImplementedError
 
     def propose(self, tokens: Sequence[int], knobs: Knobs) -> Iterator[Candidate]:
@@ -93,7 +93,7 @@ class ModelDrafter(DraftModel):
     def full(self, tokens: Sequence[int]) -> bool:
         return len(tokens) > self.model.n_ctx
 
-    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+    def catch_up(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
         if len(tokens) <= self.model.n_ctx:
             feed(self.model, tokens[: min(self._known(tokens), len(tokens) - 1)], cancelled)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
+from math import inf
 from typing import NamedTuple
 
 from spectui.knobs import Knobs
@@ -25,10 +26,10 @@ _ACCIDENT, _LATELY = 0.25, 0.05
 """Plain passes that a round may take more or less than planned: what is beyond is another program's; EWMA weight of a round in
 the going rate."""
 
-_FEW, _PASS, _USUAL, _REPLY, _REPLY_WEIGHT = 32, 16, 0.85, 256.0, 0.3
+_FEW, _PASS, _USUAL, _REPLY, _REPLY_WEIGHT, _LONGEST = 32, 16, 0.85, 256.0, 0.3, 10
 """For whether the draft model reads a text: fewer tokens than these are always read; the size of a pass that tells its pace
 where no prompt was read; the target's confidence in a usual text; tokens expected of the first reply, and the EWMA weight of a
-reply's length."""
+reply's length; no reply is expected to become more than so many times as long as it is."""
 
 _NO_CHOICE = 0.9
 """Chance that the target agrees with a token of the text that a grammar leaves no choice about: it may cut that otherwise."""
@@ -83,25 +84,22 @@ class Strategy:
         self._reads = False  # the model drafts in this round
         self._is_end: Ends = lambda token: False
         self._pace = 0.0  # seconds per token that the draft model reads; 0: unknown
-        self._reply, self._written = _REPLY, 0
+        self._reply, self._written = _REPLY, 0  # tokens of a reply: expected, and written
+        self._alone = 0.0  # the time that they took, in plain passes; infinite once the model has drafted
+        self._cancelled: Cancelled = lambda: False
 
     def begin_conversation(self) -> None:
         """The next reply is the first one of another conversation."""
         self.budget = LossBudget()
 
-    def prepare(
-        self, tokens: Sequence[int], knobs: Knobs, read: int, seconds: float, cancelled: Cancelled, is_end: Ends
-    ) -> None:
-        """A reply to this prompt begins. The target has read `read` tokens of it in `seconds`.
-
-        Raises what the draft model raises.
-        """
-        self._model, self._is_end = self.model, is_end
+    def prepare(self, tokens: Sequence[int], read: int, seconds: float, cancelled: Cancelled, is_end: Ends) -> None:
+        """A reply to this prompt begins. The target has read `read` tokens of it in `seconds`."""
+        self._model, self._is_end, self._cancelled = self.model, is_end, cancelled
         if self.model is not None:
             self.model.drop()
         if self._written:
             self._reply += _REPLY_WEIGHT * (self._written - self._reply)
-        self._written = 0
+        self._written, self._alone = 0, 0.0
         if self.costs.known and (read >= _FEW or not self._pace):
             if read < _FEW:  # it was kept from another time: reading is no slower than a pass over a draft
                 read, seconds = _PASS, self.costs.verify(_PASS)
@@ -109,9 +107,6 @@ class Strategy:
             # to write it: if it seems to, the machine was busy with something else.
             self._pace = min(seconds / read / self.costs.verify(1), 1.0) * self.costs.drafting(1)
         self.suffix.prepare(tokens, cancelled)
-        model, _ = self._readable(knobs, tokens)
-        if model is not None:
-            model.prepare(tokens, cancelled)
 
     def draft(self, text: Sequence[int], knobs: Knobs, limit: int) -> Drafted:
         """At most `limit` tokens after this text. Raises what the draft model raises."""
@@ -124,6 +119,8 @@ class Strategy:
         times = RoundTimes.of(costs, len(text), limit)
         if knobs.policy == "auto" and len((times := times.losing(self.budget.balance)).passes) == 1:
             return Drafted((), 0, Reason("budget"), guessed)
+        if model is not None and model.lag(text) >= _FEW:
+            model.catch_up(text, self._cancelled)
         draft = Draft(times, self.budget.rate, costs.verify(1, len(text)))
         sent, reason = self._decided(draft, knobs, self._grow(draft, text, knobs, model))
         return Drafted(draft.tokens, sent, reason if sent or absent is None else absent, guessed)
@@ -218,16 +215,17 @@ class Strategy:
             return None, None
         if model.full(text):
             return None, _draft_full(model)
-        lag = model.lag(text)
+        lag, written = model.lag(text), self._written
         if knobs.policy != "auto" or lag < _FEW or not self._pace:
             return model, None
-        # A reply that is longer than the last ones is expected to go on for as long again.
-        follows = max(self._reply, self._written)
+        # A reply that is longer than the last ones is expected to go on for as long again. Its first token waits for nothing.
+        follows = min(max(self._reply, written), _LONGEST * written)
         if knobs.predict >= 0:
-            follows = min(follows, knobs.predict - self._written)
+            follows = min(follows, knobs.predict - written)
+        rate = max(1.0, written / self._alone) if written else 1.0
         speed_up = RoundTimes.of(costs, len(text), knobs.draft_max).best(self.acceptance.undrafted(_USUAL))
-        saves = follows * costs.verify(1, len(text)) * (1 - 1 / max(1.0, speed_up))
-        return (model, None) if lag * self._pace <= saves else (None, Reason("unread", seconds=lag * self._pace))
+        saves = follows * costs.verify(1, len(text)) * (1 / rate - 1 / max(rate, speed_up))
+        return (model, None) if lag * self._pace < saves else (None, Reason("unread", seconds=lag * self._pace))
 
     def drop_model(self) -> None:
         """The draft model failed: go on without it, and try it again in the next reply, from an empty context."""
@@ -239,14 +237,15 @@ class Strategy:
         """Learn from a finished round, whatever its policy. `confidences`: see `Acceptance.observe`."""
         costs = self.costs = self.costs.learned(round.pass_size, round.verify_s, round.position, drafted)
         self.acceptance.observe(drafted, [token.id for token in round.tokens], confidences)
+        verify_s, plain_s = costs.verify(round.pass_size, round.position), costs.verify(1, round.position)
+        planned = (verify_s + costs.drafting(sum(candidate.paid for candidate in drafted))) / plain_s
         self._written += len(round.tokens)
+        self._alone += inf if any(candidate.modelled for candidate in drafted) else planned
         if round.knobs.policy != "auto":  # a person who fixes the length accepts its losses
             return
-        verify_s, plain_s = costs.verify(round.pass_size, round.position), costs.verify(1, round.position)
-        planned_s = verify_s + costs.drafting(sum(candidate.paid for candidate in drafted))
         # What a plain pass takes more than usual is no loss of the drafts'.
         took_s = round.draft_s + (verify_s if round.tokens[0].origin == "plain" else round.verify_s)
-        self.budget.count(len(round.tokens), planned_s / plain_s, took_s / plain_s)
+        self.budget.count(len(round.tokens), planned, took_s / plain_s)
 
 
 def _obeying(grammar: Grammar | None, repeated: Iterator[Candidate]) -> Iterator[Candidate]:

@@ -125,7 +125,7 @@ def test_a_right_guess_begins_the_next_draft(ahead):
     _, rounds, _ = decode(target, PROMPT, FIXED, drafter)
     assert [each.guessed for each in rounds] == [None] + [True] * (len(rounds) - 1)
     assert [token.fate for each in rounds for token in each.drafted].count("accepted") == 32
-    assert draft.threads.count("MainThread") == FIXED.draft_max + 1, "the prompt and the first draft"
+    assert draft.threads.count("MainThread") == FIXED.draft_max, "the first draft"
     assert rounds[0].saved_s == 0.0
     assert all(each.saved_s > 0.0 for each in rounds[1:])
     statistics = Statistics.of(rounds)
@@ -216,7 +216,7 @@ def test_turned_knobs_and_another_reply_drop_it(ahead):
     assert drafter.take([*PROMPT, guess], Knobs(seed=5)) is None
     assert not drafter.ready
     strategy = Strategy(drafter, CostModel())
-    strategy.prepare(PROMPT, FIXED, 0, 0.0, lambda: False, never)
+    strategy.prepare(PROMPT, 0, 0.0, lambda: False, never)
     assert drafter.take([*PROMPT, guess], FIXED) is None
 
 

@@ -7,7 +7,7 @@ from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.drafters.suffix import Cursor
 from spectui.speculation.drafters.text import DraftedText
 from spectui.speculation.policies.strategy import Strategy
-from tests.toys import SameCosts, ToyModel, never
+from tests.toys import SameCosts, ToyModel, never, wrote
 
 FLAT = {1: 1.0, 2: 1.05, 16: 1.1, 32: 1.2}
 PASSAGE = list(range(10, 60))
@@ -31,7 +31,8 @@ def sources(prompt: list[int], says: dict[int, int] | None, most: int = 12, **kn
     model = ModelDrafter(Script(says), 100) if says is not None else None
     strategy = Strategy(model, SameCosts(FLAT, first=0.1, next=0.1))
     asked = Knobs(temperature=0.0, draft_max=48, p_min=0.0, **knobs)
-    strategy.prepare(prompt, asked, 0, 0.0, lambda: False, never)
+    strategy.prepare(prompt, 0, 0.0, lambda: False, never)
+    wrote(strategy, 1)
     return [(each.id, each.source) for each in strategy.draft(prompt, asked, most).tokens]
 
 
@@ -52,7 +53,7 @@ def test_the_draft_model_reads_what_was_accepted_after_a_mixed_draft_was_not():
     model = Script({})
     drafter = ModelDrafter(model, 100)
     text, knobs = [1, 2, 3], Knobs(temperature=0)
-    drafter.prepare(text, lambda: False)
+    drafter.catch_up(text, lambda: False)
     for tokens in ([*text], [*text, 7], [*text, 7, 0, 8], [*text, 9, 10, 11, 12, 13]):
         next(drafter.propose(tokens, knobs))
         assert model.tokens == tokens

@@ -66,7 +66,7 @@ class Machine:
         numbers = np.random.default_rng(seed)
         knobs = replace(knobs, drafter="model")
         dice = strategy.model = Dice(lambda: float(numbers.beta(*self.confidence)))
-        strategy.prepare(TEXT, knobs, 0, 0.0, lambda: False, never)
+        strategy.prepare(TEXT, 0, 0.0, lambda: False, never)
         emitted, index = 0, 0
         while emitted < tokens:
             drift = self.drift(emitted)

@@ -103,7 +103,7 @@ def test_what_another_policy_loses_is_a_persons_wish(policy: str):
 def test_no_draft_is_longer_than_the_balance_allows(balance: float, longest: int):
     """A pass over n + 1 tokens costs n / 2 plain ones more, and a draft that fails whole gives one token."""
     strategy = Strategy(Dice(lambda: 0.999), CostModel({1: 1.0, 17: 9.0}, first=1e-6, next=1e-6))
-    strategy.prepare(TEXT, Knobs(), 0, 0.0, lambda: False, never)
+    strategy.prepare(TEXT, 0, 0.0, lambda: False, never)
     strategy.acceptance.observe((), (), [1.0] * 60)
     strategy.budget.balance = balance
     found = strategy.draft(TEXT, Knobs(drafter="model"), 16)

@@ -6,9 +6,10 @@ import pytest
 
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.model import ModelDrafter
+from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import Strategy
-from spectui.speculation.records import Candidate, Round
-from tests.toys import SameCosts, ToyModel, decode, emitted, never
+from spectui.speculation.records import Candidate
+from tests.toys import SameCosts, ToyModel, decode, emitted, never, wrote
 
 PROMPT = [1 + n * n % 11 for n in range(400)]
 COSTS = SameCosts({1: 1.0, 2: 1.1, 17: 1.5}, first=0.1, next=0.1)
@@ -17,46 +18,60 @@ COSTS = SameCosts({1: 1.0, 2: 1.1, 17: 1.5}, first=0.1, next=0.1)
 KNOBS = Knobs(drafter="model", temperature=0.9, seed=3)
 
 
-def pair(costs: SameCosts = COSTS, replies: int | None = None) -> tuple[Strategy, ToyModel]:
+def pair(costs: CostModel = COSTS, replies: int | None = None) -> tuple[Strategy, ToyModel]:
     """A pair; after twenty replies of so many tokens."""
     model = ToyModel(1, n_ctx=10_000)
     found = Strategy(ModelDrafter(model, 12), costs)
     for _ in range(20 if replies is not None else 0):
-        found.prepare([1], KNOBS, 0, 0.0, lambda: False, never)
+        found.prepare([1], 0, 0.0, lambda: False, never)
         wrote(found, replies or 0)
     return found, model
 
 
-def wrote(strategy: Strategy, tokens: int) -> None:
-    """Plain rounds gave so many tokens."""
-    for _ in range(tokens):
-        round = Round.of(0, 0, KNOBS, [], 0, [(1, 1.0)], draft_s=0.0, verify_s=1.0, choose_s=0.0, seconds=1.0)
-        strategy.learn(round, [], [])
-
-
-def reads(strategy: Strategy, knobs: Knobs = KNOBS, pace: float = 1.0, tokens: int = len(PROMPT)) -> bool:
-    """Does the draft model read so much of the prompt? The target has read it in `pace` plain passes a token."""
+def reads(
+    strategy: Strategy, knobs: Knobs = KNOBS, pace: float = 1.0, tokens: int = len(PROMPT), written: int = 20, a_pass: int = 1
+) -> bool:
+    """Does the draft model read so much of the prompt? The target has read it in `pace` plain passes a token, and then written
+    so many tokens, `a_pass` in each pass."""
     assert strategy.model is not None
     strategy.model.model.truncate(0)
-    strategy.prepare(PROMPT[:tokens], knobs, tokens, pace * tokens, lambda: False, never)
-    return bool(strategy.model.model.tokens)
+    strategy.prepare(PROMPT[:tokens], tokens, pace * tokens, lambda: False, never)
+    wrote(strategy, written, a_pass)
+    strategy.draft(PROMPT[:tokens], knobs, 7)
+    return len(strategy.model.model.tokens) >= tokens
 
 
 def test_a_prompt_is_read_if_the_reply_is_expected_to_make_up_for_it():
     """400 tokens take 40 s, so the reply must have 67 tokens."""
     found, _ = pair()
     assert reads(found)
-    assert reads(found, replace(KNOBS, predict=90))
-    assert not reads(found, replace(KNOBS, predict=50)), "of 50 tokens at most"
-    assert reads(found, replace(KNOBS, predict=1), tokens=31), "so few are read in passing"
-    assert reads(found, replace(KNOBS, predict=50), pace=0.1), "it reads as much faster as the target does"
+    assert reads(found, replace(KNOBS, predict=110))
+    assert not reads(found, replace(KNOBS, predict=70)), "of 50 tokens more at most"
+    assert reads(found, replace(KNOBS, predict=21), tokens=31), "so few are read in passing"
+    assert reads(found, replace(KNOBS, predict=70), pace=0.1), "it reads as much faster as the target does"
+
+
+def test_the_first_tokens_wait_for_no_reading():
+    """A reply is not expected to become more than ten times as long as it is: one that ends after a few words reads nothing."""
+    found, _ = pair()
+    assert not reads(found, pace=0.01, written=0)
+    assert reads(found, pace=0.01, written=1)
+    assert [reads(found, written=written) for written in (1, 5, 10)] == [False, False, True]
+
+
+def test_where_repetitions_do_as_well_the_model_reads_nothing():
+    found, _ = pair()
+    assert reads(found, written=20, a_pass=1)
+    assert not reads(found, written=20, a_pass=4)
 
 
 @pytest.mark.parametrize(("predict", "read"), [(3, False), (50, True)])
 def test_where_the_target_has_read_nothing_now_a_pass_over_a_draft_tells_the_pace(predict: int, read: bool):
     """Its state was kept: 400 tokens take 3.7 passes by the time of a pass over 16."""
     found, model = pair()
-    found.prepare(PROMPT, replace(KNOBS, predict=predict), 0, 0.0, lambda: False, never)
+    found.prepare(PROMPT, 0, 0.0, lambda: False, never)
+    wrote(found, 2)
+    found.draft(PROMPT, replace(KNOBS, predict=predict), 7)
     assert bool(model.tokens) == read
 
 
@@ -82,7 +97,7 @@ def test_a_prompt_that_was_read_while_the_machine_stood_still_does_not_keep_the_
 
 
 def test_before_anything_is_known_it_reads():
-    assert reads(pair(SameCosts())[0], pace=1000.0)
+    assert reads(pair(CostModel())[0], pace=1000.0)
 
 
 @pytest.mark.parametrize("drafter", ["off", "suffix"])
@@ -94,7 +109,7 @@ def test_a_draft_model_that_nobody_asks_reads_nothing(drafter: str):
 def test_a_prompt_whose_reading_would_not_pay_is_left_unread(policy: str, read: bool):
     """Not where a person asks for drafts of a certain length."""
     found, _ = pair()
-    knobs = replace(KNOBS, policy=policy, predict=8)
+    knobs = replace(KNOBS, policy=policy, predict=28)
     assert reads(found, knobs) == read
     drafted = found.draft(PROMPT, knobs, 7)
     assert (drafted.reason.kind == "unread") != read
@@ -110,7 +125,7 @@ def test_a_reply_that_becomes_longer_than_expected_is_expected_to_go_on_and_the_
         wrote(found, 1)
         joined += 1
         assert joined < 100
-    assert joined == pytest.approx(67, abs=15)
+    assert 20 + joined == pytest.approx(67, abs=15)
 
 
 def test_joining_in_changes_no_token():

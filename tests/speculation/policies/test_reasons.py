@@ -108,7 +108,7 @@ def test_strict_is_where_no_pass_over_two_rows_is_allowed(policy: str, longest: 
 def drafted(passes: dict[int, float], draft_s: float, confidence: float, balance: float = 8.0, limit: int = 16) -> Reason:
     """Why a draft of a model that is so sure, behind a text of which the target was as sure, is as long as it is."""
     found = Strategy(Dice(lambda: confidence), CostModel(passes, first=draft_s, next=draft_s))
-    found.prepare(TEXT, KNOBS, 0, 0.0, lambda: False, never)
+    found.prepare(TEXT, 0, 0.0, lambda: False, never)
     found.acceptance.observe((), (), [confidence] * 60)
     found.budget.balance = balance
     return found.draft(TEXT, Knobs(drafter="model"), limit).reason
@@ -127,7 +127,7 @@ def test_uncertain_is_a_repetition_that_does_not_pay():
     """It costs nothing to draft. With rows of 1.5 passes it cannot pay, however likely it is."""
     found = Strategy(None, SameCosts({1: 1.0, 17: 25.0}))
     text = [*range(20, 60), *range(20, 40)]
-    found.prepare(text, KNOBS, 0, 0.0, lambda: False, never)
+    found.prepare(text, 0, 0.0, lambda: False, never)
     assert found.draft(text, KNOBS, 4).reason.kind == "uncertain"
 
 
@@ -138,7 +138,7 @@ def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_what_is_need
     needs = needed(RoundTimes.of(CostModel(ROWS, first=0.0018, next=0.0018), 0, limit), rate)
     for percent in range(1, 100):
         found = Strategy(Dice(lambda: 0.9), CostModel(ROWS, first=0.0018, next=0.0018))
-        found.prepare((), KNOBS, 0, 0.0, lambda: False, never)
+        found.prepare((), 0, 0.0, lambda: False, never)
         found.budget.tokens = rate
         found.acceptance.observe((), (), [percent / 100] * 60)
         reason = found.draft((), Knobs(drafter="model"), limit).reason

@@ -77,7 +77,7 @@ def test_a_pair_that_was_measured_on_a_busy_machine_loses_little(machine: str, t
 
 
 @pytest.mark.parametrize("machine", HEADS)
-@pytest.mark.parametrize(("acceptance", "share"), [(0.5, 0.95), (0.7, 0.97), (0.9, 0.89)])
+@pytest.mark.parametrize(("acceptance", "share"), [(0.5, 0.95), (0.7, 0.96), (0.9, 0.89)])
 def test_a_head_drafts_about_as_well_as_with_the_best_fixed_length(machine: str, acceptance: float, share: float):
     """Or as plain decoding. A head whose confidence tells nothing of a token drafts on too long where nearly all are right."""
     found = replaying.with_heads(machine, acceptance, lengths=(1, 2, 4, 7), tokens=512)
@@ -106,7 +106,7 @@ def test_a_replayed_draft_model_drafts_what_it_did_and_takes_its_time():
     assert replay(recording, costs, fixed) == pytest.approx(6 / (right + wrong + last))
 
 
-SHORT_ROWS = {"AMX": 35, "AVX-512": 28, "GPU": 35}
+SHORT_ROWS = {"AMX": 35, "AVX-512": 28, "GPU": 38}
 """Rows of their passes; 54, 35 and 56 if drafts went on behind the end."""
 
 

@@ -22,7 +22,7 @@ STEPS = {n: 1.0 if n <= 4 else 3.0 for n in range(1, 18)}
 def pair(passes: dict[int, float], draft: float, confidence: float = 0.9, target: float = 0.9) -> Strategy:
     """A draft model that is so sure of its tokens, behind a text in which the target was as sure of its own."""
     found = Strategy(Dice(lambda: confidence, draft), CostModel(passes, first=draft, next=draft))
-    found.prepare(TEXT, KNOBS, 0, 0.0, lambda: False, never)
+    found.prepare(TEXT, 0, 0.0, lambda: False, never)
     found.acceptance.observe((), (), [target] * 60)
     return found
 

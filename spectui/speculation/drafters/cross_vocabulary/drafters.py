@@ -52,8 +52,8 @@ class _TranslatingDrafter(DraftModel):
         """Whether its context has no room for this text."""
         return len(self._follow(tokens)[0]) > self.model.n_ctx
 
-    def prepare(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
-        """A reply to this prompt begins."""
+    def catch_up(self, tokens: Sequence[int], cancelled: Cancelled) -> None:
+        """Read what the context lacks of this text, but for its last token."""
         context, _ = self._follow(tokens)
         if len(context) <= self.model.n_ctx:
             feed(self.model, context[:-1], cancelled)
