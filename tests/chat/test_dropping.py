@@ -26,11 +26,6 @@ SYSTEM = Setup(model="/models/target.gguf", system="Be brief.")
 
 
 @pytest.fixture
-def engine() -> FakeEngine:
-    return FakeEngine()
-
-
-@pytest.fixture
 def session(engine: FakeEngine, tmp_path: Path) -> ChatSession:
     """Three turns: one a, two b, three c, under a system prompt."""
     session = loaded(engine, Journal(tmp_path / "c.db"), SYSTEM)

@@ -21,11 +21,6 @@ from tests.store.journal_helpers import last
 pytestmark = pytest.mark.usefixtures("fresh_directories")
 
 
-@pytest.fixture
-def engine() -> FakeEngine:
-    return FakeEngine()
-
-
 def chat(engine: FakeEngine, file: Path, *prompts: str) -> ChatSession:
     """A session in this file, in which each of these prompts has the reply "re"."""
     session = loaded(engine, Journal(file))

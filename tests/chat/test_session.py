@@ -72,11 +72,6 @@ def test_the_demo_is_named_once_per_start():
     assert another in shown and Notice(NOTICE) not in shown
 
 
-@pytest.fixture
-def engine() -> FakeEngine:
-    return FakeEngine()
-
-
 def test_a_models_file_chooses_what_a_person_has_not(engine: FakeEngine) -> None:
     session = ChatSession(engine, PAIR)
     session.user_knobs.given = {"top_p"}

@@ -139,11 +139,15 @@ async def test_what_cannot_be_used_says_why_and_is_not_taken(app: SpectuiApp, en
         assert "Is damaged or cut short" in about(pilot)
         await pilot.press("enter")
         assert listed(pilot) == ["broken"]
-        await pilot.press(*["backspace"] * 6, *"target", "enter", *"mamba")
+        await pilot.press("ctrl+u")
+        await paste(pilot, "target")
+        await pilot.press("enter")
+        await paste(pilot, "mamba")
         assert "It has no vocabulary of text" in about(pilot)
         await pilot.press("enter")
         assert pilot.app.screen is screen
-        await pilot.press(*["backspace"] * 5, *"llama")
+        await pilot.press("ctrl+u")
+        await paste(pilot, "llama")
         assert "Translated, slower: it has 128000 tokens and the target 152000." in about(pilot)
         await pilot.press("enter")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
