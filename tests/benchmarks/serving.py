@@ -170,7 +170,7 @@ def objects(client: Client, turns: int) -> Times:
 
 def long_prompt(client: Client, turns: int) -> Times:
     """One question about a long text: asked once more after a restart."""
-    text = "\n".join(source(n, 10) for n in range(3))
+    text = "\n".join(source(n, 10) for n in range(turns))
     return [client.ask([{"role": "user", "content": f"{text}\nWhich function is the last?"}], 8)[:2]]
 
 
