@@ -115,13 +115,29 @@ def silence() -> int:
     return BROKEN_PIPE
 
 
+def print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    """spectui's, llama.cpp's and the kernels': what a report of a fault needs first."""
+    if asked:
+        from importlib.metadata import PackageNotFoundError, version
+
+        from spectui.kernels.build import LIBRARY
+
+        try:
+            llama_cpp = version("llama-cpp-python")
+        except PackageNotFoundError:  # it is not needed for --server
+            llama_cpp = "none"
+        kernels = "its own kernels" if LIBRARY.exists() else "no kernels of its own"
+        click.echo(f"spectui {spectui.__version__} (llama-cpp-python {llama_cpp}, {kernels})")
+        ctx.exit()
+
+
 @click.group(
     "spectui",
     cls=Root,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     invoke_without_command=True,
 )
-@click.version_option(spectui.__version__, prog_name="spectui", message="%(prog)s %(version)s", help="print the version")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="print the versions")
 @click.pass_context
 def root(ctx: click.Context) -> None:
     """Chat with a local model at the speed of speculative decoding, see why it is fast, and steer it while it runs.

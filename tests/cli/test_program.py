@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -67,7 +68,9 @@ def test_the_program_ends_when_its_command_has_returned_whatever_its_threads_do(
 def test_the_version_is_the_packages() -> None:
     import spectui as package
 
-    assert spectui("--version").stdout.decode() == f"spectui {package.__version__}\n"
+    said = spectui("--version").stdout.decode()
+    assert re.fullmatch(r"spectui [\d.]+ \(llama-cpp-python [\d.]+, (its own|no) kernels( of its own)?\)\n", said), said
+    assert said.split()[1] == package.__version__
 
 
 def test_an_argument_that_is_not_utf8() -> None:
