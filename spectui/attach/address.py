@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -12,6 +14,9 @@ from spectui.text_file import read_text
 
 KEY_VARIABLE = "SPECTUI_API_KEY"
 LARGEST_KEY_FILE = 10_000
+
+PORTS = (9931, 8080)
+"""Those of llama-server: since its version 1.0, and before."""
 
 _HERE = ("localhost", "127.0.0.1", "::1")
 
@@ -51,6 +56,17 @@ def address(text: str) -> Address:
     root = base.removesuffix("/v1")
     bases = ("/v1",) if root != base else ("",) if base != path else ("/v1", "")
     return Address(f"{parts.scheme}://{parts.netloc}{root}", host in _HERE or host.startswith("127."), bases)
+
+
+def with_port(text: str) -> str:
+    """The URL, with the first of llama-server's ports that takes a connection if it names this machine and no port."""
+    where = address(text)
+    root = urlsplit(where.root)
+    if where.here and root.scheme == "http" and root.port is None and not root.path:
+        for port in PORTS:
+            with suppress(OSError), socket.create_connection((root.hostname, port), timeout=0.5):
+                return f"{where.root}:{port}"
+    return text
 
 
 def read_key(file: str) -> str:

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from spectui.attach.address import with_port
 from spectui.attach.session import ServerSession
 from spectui.engine.events import Loading
 from spectui.errors import SpectuiError, UsageError
@@ -108,3 +109,13 @@ def test_a_file_that_holds_no_key_is_not_quoted(tmp_path, content):
     with pytest.raises(UsageError) as raised:
         ServerSession(lambda event: None, threading.Event()).load(Setup(server="localhost", server_key_file=str(file)))
     assert "sk-" not in str(raised.value) and "words" not in str(raised.value).replace(str(file), "")
+
+
+def test_a_server_of_this_machine_is_found_at_the_first_port_that_answers(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as closed, socket.create_server(("127.0.0.1", 0)) as server:
+        ports = closed.getsockname()[1], server.getsockname()[1]
+        closed.close()
+        monkeypatch.setattr("spectui.attach.address.PORTS", ports)
+        assert with_port("127.0.0.1") == with_port("http://127.0.0.1/v1") == f"http://127.0.0.1:{ports[1]}"
+        for named in ("http://127.0.0.1:1", "https://127.0.0.1", "http://example.com", "http://127.0.0.1/other"):
+            assert with_port(named) == named

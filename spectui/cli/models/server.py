@@ -34,11 +34,11 @@ def server_setup(settings: Configuration, *hub: str | None) -> Setup | None:
         raise UsageError(f"--server has its own models, and {given[0]} names one of this machine: give one of them.")
     if given or (setup.model is not None and _weight(settings, "model") > _weight(settings, "server")):
         return None
-    from spectui.attach.address import address, read_key
+    from spectui.attach.address import address, read_key, with_port
 
-    where = address(setup.server)
+    server = with_port(setup.server)
     read_key(setup.server_key_file)  # what is wrong with it is said before a window opens
-    return replace(setup, model=setup.server_model or where.short, draft=None)
+    return replace(setup, server=server, model=setup.server_model or address(server).short, draft=None)
 
 
 def server_engine(knobs: Knobs, watch: Watch = lambda stage, setup: None) -> Worker:
