@@ -64,6 +64,7 @@ class FakeEngine:
     def __init__(self, knobs: Knobs | None = None, *, devices: tuple[Device, ...] = (CPU,), late: bool = False) -> None:
         self.knobs = knobs or Knobs()
         self.wants_probabilities = False
+        self.guess = ""
         self.listen: Callable[[Event], None] = lambda event: None
         self.events: deque[Event] = _Told(self)
         self.devices = devices

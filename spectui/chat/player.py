@@ -62,6 +62,13 @@ class ConversationPlayer:
         self._due = 0.0  # seconds until the next event, at the recorded speed
 
     @property
+    def guess(self) -> str:
+        """The draft of the round that comes next, from when it was made."""
+        if not isinstance(self._next, RoundDone) or self._due > self._next.round.seconds - self._next.round.draft_s:
+            return ""
+        return "".join(token.text for token in self._next.round.drafted if token.fate != "ignored")
+
+    @property
     def ended(self) -> bool:
         """Whether all of it was played."""
         return self.turn is None and self._next is None

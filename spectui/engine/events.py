@@ -163,6 +163,14 @@ class Failed(NamedTuple):
     tokens: int = 0
 
 
+class Guess(NamedTuple):
+    """The draft that the target reads just now, for the round of this number. It is in no queue of events, but the
+    engine's `guess`. Told where rounds are slow enough for it to be seen."""
+
+    round: int
+    text: str
+
+
 class ThreadsInUse(NamedTuple):
     """The target computes with `now` of `most` threads, because other processes use the other cores."""
 
@@ -211,6 +219,7 @@ Event = (
     | Devices
     | Prompt
     | RoundDone
+    | Guess
     | ThreadsInUse
     | Finished
     | Failed

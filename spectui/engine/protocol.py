@@ -28,6 +28,10 @@ class Engine(Protocol):
     wants_probabilities: bool
     """Whether a person looks at probabilities: an engine that they cost time leaves them out of its next reply otherwise."""
 
+    @property
+    def guess(self) -> str:
+        """The draft that the target reads just now, behind the rounds in `events`; "" where none is known."""
+
     def load(self, setup: Setup) -> None:
         """Load (or reload) the models. A reply in progress is stopped first. Ends in Loaded or LoadFailed."""
 

@@ -9,7 +9,7 @@ from functools import cache
 from math import inf
 from time import perf_counter
 
-from spectui.engine.events import Event, Finished, Notice, Prompt, RoundDone, Terms
+from spectui.engine.events import Event, Finished, Guess, Notice, Prompt, RoundDone, Terms
 from spectui.engine.pair import Pair
 from spectui.knobs import Knobs
 from spectui.llama.model import Model
@@ -25,6 +25,9 @@ from spectui.thinking import MARK
 
 _FEW = 32
 """Tokens that are read again without a word; and those that are looked at where a prompt parts from what was read."""
+
+_SEEN_S = 1 / 30
+"""Seconds from one draft to the next from which on a guess is told: where rounds are faster, it would only flicker."""
 
 
 class Reply:
@@ -62,6 +65,7 @@ class Reply:
         self._thought: deque[bool] = deque()  # of the tokens whose text was asked for
         bias = _bias(target, terms)
         self._decoder = Decoder(context, pair.strategy, self, bias=bias, recorded=max(RECORDED, terms.likeliest))
+        self._decoder.on_draft, self._drafted_s = self._guess, 0.0
         self._statistics = Statistics()
         self._texts: list[str] = []
         self._read = 0
@@ -91,6 +95,13 @@ class Reply:
 
     def draft_failed(self, sentence: str) -> None:
         self._emit(Notice(sentence, draft_failed=True))
+
+    def _guess(self, round: int, draft: Sequence[int]) -> None:
+        """Tell what the target begins to read. Characters of which it has only a part are left out."""
+        before, self._drafted_s = self._drafted_s, perf_counter()
+        if draft and self._drafted_s - before > _SEEN_S:
+            text = b"".join(map(self._pair.target.piece, draft)).decode("utf-8", "ignore")
+            self._emit(Guess(round, safe(text)))
 
     def write(self, since: float) -> None:
         """Read the prompt and decode until the end. `since`: when it was asked for, by `perf_counter`.

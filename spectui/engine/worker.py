@@ -13,7 +13,20 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from spectui.engine import protocol
-from spectui.engine.events import FREE, Event, Failed, LoadFailed, Loading, Message, Notice, Terms, Unloaded
+from spectui.engine.events import (
+    FREE,
+    Event,
+    Failed,
+    Finished,
+    Guess,
+    LoadFailed,
+    Loading,
+    Message,
+    Notice,
+    RoundDone,
+    Terms,
+    Unloaded,
+)
 from spectui.engine.room import NoRoomError
 from spectui.errors import LoadError, RefusedError, SpectuiError, unless_limited
 from spectui.knobs import Knobs, Setup
@@ -65,11 +78,25 @@ class Emitter:
         self.events: deque[Event] = deque()
         self.listen: Callable[[Event], None] = lambda event: None
         self.wants_probabilities = False
+        self._guess: Guess | None = None
+        self._coming = 0  # the number of the round that comes next
         self._logged = False
 
+    @property
+    def guess(self) -> str:
+        guess = self._guess
+        return guess.text if guess is not None and guess.round == self._coming else ""
+
     def emit(self, event: Event) -> None:
+        if isinstance(event, Guess):
+            self._guess = event
+            return
         self._tell(self.listen, event)
         self.events.append(event)
+        if isinstance(event, RoundDone):
+            self._coming = event.round.index + 1
+        elif isinstance(event, Finished | Failed):
+            self._guess, self._coming = None, 0
 
     def _tell(self, listen: Callable[..., None], *what: object) -> None:
         """Call a listener. One that raises ends no thread of the engine: its error is logged, once."""

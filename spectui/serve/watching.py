@@ -57,6 +57,7 @@ class WatchedEngine:
         self.events: deque[Event] = deque()
         self.listen: Callable[[Event], None] = lambda event: None
         self.wants_probabilities = False
+        self.guess = ""
         self.seen: deque[Watched] = deque(maxlen=KEPT)
         self.shown: Watched | None = None
         self._next: int | None = None  # the event that comes next; None: the window has not asked for the reply

@@ -80,6 +80,8 @@ class Decoder:
         self.strategy = strategy
         self.tokens: list[int] = []
         self.reason: StopReason | None = None
+        self.on_draft: Callable[[int, Sequence[int]], None] = lambda index, draft: None
+        """Told each round's number and what of a draft the target begins to read."""
         self._hooks = hooks
         strategy.grammar = hooks.grammar
         self._clock, self._bias, self._recorded = clock, bias or {}, recorded
@@ -165,6 +167,7 @@ class Decoder:
         ids = [candidate.id for candidate in draft.tokens[: draft.sent]]
         if ids and self._hooks.is_end(ids[-1]):
             del ids[-1]  # the row before it judges it, and nobody reads the row after it
+        self.on_draft(self._index, ids)
         batch = self.tokens[len(self.target.tokens) :] + ids
         self.strategy.draft_ahead(self.tokens, ids, knobs)
         whole = self._hooks.grammar is not None or bool(self._bias)

@@ -12,7 +12,7 @@ import pytest
 
 from spectui.engine.costs import measuring as costs
 from spectui.engine.costs.files import TargetCosts
-from spectui.engine.events import Event, Loaded, Message, Notice, Prompt, RoundDone
+from spectui.engine.events import Event, Guess, Loaded, Message, Notice, Prompt, RoundDone
 from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -46,6 +46,20 @@ def rounds(events: Sequence[Event]) -> list[RoundDone]:
 def chosen(events: Sequence[Event]) -> list[tuple[int, float]]:
     """The tokens of all rounds and their probabilities, which differ where logits do, even where the text is the same."""
     return [(token.id, token.p_target) for event in rounds(events) for token in event.round.tokens]
+
+
+@pytest.mark.parametrize("seen_s", [0.0, 60.0])
+def test_guesses_are_what_was_drafted_and_are_told_of_slow_rounds_alone(
+    pair: Opened, seen_s: float, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("spectui.engine.reply._SEEN_S", seen_s)
+    session, events = pair
+    events.clear()
+    ask(session, fixed(temperature=0.0, predict=30, draft_max=4, p_min=0.0), SNAKE)
+    told = {event.round: event.text for event in events if isinstance(event, Guess)}
+    drafted = {done.round.index: "".join(token.text for token in done.round.drafted) for done in rounds(events)}
+    slow = {number: text for number, text in drafted.items() if text and (not seen_s or number == 0)}
+    assert told == slow and slow
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.2])

@@ -149,10 +149,19 @@ async def asked(pilot: Pilot[None], engine: FakeEngine) -> None:
     engine.read_prompt(118, 118, seconds=1.4)
 
 
-async def chat(pilot: Pilot[None], engine: FakeEngine) -> None:
+async def middle(pilot: Pilot[None], engine: FakeEngine) -> None:
     """In the middle of the reply."""
     await asked(pilot, engine)
     await play(pilot, engine, script()[:MIDDLE])
+
+
+async def chat(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """The same, with the next draft as a guess."""
+    await middle(pilot, engine)
+    coming = script()[MIDDLE]
+    engine.guess = "".join((*coming.accepted, *coming.rejected))
+    await wait_until(pilot, lambda: engine.guess == pilot.app.screen._guess)
+    await pilot.pause()
 
 
 async def finished(pilot: Pilot[None], engine: FakeEngine) -> None:
@@ -165,13 +174,13 @@ async def finished(pilot: Pilot[None], engine: FakeEngine) -> None:
 
 async def rejected(pilot: Pilot[None], engine: FakeEngine) -> None:
     """What was rejected."""
-    await chat(pilot, engine)
+    await middle(pilot, engine)
     await pilot.press("f3")
 
 
 async def inspect(pilot: Pilot[None], engine: FakeEngine) -> None:
     """A token, and its round on the page of rounds."""
-    await chat(pilot, engine)
+    await middle(pilot, engine)
     await pilot.press("alt+2", "f4", "left", "up", "up", "left")
 
 

@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from spectui.engine.events import Event, Guess
 from spectui.engine.protocol import Session
 from spectui.engine.worker import Worker
 
@@ -50,6 +51,15 @@ class LastWords(NamedTuple):
     text: str
 
 
+class _Worker(Worker):
+    """Tells the parent guesses too."""
+
+    def emit(self, event: Event) -> None:
+        super().emit(event)
+        if isinstance(event, Guess):
+            self.listen(event)
+
+
 def main() -> None:
     """Run commands until standard input ends, because the parent closed it or died."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers the terminal; only Windows has not blocked it
@@ -64,7 +74,7 @@ def main() -> None:
             out.write(data)
             out.flush()
 
-    worker = Worker()
+    worker = _Worker()
     worker.events, worker.listen = deque(maxlen=0), send
     worker.call(lambda session: _report_abort(send))
     with suppress(EOFError):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from time import monotonic
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.cells import cell_len
 from textual import events, on
@@ -53,8 +53,14 @@ from spectui.ui.textual_patches.refresh_rate import RefreshRate
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.knob import KnobRow, Slider
 
+if TYPE_CHECKING:
+    from spectui.ui.textual_patches.app import TerminalApp
+
 FIGURES_S = 1.0
 """Seconds between two redraws of the figures while a reply is written."""
+
+GUESSES_S = 1.0
+"""Seconds after a guess in which another one is looked for often."""
 
 PALETTE_WIDTH = 12
 """Cells of the last line that Textual's key of the palette takes."""
@@ -100,6 +106,8 @@ class ChatScreen(Window):
         self.remember: Callable[[], object] = lambda: None
         """Called when models are loaded, to write the pair down: a killed window writes nothing."""
         self._figures_due = 0.0
+        self._guess = self._struck = ""  # the draft that is seen, and what the target has rejected of it
+        self._guesses_until = 0.0
         self._seen = False
         self._unsent: str | None = None  # the prompt's text as it is on disk; None before the last chat's was taken
 
@@ -169,15 +177,16 @@ class ChatScreen(Window):
         """Take the engine's events and, every `FIGURES_S`, show figures, all in one frame."""
         now = monotonic()
         due = now >= self._figures_due
-        if due or self.session.engine.events:
+        if due or self.session.engine.events or self.session.engine.guess != self._guess:
             with self.held():
                 self._drain()
+                self._show_guess(now)
                 if due:
                     self._figures_due = now + FIGURES_S
                     self._show_once_a_second()
             # Widgets announce changed figures by messages, which must be handled first.
             (self.check_idle if due else self.refresh_now)()
-        self.rate.adjust(awaited=self.session.state == "reading")
+        self.rate.adjust(awaited=self.session.state == "reading" or now < self._guesses_until)
 
     def _drain(self) -> None:
         for notice in self.session.journal.take_notices():
@@ -188,6 +197,8 @@ class ChatScreen(Window):
             event = shown.event if isinstance(shown, OfComparison) else shown
             if isinstance(event, RoundDone):
                 self.rate.add(len(event.round.tokens))
+                rejected = (token.text for token in event.round.drafted if token.fate == "rejected")
+                self._struck = "".join(rejected) if self._guess and not self.transcript.show_rejected else ""
             if isinstance(shown, OfComparison):
                 asking.show_comparison(self, shown.event)
             elif not isinstance(shown, RoundDone):
@@ -197,6 +208,17 @@ class ChatScreen(Window):
         self.stale = True
         if self.session.send_waiting():  # after all events of this drain: a notice belongs above the next prompt
             self.show_all()
+
+    def _show_guess(self, now: float) -> None:
+        """Show the draft that the target reads, and then what it has struck of it until there is another. A terminal that is
+        behind, and a person who wants nothing to move, are spared."""
+        spared = self.app.animation_level == "none" or cast("TerminalApp", self.app).is_behind
+        engine = self.session.engine
+        guess = "" if spared or self.session.writing is None else engine.guess
+        self._guess = "" if engine.events else guess  # it may stand behind a round that has come since
+        if self._guess:
+            self._struck, self._guesses_until = "", now + GUESSES_S
+        self.transcript.show_guess(self._guess or self._struck, struck=not self._guess)
 
     def _show(self, event: Event | Dropped) -> None:
         session, transcript = self.session, self.transcript

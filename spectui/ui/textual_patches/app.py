@@ -57,6 +57,11 @@ class TerminalApp(App[None]):
         if drops_frame is None or not drops_frame():
             super()._display(screen, renderable)
 
+    @property
+    def is_behind(self) -> bool:
+        """The terminal has not taken the last frame yet."""
+        return bool(getattr(self._driver, "is_behind", False))
+
     def set_timer(
         self, delay: float, callback: TimerCallback | None = None, *, name: str | None = None, pause: bool = False
     ) -> Timer:

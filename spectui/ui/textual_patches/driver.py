@@ -98,6 +98,11 @@ class TerminalDriver(LinuxDriver):
         if self._writer_thread is not None:
             self._writer_thread._queue.maxsize = 0
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the terminal has not taken all output yet."""
+        return self._writer_thread is not None and self._writer_thread._queue.qsize() > 0
+
     def drops_frame(self) -> bool:
         """Whether to drop this frame: when too many writes wait, until the terminal has taken them all.
 

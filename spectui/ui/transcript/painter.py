@@ -12,8 +12,8 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
-from spectui.ui.transcript.document import Block, Document
-from spectui.ui.transcript.source import CURSOR, ERROR, KINDS, TEXT, THOUGHT
+from spectui.ui.transcript.document import INDENT, Block, Document
+from spectui.ui.transcript.source import CURSOR, ERROR, GUESS, KINDS, REJECTED, TEXT, THOUGHT
 from spectui.ui.transcript.token_cursor import TokenCursor
 
 COMPONENTS = {f"transcript--{kind}" for kind in (*KINDS[1:], "marked")}
@@ -39,6 +39,7 @@ STYLES = """
         & > .transcript--notice { color: $text-muted; text-style: italic; }
         & > .transcript--error { color: $error; text-style: bold; }
         & > .transcript--cursor { color: $foreground; }
+        & > .transcript--guess { color: $foreground 45%; text-style: italic; }
         & > .transcript--dropped { color: $text-muted; text-style: bold italic; }
         & > .transcript--fold { color: $text-muted; text-style: bold italic; }
         & > .transcript--title { color: $foreground; text-style: bold underline; }
@@ -68,6 +69,10 @@ class Painter:
         self._cursor = cursor
         self._styles: dict[int, Style] = {}
         self._strips: LRUCache[int, Strip] = LRUCache(256)
+        self.guess = ""
+        """Drawn after the text that grows, and never a part of it."""
+        self.struck = False
+        """The target has rejected it."""
 
     def clear(self) -> None:
         """Forget the styles, which have changed, and all rows."""
@@ -101,10 +106,10 @@ class Painter:
         if block.source.kind == ERROR and row == block.top:
             margin = (f"{'!':>{block.indent - 1}} ", ERROR)
         runs = [margin, *block.drawing.runs(row - block.top)]
-        if block is self._document.growing and row == block.end - 1:
-            runs.append(("█", CURSOR))
         shade = THOUGHT if self._document.is_dropped(row) else 0
         segments = [Segment(text, self.style(kind | shade)) for text, kind in runs]
+        if block is self._document.growing and row == block.end - 1:
+            segments += self._cursor_and_guess()
         for start, end, is_token in self._cursor.spans(block, row - block.top):
             marked = Style(bgcolor=self._widget.get_component_rich_style("transcript--marked").bgcolor)
             style = Style(reverse=True) if is_token else marked
@@ -114,7 +119,15 @@ class Painter:
         if selected is not None:
             segments = list(_restyled(segments, *selected, self._widget.selection_style))
         width = self._widget.outer_size.width  # its scrollbar may hide
-        return Strip(segments).adjust_cell_length(width, self.style(TEXT)).apply_offsets(0, row)
+        text_end = INDENT + self._document.width + 1
+        return Strip(segments).crop(0, text_end).adjust_cell_length(width, self.style(TEXT)).apply_offsets(0, row)
+
+    def _cursor_and_guess(self) -> list[Segment]:
+        """The cursor stands on the guess's first character, so that an accepted one stays where it is."""
+        if self.struck or not self.guess:
+            return [Segment("█", self.style(CURSOR)), Segment(self.guess, self.style(REJECTED))]
+        cursor = self.style(CURSOR) + Style(reverse=True)
+        return [Segment(self.guess[0], cursor), Segment(self.guess[1:], self.style(GUESS))]
 
     def style(self, kind: int) -> Style:
         """The style of a kind of pieces. Cached, since Textual computes it at each call."""

@@ -18,7 +18,7 @@ from spectui.text import safe
 KINDS = (
     *("text", "accepted", "correction", "bonus", "plain", "rejected", "heading", "user", "notice", "error", "cursor"),
     *("fold", "dropped", "title", "subtitle", "strong", "emphasis", "stressed", "struck", "code", "sign", "keyword"),
-    *("string", "number", "comment", "name"),
+    *("string", "number", "comment", "name", "guess"),
 )
 """Kinds of pieces; a piece stores the index. All but `text` are component classes `transcript--...`.
 
@@ -26,8 +26,8 @@ Those from `title` on are Markdown's: headings, inline marks (`stressed`: strong
 and what code consists of.
 """
 
-TEXT, REJECTED, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD, DROPPED = (
-    KINDS.index(kind) for kind in ("text", "rejected", "heading", "user", "notice", "error", "cursor", "fold", "dropped")
+TEXT, REJECTED, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD, DROPPED, GUESS = map(
+    KINDS.index, ("text", "rejected", "heading", "user", "notice", "error", "cursor", "fold", "dropped", "guess")
 )
 THOUGHT = 0x80
 """Flag in a piece's kind: it is part of the model's thinking."""
@@ -37,7 +37,8 @@ LONG_LINES, SEEN_LINES = 30, 3
 LONG_TEXT, SEEN_TEXT = 3_000, 240
 """The same in characters: a line may be as long as a file."""
 
-_REJECTED_SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
+SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
+"""What stands for these in drafts that are no text."""
 _NO_TEXT = "∅"
 """Drawn for a rejected token without text: a special token, such as the end of the reply."""
 _NO_ROUNDS = PackedRounds()
@@ -112,7 +113,7 @@ class Source:
 
     def _reject(self, texts: list[str], at: int) -> None:
         """Note these rejected tokens, and empty the list."""
-        self.rejected += (intern(text.translate(_REJECTED_SIGNS)) or _NO_TEXT for text in texts)
+        self.rejected += (intern(text.translate(SIGNS)) or _NO_TEXT for text in texts)
         self.rejected_at.extend([at] * len(texts))
         texts.clear()
 

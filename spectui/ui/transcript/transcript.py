@@ -27,7 +27,7 @@ from spectui.ui.textual_patches.direct_render import FollowingScrollView
 from spectui.ui.transcript.document import INDENT, Block, Document, Place
 from spectui.ui.transcript.drawing import Drawing, View
 from spectui.ui.transcript.painter import COMPONENTS, STYLES, Painter
-from spectui.ui.transcript.source import ERROR, NOTICE, Source
+from spectui.ui.transcript.source import ERROR, NOTICE, SIGNS, Source
 from spectui.ui.transcript.token_cursor import TokenCursor
 
 _MARGIN = 1  # to the right of the text, so that the cursor always has a cell
@@ -170,8 +170,18 @@ are never in it.
         if closed:
             self._redraw()
 
+    def show_guess(self, text: str, *, struck: bool = False) -> None:
+        """Show the draft that the target reads after the text that grows, or what it has struck of it; "" removes it."""
+        text, painter = text.translate(SIGNS), self._painter
+        if self.document.growing is not None and (text, struck) != (painter.guess, painter.struck):
+            painter.guess, painter.struck = text, struck
+            row = self.document.growing.end - 1
+            painter.forget(range(row, row + 1))
+            self.refresh_lines(row)
+
     def finish_reply(self) -> None:
         """End the reply. Nothing happens if none was begun."""
+        self.show_guess("")
         if (reply := self.document.growing) is not None:
             self.document.growing = None
             self._changed(self.document.blocks.index(reply), reply.drawing.height - 1)

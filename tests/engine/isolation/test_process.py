@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spectui.engine.events import Failed, Finished, Loaded, LoadFailed, RoundDone, Unloaded
+from spectui.engine.events import Event, Failed, Finished, Guess, Loaded, LoadFailed, RoundDone, Unloaded
 from spectui.engine.exactness.verify import verify
 from spectui.engine.isolation.link import HANGS, LINGERS, REPLACED
 from spectui.engine.isolation.process import EngineProcess
@@ -231,3 +231,14 @@ def test_a_model_file_that_is_lost_meanwhile(
         "the models are loaded again."
     )
     assert "download it again" in events.wait(LoadFailed).message
+
+
+def test_guesses_come_out_of_the_process(isolated: EngineProcess, monkeypatch: pytest.MonkeyPatch):
+    heard: list[Event] = []
+    emit = isolated.emit
+    monkeypatch.setattr(isolated, "emit", lambda event: heard.append(event) or emit(event))
+    isolated.knobs = replace(KNOBS, predict=8)
+    isolated.generate(QUESTION)
+    events_of(isolated).wait(Finished)
+    assert any(isinstance(event, Guess) for event in heard)
+    assert isolated.guess == "", "the reply has ended"
