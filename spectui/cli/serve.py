@@ -8,9 +8,9 @@ from collections import deque
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from threading import Thread
-from time import sleep, strftime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,19 +18,14 @@ import click
 from spectui import paths
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.options import ENGINE, INTERRUPTED, Command, color_option, configuration, setting_options
-from spectui.cli.run import DRAIN_S, Printer, stopping
+from spectui.cli.run import Printer, outcome, stopping
 from spectui.cli.terminal import is_terminal
 from spectui.errors import SpectuiError, UsageError
 
 if TYPE_CHECKING:
     from spectui.config import Configuration
-    from spectui.engine.events import Event, Loaded
-    from spectui.engine.protocol import SessionEngine
-    from spectui.engine.requests import Request, Requests
-    from spectui.knobs import Setup
-    from spectui.serve.answer import Answer
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+    from spectui.engine.events import Event
+    from spectui.serve.watching import WatchedEngine
 
 _MISSING = "spectui serve needs two packages more: pip install 'spectui[serve]'."
 
@@ -78,40 +73,51 @@ def command(
         return
     settings = configuration(profile, config_path, values)
     key = _key(api_key_file)
-    if host not in LOOPBACK and not key:
-        raise UsageError(f"--host {host} can be reached by others, so clients need a key: name its file with --api-key-file.")
     try:
         import uvicorn
 
+        from spectui.serve.access import LOOPBACK, Access
         from spectui.serve.app import Server
-        from spectui.serve.http import Access
     except ImportError as error:
         raise UsageError(_MISSING) from error
     from spectui.engine.demo import default_setup
     from spectui.engine.isolation.process import engine_for
     from spectui.engine.requests import Requests
+    from spectui.serve.watching import WatchedEngine
 
+    if host not in LOOPBACK and not key:
+        raise UsageError(f"--host {host} can be reached by others, so clients need a key: name its file with --api-key-file.")
     setup = default_setup(fetched(settings, hub_target, hub_draft))
     kept = "off" if settings.ui.no_history == "on" else "on"
     setup = replace(setup, keep_read=kept if setup.keep_read == "auto" else setup.keep_read)
+    in_window = is_terminal() and not plain
+    if no_color:
+        os.environ["NO_COLOR"] = "1"
     with ExitStack() as ending:
         listening = ending.enter_context(_listening(host, port))
         engine = engine_for(setup, settings.knobs, restarts=True)
         ending.callback(engine.close)
         printer = Printer(text=False, colours=False)
         ending.callback(printer.end)
-        with stopping(engine.stop) as stopped:
-            loaded = _loaded(engine, setup, printer)
-        if loaded is None or stopped:
-            ctx.exit(INTERRUPTED if stopped else 1)
+        try:
+            with stopping(engine.stop) as stopped:
+                loaded = outcome(engine, engine.call(methodcaller("load", setup)), printer)
+        except SpectuiError:
+            if stopped:
+                ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
+            raise
+        if stopped:
+            ctx.exit(INTERRUPTED)
         engine.knobs = settings.recommended(loaded.sampling, loaded.target.path).knobs
-        in_window = is_terminal() and not plain
+        engine.events = deque(maxlen=0)  # nobody takes them
         if not in_window:
             engine.listen = partial(_notice, printer)
-        engine.events = deque(maxlen=0)  # nobody takes them
         requests = Requests(engine)
         ending.callback(requests.close)
-        server = Server(requests, engine, loaded, Access(host, key, cors), alias, _nothing if in_window else _tell)
+        watched = WatchedEngine(requests, loaded)
+        if not in_window:
+            watched.ended = lambda request: click.echo(request.in_words)
+        server = Server(requests, engine, loaded, Access(host, key, cors), alias)
         config = uvicorn.Config(
             server.app,
             lifespan="off",
@@ -128,7 +134,7 @@ def command(
             thread = Thread(target=http.run, args=([listening],), name="spectui-http")
             thread.start()
             try:
-                _window(requests, loaded, settings, where, no_color=no_color)
+                _window(watched, settings, where)
             finally:
                 http.should_exit = True
                 requests.close()  # so that no stream goes on
@@ -138,38 +144,19 @@ def command(
             http.run([listening])
 
 
-def _loaded(engine: SessionEngine, setup: Setup, printer: Printer) -> Loaded | None:
-    """What is loaded; None, and the reason is told, where it fails."""
-    from spectui.engine.events import Loaded, LoadFailed, Notice
-
-    engine.load(setup)
-    while True:
-        if not engine.events:
-            sleep(DRAIN_S)
-            continue
-        event = engine.events.popleft()
-        printer(event if not isinstance(event, LoadFailed) else Notice(event.message))
-        if isinstance(event, Loaded | LoadFailed):
-            return event if isinstance(event, Loaded) else None
-
-
-def _window(requests: Requests, loaded: Loaded, settings: Configuration, where: str, *, no_color: bool) -> None:
+def _window(watched: WatchedEngine, settings: Configuration, where: str) -> None:
     """Show the requests until the window is closed."""
-    if no_color:
-        os.environ["NO_COLOR"] = "1"
-    from spectui.serve.watching import WatchedEngine
     from spectui.telemetry.monitor import Monitor
     from spectui.ui.app import SpectuiApp
     from spectui.ui.keys import keymap
     from spectui.ui.screen.serve import ServeScreen
     from spectui.ui.terminal_watchdog import terminal_restored
 
-    watched = WatchedEngine(requests, loaded)
     keys, unmapped = keymap(settings.ui.keys)
     app = SpectuiApp(
         watched,
-        loaded.setup,
-        requests.knobs,
+        watched.loaded.setup,
+        watched.knobs,
         theme=settings.ui.theme or None,
         theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
         keymap=keys,
@@ -186,10 +173,6 @@ def _notice(printer: Printer, event: Event) -> None:
 
     if isinstance(event, Notice):
         printer(event)
-
-
-def _nothing(request: Request, answer: Answer) -> None:
-    """The window shows it."""
 
 
 def _key(file: Path | None) -> str:
@@ -209,15 +192,3 @@ def _listening(host: str, port: int) -> socket.socket:
         raise SpectuiError(
             f"{host} port {port} cannot be listened on ({error.strerror or error}): choose another --port."
         ) from error
-
-
-def _tell(request: Request, answer: Answer) -> None:
-    """A line for a request that has ended."""
-    figures, (total, reused) = answer.statistics, answer.read
-    speed = f"{figures.emitted / figures.decode_s:.1f} t/s" if figures.decode_s else "no text"
-    accepted = f", {figures.acceptance:.0%} accepted" if figures.acceptance is not None else ""
-    why = answer.why if not hasattr(answer.ended, "message") else f"failed: {answer.ended.message}"  # type: ignore[union-attr]
-    click.echo(
-        f"{strftime('%H:%M:%S')} {request.client or 'a client'}: {total} tokens read ({reused} reused), {figures.emitted} "
-        f"written, {speed}{accepted}, {why}"
-    )

@@ -1,20 +1,35 @@
-"""A reply on its way to a client: from the engine's events to what is new, and to the figures that go with it."""
+"""A reply on its way to a client: from the engine's events to the parts of an answer, and to the figures that go with it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
-
-import numpy as np
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any, NamedTuple
 
 from spectui.chat.figures.reasons import worded
 from spectui.engine.events import Event, Failed, Finished, Prompt, RoundDone
-from spectui.knobs import Knobs
 from spectui.serve.tools import Calls, Delta, Form
 from spectui.speculation.records import Round, StopReason, Token
-from spectui.speculation.sampling import chain
 from spectui.speculation.statistics import Statistics
 from spectui.thinking import CLOSE, OPEN
+
+
+@dataclass
+class Part:
+    """A part of an answer. `kind`: thought, text or call. `text`: what it is so far; of a call, its arguments."""
+
+    kind: str
+    text: str = ""
+    name: str = ""
+    id: str = ""
+
+
+class Step(NamedTuple):
+    """What some tokens add: texts with the index of the part that each belongs to. A call begins with an empty one."""
+
+    tokens: range
+    added: list[tuple[int, str]]
 
 
 class Answer:
@@ -24,50 +39,59 @@ class Answer:
         """`form`: how it may call these tools. `marks`: the texts of tokens that have none."""
         self._calls = Calls(form, tools) if form is not None and tools else None
         self._marks = marks if tools else {}
-        self._inside = self._blank = False  # in a thought; nothing but white space has come in this part of the reply
+        self._thinks = self._blank = False  # nothing but white space has come in this part of the reply
         self._space = ""  # of a thought, which counts only if more comes
-        self.deltas: list[Delta] = []
+        self.parts: list[Part] = []
         self.tokens: list[Token] = []
         self.likeliest: list[list[tuple[int, str, float]]] = []
         """Of each token: id, text and probability of those that were likeliest there."""
         self.last: Round | None = None
         self.statistics = Statistics()
-        self.prompt: Prompt | None = None
+        self.prompt = Prompt(0, 0, 0, 0.0)
         """What was read of the prompt last."""
         self.ended: Finished | Failed | None = None
 
-    def take(self, event: Event) -> Iterator[tuple[range, list[Delta]]]:
-        """What an event brings: the index of each new token with what it makes visible. The end has no token."""
+    def take(self, event: Event) -> list[Step]:
+        """What an event adds, token by token. The end has no token."""
+        steps: list[Step] = []
         if isinstance(event, Prompt):
             self.prompt = event
         elif isinstance(event, RoundDone):
             self.last = event.round
             self.statistics.add(event.round)
-            for at, token in enumerate(event.round.tokens):
+            for at, token in enumerate(event.round.tokens, len(self.tokens)):
                 self.tokens.append(token)
-                self.likeliest.append(event.round.likeliest.at(at) if event.round.likeliest is not None else [])
-                yield range(len(self.tokens) - 1, len(self.tokens)), self._kept(self._divided(token))
+                steps.append(Step(range(at, at + 1), self._added(self._divided(token))))
+            likeliest, number = event.round.likeliest, len(event.round.tokens)
+            self.likeliest += map(likeliest.at, range(number)) if likeliest is not None else [[]] * number
         elif isinstance(event, Finished | Failed):
             self.ended = event
-            yield range(0), self._kept(self._calls.end() if self._calls is not None else ())
+            steps.append(Step(range(0), self._added(self._calls.end() if self._calls is not None else ())))
+        return steps
 
-    def _kept(self, new: Any) -> list[Delta]:
-        found = list(new)
-        self.deltas += found
-        return found
+    def _added(self, deltas: Iterable[Delta]) -> list[tuple[int, str]]:
+        """Add the deltas to the parts."""
+        added: list[tuple[int, str]] = []
+        for kind, text in deltas:
+            if kind == "name":
+                self.parts.append(Part("call", name=text, id=token_hex(5)[:9]))
+                text = ""
+            elif not self.parts or self.parts[-1].kind != kind:
+                self.parts.append(Part(kind))
+            self.parts[-1].text += text
+            added.append((len(self.parts) - 1, text))
+        return added
 
     def _divided(self, token: Token) -> Iterator[Delta]:
         text = token.text or self._marks.get(token.id, "")
         if token.thought and OPEN in text:
-            text, self._inside, self._blank = text.replace(OPEN, ""), True, True
+            text, self._thinks, self._blank = text.replace(OPEN, ""), True, True
         inside, closes, after = text.partition(CLOSE) if token.thought else (text, "", "")
-        if self._inside or token.thought:
+        if self._thinks or token.thought:
             yield from self._thought(inside)
-            if closes:
-                self._inside, self._blank, self._space = False, True, ""
-                text = after
-            else:
+            if not closes:
                 return
+            self._thinks, self._blank, self._space, text = False, True, "", after
         if self._blank:
             text = text.lstrip()
             self._blank = not text
@@ -82,27 +106,9 @@ class Answer:
             self._blank = False
             yield Delta("thought", said)
 
-    def sampled(self, index: int) -> list[tuple[int, str, float]]:
-        """The likeliest tokens there with the probabilities that top-k, top-p, min-p and the temperature leave them."""
-        likeliest, knobs = self.likeliest[index][: self.knobs.top_k or None], self.knobs
-        if knobs.temperature <= 0.0 or not likeliest:
-            return [(id, text, 1.0) for id, text, _ in likeliest[:1]]
-        scores = chain(np.log(np.array([[p for _, _, p in likeliest]], np.float32)), knobs)[0]
-        shares = np.exp(scores - scores.max())
-        shares /= shares.sum()
-        return [(id, text, p) for (id, text, _), p in zip(likeliest, shares.tolist(), strict=True) if p > 0.0]
-
     def text(self, kind: str = "text") -> str:
         """All that was said, or thought."""
-        return "".join(delta.text for delta in self.deltas if delta.kind == kind)
-
-    def calls(self) -> list[tuple[str, str, str]]:
-        """Id, name and arguments of each call."""
-        begun = [delta for delta in self.deltas if delta.kind == "call"]
-        return [
-            (call.id, call.text, "".join(d.text for d in self.deltas if d.kind == "arguments" and d.number == call.number))
-            for call in begun
-        ]
+        return "".join(part.text for part in self.parts if part.kind == kind)
 
     @property
     def stopped(self) -> bool:
@@ -115,45 +121,30 @@ class Answer:
         reason = self.ended.reason if isinstance(self.ended, Finished) else StopReason.CANCELLED
         if reason in (StopReason.LIMIT, StopReason.CONTEXT, StopReason.SERVER_LIMIT):
             return "length"
-        if self._calls is not None and self._calls.number:
+        if any(part.kind == "call" for part in self.parts):
             return "tool_calls"
         return "cancelled" if reason is StopReason.CANCELLED else "stop"
 
-    @property
-    def knobs(self) -> Knobs:
-        """Those of the last round, or of the end without one."""
-        if self.last is not None:
-            return self.last.knobs
-        return self.ended.knobs if isinstance(self.ended, Finished) else Knobs()
-
-    @property
-    def read(self) -> tuple[int, int]:
-        """Tokens of the prompt, and how many of them were reused."""
-        return (self.prompt.total, self.prompt.reused) if self.prompt is not None else (0, 0)
-
     def figures(self, tokens: int | None = None) -> dict[str, Any]:
         """llama-server's `timings` after so many tokens of the reply, None for all, and why the last round drafted so."""
-        figures, shown = self.statistics, len(self.tokens) if tokens is None else tokens
-        read = max(0, self.prompt.done - self.read[1]) if self.prompt is not None else 0
-        last, reason = self.last, self.last.reason if self.last is not None else None
+        figures, prompt, last = self.statistics, self.prompt, self.last
         timings = {
-            "cache_n": self.read[1],
-            **_speed("prompt", read, self.prompt.seconds if self.prompt is not None else 0.0),
-            **_speed("predicted", shown, figures.decode_s),
+            "cache_n": prompt.reused,
+            **_speed("prompt", max(0, prompt.done - prompt.reused), prompt.seconds),
+            **_speed("predicted", len(self.tokens) if tokens is None else tokens, figures.decode_s),
             "draft_n": figures.drafted,
             "draft_n_accepted": figures.accepted,
         }
-        why = worded(reason, last.knobs) if last is not None and reason is not None else ""
+        why = worded(last.reason, last.knobs) if last is not None and last.reason is not None else ""
         return {"timings": timings, "spectui": {"reason": why}}
 
     def usage(self) -> dict[str, Any]:
         """OpenAI's counts of tokens."""
-        total, reused = self.read
         return {
-            "prompt_tokens": total,
+            "prompt_tokens": self.prompt.total,
             "completion_tokens": len(self.tokens),
-            "total_tokens": total + len(self.tokens),
-            "prompt_tokens_details": {"cached_tokens": reused},
+            "total_tokens": self.prompt.total + len(self.tokens),
+            "prompt_tokens_details": {"cached_tokens": self.prompt.reused},
         }
 
 

@@ -7,21 +7,23 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spectui.engine.events import Prompt
-from spectui.serve.answer import Answer
-from spectui.serve.dialects import Blocks, event, joined
+from spectui.serve.answer import Part
+from spectui.serve.dialects import Blocks, event
 from spectui.serve.fields import BadRequestError, Body, read, rows, text_of
-from spectui.serve.tools import Delta
 
 _BILLING = "x-anthropic-billing-header"
 """Claude Code's first block of the system prompt, whose number changes every turn: with it nothing would stay read."""
 
-_SAME = ("temperature", "top_p", "top_k", "stream", "drafter", "policy", "speculative")
+_REASONS = {"length": "max_tokens", "tool_calls": "tool_use"}
+_DELTAS = {
+    "text": ("text_delta", "text"),
+    "thought": ("thinking_delta", "thinking"),
+    "call": ("input_json_delta", "partial_json"),
+}
 
 
 def as_chat(body: Body) -> dict[str, Any]:
     """The body of a chat completion that asks for the same. Raises BadRequestError."""
-    chat: dict[str, Any] = {name: body[name] for name in _SAME if name in body}
-    chat |= {"max_tokens": body.get("max_tokens"), "stop": body.get("stop_sequences")}
     system = body.get("system")
     if isinstance(system, list):
         kept = [block for block in rows(body, "system") if not str(block.get("text", "")).startswith(_BILLING)]
@@ -29,30 +31,27 @@ def as_chat(body: Body) -> dict[str, Any]:
     talk = [{"role": "system", "content": system}] if system else []
     for row in rows(body, "messages"):
         talk += _messages(row)
-    chat["messages"] = talk
-    chat["tools"] = [
-        {"function": {"name": t.get("name"), "description": t.get("description"), "parameters": t.get("input_schema")}}
-        for t in rows(body, "tools")
-        if "input_schema" in t
+    tools = [
+        {"function": {"name": tool.get("name"), "description": tool.get("description"), "parameters": tool["input_schema"]}}
+        for tool in rows(body, "tools")
+        if "input_schema" in tool
     ]
     choice = read(body, "tool_choice", dict, {})
     kind = choice.get("type", "auto")
-    chat["tool_choice"] = {"name": choice.get("name")} if kind == "tool" else {"any": "required"}.get(kind, kind)
+    chat = {**body, "messages": talk, "tools": tools, "stop": body.get("stop_sequences")}
+    chat["tool_choice"] = {"name": choice.get("name")} if kind == "tool" else kind
     thinking = read(body, "thinking", dict, {})
     if thinking.get("type") in ("enabled", "disabled"):
         chat["chat_template_kwargs"] = {"enable_thinking": thinking["type"] == "enabled"}
         chat["reasoning_budget_tokens"] = thinking.get("budget_tokens")
     form = read(read(body, "output_config", dict, {}), "format", dict, {}) or read(body, "output_format", dict, {})
-    if form:
-        chat["response_format"] = {"type": form.get("type"), "json_schema": form}
-    return chat
+    return {**chat, "response_format": {"type": form.get("type"), "json_schema": form}} if form else chat
 
 
 def _messages(row: Body) -> Iterator[dict[str, Any]]:
     """A message as those of a chat: results of tools are messages of their own, before what a person says with them."""
-    content = row.get("content")
-    if not isinstance(content, list):
-        yield {"role": row.get("role"), "content": content}
+    if not isinstance(row.get("content"), list):
+        yield {"role": row.get("role"), "content": row.get("content")}
         return
     blocks = rows(row, "content")
     kinds = {kind: [block for block in blocks if block.get("type") == kind] for kind in ("tool_result", "tool_use", "thinking")}
@@ -64,11 +63,11 @@ def _messages(row: Body) -> Iterator[dict[str, Any]]:
         for block in kinds["tool_use"]
     ]
     if others or calls or kinds["thinking"]:
-        thought = "\n".join(read(block, "thinking", str, "") for block in kinds["thinking"])
+        thought = text_of(kinds["thinking"])
         yield {"role": row.get("role"), "content": text_of(others), "tool_calls": calls, "reasoning_content": thought or None}
 
 
-def error(refused: BadRequestError) -> dict[str, Any]:
+def error_body(refused: BadRequestError) -> dict[str, Any]:
     """The body of an error."""
     kind = "invalid_request_error" if refused.status == 400 else refused.kind
     return {"type": "error", "error": {"type": kind, "message": str(refused), **refused.others}}
@@ -77,68 +76,61 @@ def error(refused: BadRequestError) -> dict[str, Any]:
 class Messages(Blocks):
     """An answer of messages."""
 
-    def _usage(self, answer: Answer) -> dict[str, int]:
-        total, reused = answer.read
-        return {"input_tokens": total - reused, "cache_read_input_tokens": reused, "output_tokens": len(answer.tokens)}
-
-    def _message(self, answer: Answer, content: Sequence[dict[str, Any]], why: str | None) -> dict[str, Any]:
-        return {
-            "id": f"msg_{self.id}", "type": "message", "role": "assistant", "model": self.model, "content": content,
-            "stop_reason": why, "stop_sequence": None, "usage": self._usage(answer),
-        }  # fmt: skip
-
-    def _why(self, answer: Answer) -> str:
-        reasons = {"length": "max_tokens", "tool_calls": "tool_use"}
-        return "stop_sequence" if answer.stopped else reasons.get(answer.why, "end_turn")
-
     def _event(self, kind: str, **fields: Any) -> str:
         return event({"type": kind, **fields}, kind)
 
-    def begin(self, answer: Answer) -> Iterator[str]:
-        yield self._event("message_start", message=self._message(answer, [], None))
+    def _message(self, content: Sequence[dict[str, Any]], why: str | None) -> dict[str, Any]:
+        return {
+            "id": f"msg_{self.id}", "type": "message", "role": "assistant", "model": self.model, "content": content,
+            "stop_reason": why, "stop_sequence": None, "usage": self._usage(),
+        }  # fmt: skip
 
-    def progress(self, answer: Answer, prompt: Prompt) -> str:
+    def _usage(self) -> dict[str, int]:
+        total, reused = self.answer.prompt.total, self.answer.prompt.reused
+        return {
+            "input_tokens": total - reused, "cache_read_input_tokens": reused, "output_tokens": len(self.answer.tokens)
+        }  # fmt: skip
+
+    @property
+    def _why(self) -> str:
+        return "stop_sequence" if self.answer.stopped else _REASONS.get(self.answer.why, "end_turn")
+
+    def begin(self) -> Iterator[str]:
+        yield self._event("message_start", message=self._message([], None))
+
+    def progress(self, prompt: Prompt) -> str:
         return self._event("ping")
 
-    def opened(self, index: int, first: Delta) -> Iterator[str]:
-        yield self._event("content_block_start", index=index, content_block=_block([first], {}))
+    def opened(self, index: int, part: Part) -> Iterator[str]:
+        begun = _block(Part(part.kind, name=part.name, id=part.id))
+        yield self._event("content_block_start", index=index, content_block=begun)
 
-    def added(self, answer: Answer, index: int, delta: Delta) -> Iterator[str]:
-        kind, field = {"text": ("text_delta", "text"), "thought": ("thinking_delta", "thinking")}.get(
-            delta.kind, ("input_json_delta", "partial_json")
-        )
-        yield self._event("content_block_delta", index=index, delta={"type": kind, field: delta.text})
+    def added(self, index: int, part: Part, text: str) -> str:
+        kind, field = _DELTAS[part.kind]
+        return self._event("content_block_delta", index=index, delta={"type": kind, field: text})
 
-    def closed(self) -> Iterator[str]:
-        if self.blocks:
-            yield self._event("content_block_stop", index=len(self.blocks) - 1)
+    def closed(self, index: int, part: Part) -> Iterator[str]:
+        yield self._event("content_block_stop", index=index)
 
-    def end(self, answer: Answer) -> Iterator[str]:
-        yield from self.closed()
-        told = {"stop_reason": self._why(answer), "stop_sequence": None}
-        yield self._event("message_delta", delta=told, usage=self._usage(answer))
+    def end(self) -> Iterator[str]:
+        yield from self.close()
+        yield self._event("message_delta", delta={"stop_reason": self._why, "stop_sequence": None}, usage=self._usage())
         yield self._event("message_stop")
 
-    def whole(self, answer: Answer) -> dict[str, Any]:
-        blocks = [_block(block, _arguments(joined(block))) for block in self._all(answer)]
-        return self._message(answer, blocks, self._why(answer))
+    def whole(self) -> dict[str, Any]:
+        return self._message([_block(part) for part in self.answer.parts or [Part("text")]], self._why)
 
-    def error(self, error: dict[str, Any]) -> str:
-        return self._event("error", error=error)
-
-
-def _block(block: Sequence[Delta], arguments: Any) -> dict[str, Any]:
-    first, text = block[0], joined(block)
-    if first.kind == "call":
-        return {"type": "tool_use", "id": first.id, "name": first.text, "input": arguments}
-    if first.kind == "thought":
-        return {"type": "thinking", "thinking": text, "signature": ""}
-    return {"type": "text", "text": text}
+    def error(self, error: BadRequestError) -> str:
+        return event(error_body(error), "error")
 
 
-def _arguments(text: str) -> Any:
-    """The arguments of a call; {} where the reply ended within them."""
+def _block(part: Part) -> dict[str, Any]:
+    if part.kind == "thought":
+        return {"type": "thinking", "thinking": part.text, "signature": ""}
+    if part.kind == "text":
+        return {"type": "text", "text": part.text}
     try:
-        return json.loads(text)
-    except ValueError:
-        return {}
+        arguments = json.loads(part.text or "{}")
+    except ValueError:  # the reply ended within them
+        arguments = {}
+    return {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}

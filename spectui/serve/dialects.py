@@ -10,31 +10,17 @@ from time import time
 from typing import Any
 
 from spectui import __version__
-from spectui.engine.events import Prompt
-from spectui.serve.answer import Answer
-from spectui.serve.fields import Body, likeliest, read, settings
-from spectui.serve.tools import Delta
+from spectui.engine.events import Event, Prompt
+from spectui.serve.answer import Answer, Part, Step
+from spectui.serve.fields import BadRequestError, Body, likeliest, read
 
-FINGERPRINT = f"b-spectui-{__version__}"
+Added = Sequence[tuple[int, str]]
+"""Texts with the index of the part that each belongs to."""
 
 
 def event(data: dict[str, Any], name: str = "") -> str:
     """A server-sent event."""
     return (f"event: {name}\n" if name else "") + f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
-
-
-def merged(deltas: Sequence[Delta]) -> Iterator[Delta]:
-    """The deltas, texts of one kind that follow each other as one."""
-    last: Delta | None = None
-    for delta in deltas:
-        if last is not None and (last.kind, last.number) == (delta.kind, delta.number) and delta.kind != "call":
-            last = last._replace(text=last.text + delta.text)
-            continue
-        if last is not None:
-            yield last
-        last = delta
-    if last is not None:
-        yield last
 
 
 class Dialect:
@@ -45,110 +31,115 @@ class Dialect:
     hears_comments = True
     """Whether its clients take comments for a sign of life."""
 
-    def __init__(self, body: Body, model: str) -> None:
-        self.body, self.model, self.created, self.id = body, model, int(time()), token_hex(12)
+    def __init__(self, body: Body, model: str, answer: Answer) -> None:
+        self.body, self.model, self.answer, self.created, self.id = body, model, answer, int(time()), token_hex(12)
         self.timed = read(body, "timings_per_token", bool, False)
         """Whether each event has the figures so far."""
         self.likeliest = likeliest(body)
         """How many of the likeliest tokens are told beside each; 0: no probabilities at all."""
-        self.by_token = self.timed or self.likeliest > 0
-        """Whether each token is to have an event of its own."""
+        self._begun = False
 
-    def begin(self, answer: Answer) -> Iterator[str]:
-        """The first events, when the prompt is read or the first token is there."""
+    def stream(self, news: Event) -> Iterator[str]:
+        """What an event of the engine adds to a stream. A failure adds nothing."""
+        steps = [step for step in self.answer.take(news) if step.added or step.tokens]
+        if isinstance(news, Prompt):
+            if not self._begun:
+                yield from self.begin()
+            self._begun = True
+            yield self.progress(news)
+        elif self.timed or self.likeliest:  # each token has an event of its own
+            for step in steps:
+                yield from self.piece(step.tokens, step.added)
+        elif added := _joined(steps):
+            yield from self.piece(range(steps[0].tokens.start, steps[-1].tokens.stop), added)
+
+    def begin(self) -> Iterator[str]:
+        """The first events."""
         yield from ()
 
-    def progress(self, answer: Answer, prompt: Prompt) -> str:
+    def progress(self, prompt: Prompt) -> str:
         """What keeps the client waiting while a prompt is read."""
         if self.hears_comments and not read(self.body, "return_progress", bool, False):
             return f": {prompt.done} of {prompt.total} tokens read\n\n"
         told = {"total": prompt.total, "cache": prompt.reused, "processed": prompt.done, "time_ms": 1000 * prompt.seconds}
-        return self.progressed(answer, {"prompt_progress": told, **answer.figures()})
+        return self.progressed({"prompt_progress": told, **self.answer.figures()})
 
-    def progressed(self, answer: Answer, told: dict[str, Any]) -> str:
+    def progressed(self, told: dict[str, Any]) -> str:
         """The event for what is read of the prompt."""
         raise NotImplementedError
 
-    def piece(self, answer: Answer, at: range, deltas: Sequence[Delta]) -> Iterator[str]:
-        """The events for what is new. `at`: the tokens that it is of."""
+    def piece(self, tokens: range, added: Added) -> Iterator[str]:
+        """The events for what these tokens add."""
         raise NotImplementedError
 
-    def end(self, answer: Answer) -> Iterator[str]:
+    def end(self) -> Iterator[str]:
         """The last events."""
         raise NotImplementedError
 
-    def whole(self, answer: Answer) -> dict[str, Any]:
+    def whole(self) -> dict[str, Any]:
         """The answer in one body."""
         raise NotImplementedError
 
-    def probabilities(self, answer: Answer, at: range) -> list[dict[str, Any]]:
-        """Tokens with their probabilities and the likeliest ones: the model's, or those of sampling."""
-        of_sampling = read(self.body, "post_sampling_probs", bool, False)
-        rows = []
-        for token, index in ((answer.tokens[index], index) for index in at):
-            likeliest = answer.sampled(index) if of_sampling else answer.likeliest[index]
-            own = {id: p for id, _, p in likeliest}.get(token.id, 0.0) if of_sampling else token.p_target or 0.0
-            best = [_probability(*one, of_sampling) for one in likeliest[: self.likeliest]]
-            rows.append(
-                {**_probability(token.id, token.text, own, of_sampling), f"top_{'' if of_sampling else 'log'}probs": best}
-            )
-        return rows
-
-    def several(self, answers: Sequence[Answer]) -> Any:
-        """The answers to several prompts, or several to one, in one body."""
-        bodies = list(map(self.whole, answers))
-        choices = [body["choices"][0] | {"index": index} for index, body in enumerate(bodies)]
-        usage = {
-            name: sum(body["usage"][name] for body in bodies) for name in ("completion_tokens", "prompt_tokens", "total_tokens")
-        }
-        return {**bodies[0], "choices": choices, "usage": bodies[0]["usage"] | usage}
-
-    def error(self, error: dict[str, Any]) -> str:
+    def error(self, error: BadRequestError) -> str:
         """The event for an error within the stream."""
-        return event({"error": error})
+        return event(error.body())
+
+    def probabilities(self, tokens: range) -> list[dict[str, Any]]:
+        """These tokens with the model's probabilities, and the likeliest ones."""
+
+        def row(id: int, text: str, p: float) -> dict[str, Any]:
+            return {"id": id, "token": text, "bytes": list(text.encode()), "logprob": log(max(p, 1e-30))}
+
+        answer = self.answer
+        return [
+            row(token.id, token.text, token.p_target or 0.0)
+            | {"top_logprobs": [row(*other) for other in answer.likeliest[at][: self.likeliest]]}
+            for at, token in ((at, answer.tokens[at]) for at in tokens)
+        ]
+
+
+def _joined(steps: Sequence[Step]) -> list[tuple[int, str]]:
+    """What these steps add, texts of one part that follow each other as one. Where a call begins stays apart."""
+    added: list[tuple[int, str]] = []
+    for index, text in (one for step in steps for one in step.added):
+        if added and added[-1][0] == index and added[-1][1]:
+            text = added.pop()[1] + text
+        added.append((index, text))
+    return added
 
 
 class Blocks(Dialect):
-    """A form whose answers are blocks: a thought, a text, a call. A stream opens and closes each."""
+    """A form that opens and closes each part of the answer in a stream."""
 
-    def __init__(self, body: Body, model: str) -> None:
-        super().__init__(body, model)
-        self.blocks: list[list[Delta]] = []
+    def __init__(self, body: Body, model: str, answer: Answer) -> None:
+        super().__init__(body, model, answer)
+        self._open = -1
 
-    def piece(self, answer: Answer, at: range, deltas: Sequence[Delta]) -> Iterator[str]:
-        for delta in merged(deltas):
-            kind = "call" if delta.kind == "arguments" else delta.kind
-            if delta.kind == "call" or not self.blocks or self.blocks[-1][0].kind != kind:
-                yield from self.closed()
-                self.blocks.append([delta if delta.kind == "call" else Delta(kind, "")])
-                yield from self.opened(len(self.blocks) - 1, self.blocks[-1][0])
-            if delta.kind != "call":
-                self.blocks[-1].append(delta)
-                yield from self.added(answer, len(self.blocks) - 1, delta)
+    def piece(self, tokens: range, added: Added) -> Iterator[str]:
+        for index, text in added:
+            if index != self._open:
+                yield from self.close()
+                self._open = index
+                yield from self.opened(index, self.answer.parts[index])
+            if text:
+                yield self.added(index, self.answer.parts[index], text)
 
-    def opened(self, index: int, first: Delta) -> Iterator[str]:
-        """A block begins. `first`: its kind, and the name and id of a call."""
+    def close(self) -> Iterator[str]:
+        """The open part ends, if there is one."""
+        if self._open >= 0:
+            yield from self.closed(self._open, self.answer.parts[self._open])
+
+    def opened(self, index: int, part: Part) -> Iterator[str]:
+        """A part begins."""
         raise NotImplementedError
 
-    def added(self, answer: Answer, index: int, delta: Delta) -> Iterator[str]:
-        """Something is added to the last block."""
+    def added(self, index: int, part: Part, text: str) -> str:
+        """The text is added to the part."""
         raise NotImplementedError
 
-    def closed(self) -> Iterator[str]:
-        """The last block ends, if there is one."""
+    def closed(self, index: int, part: Part) -> Iterator[str]:
+        """The part ends."""
         raise NotImplementedError
-
-    def _all(self, answer: Answer) -> list[list[Delta]]:
-        """The blocks of a whole answer, at least one."""
-        self.blocks.clear()
-        for _ in self.piece(answer, range(0), [*answer.deltas]):
-            pass
-        return self.blocks or [[Delta("text", "")]]
-
-
-def joined(block: Sequence[Delta]) -> str:
-    """The text of a block, or the arguments of a call."""
-    return "".join(delta.text for delta in block[1:])
 
 
 class Chat(Dialect):
@@ -156,64 +147,60 @@ class Chat(Dialect):
 
     done = "data: [DONE]\n\n"
 
-    def _chunk(self, delta: dict[str, Any], finish: str | None = None, **others: Any) -> str:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        if "logprobs" in others:
-            choice["logprobs"] = others.pop("logprobs")
-        return event({**self._head("chat.completion.chunk"), "choices": [choice], **others})
-
-    def _head(self, kind: str) -> dict[str, Any]:
+    def _head(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "id": f"chatcmpl-{self.id}", "object": kind, "created": self.created, "model": self.model,
-            "system_fingerprint": FINGERPRINT,
+            "system_fingerprint": f"b-spectui-{__version__}", "choices": choices,
         }  # fmt: skip
 
-    def begin(self, answer: Answer) -> Iterator[str]:
+    def _chunk(self, delta: dict[str, Any], tokens: range = range(0), finish: str | None = None, **others: Any) -> str:
+        choice: dict[str, Any] = {"index": 0, "delta": delta, "finish_reason": finish}
+        if tokens and self.likeliest:
+            choice["logprobs"] = {"content": self.probabilities(tokens)}
+        return event({**self._head("chat.completion.chunk", [choice]), **others})
+
+    def begin(self) -> Iterator[str]:
         yield self._chunk({"role": "assistant", "content": None})
 
-    def progressed(self, answer: Answer, told: dict[str, Any]) -> str:
+    def progressed(self, told: dict[str, Any]) -> str:
         return self._chunk({}, **told)
 
-    def piece(self, answer: Answer, at: range, deltas: Sequence[Delta]) -> Iterator[str]:
-        others = answer.figures(at.stop) if at and self.timed else {}
-        if at and self.likeliest:
-            others["logprobs"] = {"content": self.probabilities(answer, at)}
-        for delta in merged(deltas) if deltas or not at else [Delta("text", "")]:
-            yield self._chunk(_delta(delta), **others)
-            others.pop("logprobs", None)
+    def piece(self, tokens: range, added: Added) -> Iterator[str]:
+        figures = self.answer.figures(tokens.stop) if tokens and self.timed else {}
+        for delta in [self._delta(index, text) for index, text in added] or [{"content": ""}]:
+            yield self._chunk(delta, tokens, **figures)
+            tokens = range(0)
 
-    def end(self, answer: Answer) -> Iterator[str]:
-        yield self._chunk({}, answer.why, **answer.figures())
+    def _delta(self, index: int, text: str) -> dict[str, Any]:
+        part = self.answer.parts[index]
+        if part.kind != "call":
+            return {"content" if part.kind == "text" else "reasoning_content": text}
+        call: dict[str, Any] = {"index": sum(before.kind == "call" for before in self.answer.parts[:index])}
+        if not text:  # it begins
+            return {"tool_calls": [call | _call(part, "")]}
+        return {"tool_calls": [call | {"function": {"arguments": text}}]}
+
+    def end(self) -> Iterator[str]:
+        yield self._chunk({}, finish=self.answer.why, **self.answer.figures())
         if read(read(self.body, "stream_options", dict, {}), "include_usage", bool, False):
-            yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": answer.usage(), **answer.figures()})
+            yield event({**self._head("chat.completion.chunk", []), "usage": self.answer.usage(), **self.answer.figures()})
 
-    def whole(self, answer: Answer) -> dict[str, Any]:
+    def whole(self) -> dict[str, Any]:
+        answer = self.answer
         message: dict[str, Any] = {"role": "assistant", "content": answer.text()}
         if thought := answer.text("thought"):
             message["reasoning_content"] = thought
-        if calls := answer.calls():
+        if calls := [part for part in answer.parts if part.kind == "call"]:
             message["content"] = message["content"] or None
-            message["tool_calls"] = [
-                {"id": id, "type": "function", "function": {"name": name, "arguments": given}} for id, name, given in calls
-            ]
+            message["tool_calls"] = [_call(call, call.text) for call in calls]
         choice = {"index": 0, "message": message, "finish_reason": answer.why}
         if self.likeliest:
-            choice["logprobs"] = {"content": self.probabilities(answer, range(len(answer.tokens)))}
-        return {**self._head("chat.completion"), "choices": [choice], "usage": answer.usage(), **answer.figures()}
+            choice["logprobs"] = {"content": self.probabilities(range(len(answer.tokens)))}
+        return {**self._head("chat.completion", [choice]), "usage": answer.usage(), **answer.figures()}
 
 
-def _delta(delta: Delta) -> dict[str, Any]:
-    if delta.kind in ("text", "thought"):
-        return {"content" if delta.kind == "text" else "reasoning_content": delta.text}
-    call: dict[str, Any] = {"index": delta.number, "function": {"arguments": delta.text}}
-    if delta.kind == "call":
-        call |= {"id": delta.id, "type": "function", "function": {"name": delta.text, "arguments": ""}}
-    return {"tool_calls": [call]}
-
-
-def _probability(id: int, text: str, p: float, of_sampling: bool) -> dict[str, Any]:
-    probability = {"prob": p} if of_sampling else {"logprob": log(max(p, 1e-30))}
-    return {"id": id, "token": text, "bytes": list(text.encode()), **probability}
+def _call(part: Part, arguments: str) -> dict[str, Any]:
+    return {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": arguments}}
 
 
 class Completion(Dialect):
@@ -221,60 +208,50 @@ class Completion(Dialect):
 
     done = "data: [DONE]\n\n"
 
-    def _head(self, answer: Answer, text: str, at: range = range(0), finish: str | None = None) -> dict[str, Any]:
-        logprobs = {"content": self.probabilities(answer, at)} if self.likeliest and at else None
-        choice = {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": finish}
+    def _body(self, text: str, tokens: range = range(0), finish: str | None = None, **others: Any) -> dict[str, Any]:
+        logprobs = {"content": self.probabilities(tokens)} if self.likeliest and tokens else None
         return {
             "id": f"cmpl-{self.id}", "object": "text_completion", "created": self.created, "model": self.model,
-            "system_fingerprint": FINGERPRINT, "choices": [choice],
+            "system_fingerprint": f"b-spectui-{__version__}",
+            "choices": [{"index": 0, "text": text, "logprobs": logprobs, "finish_reason": finish}], **others,
         }  # fmt: skip
 
-    def progressed(self, answer: Answer, told: dict[str, Any]) -> str:
-        return event(self._head(answer, "") | told)
+    def progressed(self, told: dict[str, Any]) -> str:
+        return event(self._body("", **told))
 
-    def piece(self, answer: Answer, at: range, deltas: Sequence[Delta]) -> Iterator[str]:
-        figures = answer.figures(at.stop) if self.timed else {}
-        yield event(self._head(answer, "".join(delta.text for delta in deltas), at) | figures)
+    def piece(self, tokens: range, added: Added) -> Iterator[str]:
+        figures = self.answer.figures(tokens.stop) if self.timed else {}
+        yield event(self._body("".join(text for _, text in added), tokens, **figures))
 
-    def end(self, answer: Answer) -> Iterator[str]:
-        yield event({**self._head(answer, "", finish=answer.why), "usage": answer.usage(), **answer.figures()})
+    def end(self) -> Iterator[str]:
+        yield event(self._ended("", range(0)))
 
-    def whole(self, answer: Answer) -> dict[str, Any]:
-        head = self._head(answer, answer.text(), range(len(answer.tokens)), answer.why)
-        return {**head, "usage": answer.usage(), **answer.figures()}
+    def whole(self) -> dict[str, Any]:
+        return self._ended(self.answer.text(), range(len(self.answer.tokens)))
+
+    def _ended(self, text: str, tokens: range) -> dict[str, Any]:
+        return self._body(text, tokens, self.answer.why, usage=self.answer.usage(), **self.answer.figures())
 
 
-class LlamaCompletion(Dialect):
+class LlamaCompletion(Completion):
     """llama-server's own `/completion`, and `/infill`."""
 
-    def _fields(self, answer: Answer, text: str, at: range, stop: bool) -> dict[str, Any]:
-        total, _ = answer.read
-        fields: dict[str, Any] = {
-            "index": 0, "content": text, "tokens": [token.id for token in answer.tokens[at.start : at.stop]], "stop": stop,
-            "id_slot": 0, "tokens_predicted": len(answer.tokens) if stop else at.stop, "tokens_evaluated": total,
+    done = ""
+
+    def _body(self, text: str, tokens: range = range(0), finish: str | None = None, **others: Any) -> dict[str, Any]:
+        answer = self.answer
+        body = {
+            "index": 0, "content": text, "tokens": [token.id for token in answer.tokens[tokens.start : tokens.stop]],
+            "stop": finish is not None, "id_slot": 0, "tokens_predicted": tokens.stop, "tokens_evaluated": answer.prompt.total,
         }  # fmt: skip
-        if self.likeliest and at:
-            fields["completion_probabilities"] = self.probabilities(answer, at)
-        if stop:
-            why = {"length": "limit", "stop": "word" if answer.stopped else "eos"}.get(answer.why, "none")
-            fields |= {
-                "model": self.model, "stop_type": why, "truncated": False, "tokens_cached": total + len(answer.tokens) - 1,
-                "has_new_line": "\n" in answer.text(), "generation_settings": settings(self.body, answer.knobs),
-            }  # fmt: skip
-        return fields | (answer.figures(None if stop else at.stop) if stop or self.timed else {})
+        if self.likeliest and tokens:
+            body["completion_probabilities"] = self.probabilities(tokens)
+        return body | others
 
-    def progressed(self, answer: Answer, told: dict[str, Any]) -> str:
-        return event(self._fields(answer, "", range(0), False) | told)
-
-    def piece(self, answer: Answer, at: range, deltas: Sequence[Delta]) -> Iterator[str]:
-        yield event(self._fields(answer, "".join(delta.text for delta in deltas), at, False))
-
-    def end(self, answer: Answer) -> Iterator[str]:
-        yield event(self._fields(answer, "", range(0), True))
-
-    def whole(self, answer: Answer) -> dict[str, Any]:
-        fields = self._fields(answer, answer.text(), range(len(answer.tokens)), True)
-        return fields if read(self.body, "return_tokens", bool, False) else fields | {"tokens": []}
-
-    def several(self, answers: Sequence[Answer]) -> Any:
-        return [self.whole(answer) | {"index": index} for index, answer in enumerate(answers)]
+    def _ended(self, text: str, tokens: range) -> dict[str, Any]:
+        answer = self.answer
+        why = {"length": "limit", "stop": "word" if answer.stopped else "eos"}.get(answer.why, "none")
+        return self._body(text, tokens, why, **answer.figures()) | {
+            "model": self.model, "stop_type": why, "truncated": False, "has_new_line": "\n" in answer.text(),
+            "tokens_predicted": len(answer.tokens), "tokens_cached": answer.prompt.total + len(answer.tokens) - 1,
+        }  # fmt: skip

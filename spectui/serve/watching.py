@@ -1,4 +1,4 @@
-"""The server's requests for the window: it shows one at a time, as if its reply were the chat's."""
+"""The server's requests for people: a line for each, and one at a time in the window, as if its reply were the chat's."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import localtime, strftime
 
-from spectui.chat.figures.counts import RoundCounts
 from spectui.chat.figures.estimates import speed_ups
-from spectui.engine.events import FREE, Event, Failed, Finished, Loaded, Message, RoundDone, Terms
+from spectui.engine.events import FREE, Event, Failed, Finished, Loaded, Message, Prompt, RoundDone, Terms
 from spectui.engine.requests import Request, Requests
 from spectui.knobs import Knobs, Setup
-from spectui.speculation.records import Round
+from spectui.speculation.statistics import Statistics
 
 KEPT = 100
 """Requests that can be looked at, the latest."""
@@ -24,36 +23,44 @@ class Watched:
 
     request: Request
     events: list[Event] = field(default_factory=list)
-    counts: RoundCounts = field(default_factory=RoundCounts)
-    rounds: list[Round] = field(default_factory=list)
+    figures: Statistics = field(default_factory=Statistics)
+    prompt: Prompt | None = None
+    gain: str = ""
 
     def take(self, event: Event) -> None:
         """One more event, in a thread of the engine."""
         if isinstance(event, RoundDone):
-            self.counts.add(event.round)
-            self.rounds.append(event.round)
+            self.figures.add(event.round)
+        elif isinstance(event, Prompt):
+            self.prompt = event
+        elif isinstance(event, Finished):
+            rounds = [event.round for event in self.events[-400:] if isinstance(event, RoundDone)]
+            self.gain = "".join(f"{gain:5.1f}x" for gain in speed_ups(rounds, self.figures)[-1:])
         self.events.append(event)
 
     @property
     def in_words(self) -> str:
-        """A line: when, who, which turn, how far, how fast."""
-        request, figures = self.request, self.counts.statistics
+        """A line: when, who, which turn, how much was read, how far it is, how fast, or why it failed."""
+        request, figures, last = self.request, self.figures, self.events[-1] if self.events else None
         turn = 1 + sum(message.role == "assistant" for message in request.messages)
-        line = f"{strftime('%H:%M:%S', localtime(request.since))} {request.client[:18]:<18} turn {turn:<3} "
-        last = self.events[-1] if self.events else None
-        if not figures.emitted:
-            return line + ("failed" if isinstance(last, Failed) else "reading" if request.state == "running" else request.state)
-        gains = speed_ups(self.rounds[-400:], figures) if request.state == "ended" else []
-        gain = f"{gains[-1]:5.1f}x" if gains else ""
-        state = "" if request.state == "ended" else "writing"
-        return f"{line}{figures.emitted:5} at {figures.emitted / (figures.decode_s or 1):5.1f} t/s{gain} {state}"
+        line = f"{strftime('%H:%M:%S', localtime(request.since))} {request.client[:18]:<18} turn {turn:<3}"
+        if self.prompt is not None:
+            line += f"{self.prompt.total:6} read, {self.prompt.reused} reused"
+        if figures.emitted:
+            line += f"{figures.emitted:6} at {figures.emitted / (figures.decode_s or 1):5.1f} t/s{self.gain}"
+        if isinstance(last, Failed):
+            return f"{line} failed: {last.message}"
+        state = "writing" if figures.emitted else "reading"
+        return f"{line} {state if request.state == 'running' else '' if request.state == 'ended' else request.state}".rstrip()
 
 
 class WatchedEngine:
     """Implements `protocol.Engine` for the window: what it generates is the reply of the request that is `shown`."""
 
     def __init__(self, requests: Requests, loaded: Loaded) -> None:
-        self.requests, self._loaded = requests, loaded
+        self.requests, self.loaded = requests, loaded
+        self.ended: Callable[[Watched], None] = lambda watched: None
+        """Called with each request that has ended."""
         self.events: deque[Event] = deque()
         self.listen: Callable[[Event], None] = lambda event: None
         self.wants_probabilities = False
@@ -79,10 +86,12 @@ class WatchedEngine:
         for watched in self.seen:
             if watched.request is request:
                 watched.take(event)
+                if isinstance(event, Finished | Failed):
+                    self.ended(watched)
 
     def load(self, setup: Setup) -> None:
         """The models are loaded."""
-        self._say(self._loaded)
+        self._say(self.loaded)
 
     def unload(self) -> None:
         """They stay."""

@@ -7,7 +7,6 @@ import pytest
 from spectui.engine.events import Finished, RoundDone
 from spectui.knobs import Knobs
 from spectui.serve.answer import Answer
-from spectui.serve.dialects import merged
 from spectui.serve.tools import FORMS, Form
 from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
@@ -17,15 +16,16 @@ def said(
     tokens: list[tuple[str, bool]], form: Form | None = None, marks: dict[int, str] | None = None
 ) -> list[tuple[str, str]]:
     answer = Answer(form, ["f"] if form else [], marks or {})
-    deltas = []
+    added: list[tuple[int, str]] = []
     for at, (text, thought) in enumerate(tokens):
         token = Token(at, text, "plain", None, at, at, None, 0.5, thought)
         round = Round(at, at, Knobs(), (), (token,), 0.0, 0.1, 0.0, 0.1)
-        deltas += [delta for _, new in answer.take(RoundDone(round, at)) for delta in new]
+        added += [one for step in answer.take(RoundDone(round, at)) for one in step.added]
     end = Finished(StopReason.EOS, "", Statistics(), Knobs(), 1, 0.1, 0.1)
-    deltas += [delta for _, new in answer.take(end) for delta in new]
-    assert deltas == answer.deltas
-    return [(delta.kind, delta.text) for delta in merged(deltas)]
+    added += [one for step in answer.take(end) for one in step.added]
+    for at, part in enumerate(answer.parts):
+        assert "".join(text for index, text in added if index == at) == part.text
+    return [(part.name or part.kind, part.text) for part in answer.parts]
 
 
 @pytest.mark.parametrize(
@@ -49,5 +49,5 @@ def test_thinking_is_apart(tokens: list[tuple[str, bool]], parts: list[tuple[str
 def test_a_call_behind_thinking_and_a_mark_without_text() -> None:
     call = '[{"name": "f", "arguments": {"a": 1}}]'
     tokens = [("<think>\nhm", True), ("</think>\n\n", True), ("", False), *((character, False) for character in call)]
-    parts = [("thought", "hm"), ("call", "f"), ("arguments", '{"a": 1}')]
+    parts = [("thought", "hm"), ("f", '{"a": 1}')]
     assert said(tokens, FORMS[1], {2: "[TOOL_CALLS]"}) == parts

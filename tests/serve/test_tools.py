@@ -7,20 +7,32 @@ import re
 
 import pytest
 
-from spectui.serve.dialects import merged
-from spectui.serve.tools import FORMS, Calls, Delta, form_of
+from spectui.serve.tools import FORMS, Calls, form_of
 
 HERMES, MISTRAL, LLAMA = FORMS
 ONE = '{"name": "read", "arguments": {"path": "a\\"}{.py", "n": [1, {}]}}'
 TWO = '{"name":"list","arguments":{}}'
 
 
-def divided(form: object, text: str, size: int) -> list[tuple[str, str]]:
+def divided(form: object, text: str, size: int) -> list[list[str]]:
+    """What is said, and the calls: each a kind or a name, and a text."""
     calls = Calls(form, ("read", "list"))  # type: ignore[arg-type]
-    deltas: list[Delta] = []
+    parts: list[list[str]] = []
     for start in range(0, len(text), size):
-        deltas += calls.push(text[start : start + size])
-    return [(delta.kind, delta.text) for delta in merged([*deltas, *calls.end()])]
+        for kind, new in calls.push(text[start : start + size]):
+            _add(parts, kind, new)
+    for kind, new in calls.end():
+        _add(parts, kind, new)
+    return parts
+
+
+def _add(parts: list[list[str]], kind: str, text: str) -> None:
+    if kind == "name":
+        parts.append([text, ""])
+    elif kind == "text" and not parts:
+        parts.append([kind, text])
+    else:
+        parts[-1][1] += text
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
@@ -31,19 +43,15 @@ def divided(form: object, text: str, size: int) -> list[tuple[str, str]]:
         (MISTRAL, f"[TOOL_CALLS][{ONE}, {TWO}]", ""),
         (LLAMA, ONE.replace("arguments", "parameters"), ""),
         (HERMES, ONE, ""),
-        (HERMES, f"I look.\n```json\n{{\n{ONE}}}\n```", "I look."),
-        (HERMES, f"I look.\n\n<tools>\n{ONE}\n</tools>", "I look."),
+        (HERMES, f"I look.\n\n{ONE}\n```", "I look."),
     ],
 )
 def test_calls_are_read_back(form: object, text: str, said: str, size: int) -> None:
     parts = divided(form, text, size)
     if said:
-        assert parts.pop(0) == ("text", said)
+        assert parts.pop(0) == ["text", said]
     expected = [json.loads(call) for call in (ONE, TWO)[: text.count('"name"')]]
-    found = [
-        {"name": name, "arguments": json.loads(given)} for (_, name), (_, given) in zip(parts[::2], parts[1::2], strict=True)
-    ]
-    assert found == expected
+    assert [{"name": name, "arguments": json.loads(given)} for name, given in parts] == expected
 
 
 @pytest.mark.parametrize("size", [1, 5, 1000])
@@ -55,7 +63,7 @@ def test_calls_are_read_back(form: object, text: str, said: str, size: int) -> N
         (HERMES, "<tool_call>{"),
         (LLAMA, " It is {}"),
         (HERMES, '```json\n{"name": "package", "arguments": {}}\n```'),
-        (HERMES, '```js\nread({"name": "read"})'),
+        (HERMES, 'read({"name": "read"})'),
         (LLAMA, '{"title": "no call"' + " " * 400 + "}"),
     ],
 )
@@ -65,11 +73,11 @@ def test_what_is_no_call_is_text(form: object, text: str, size: int) -> None:
 
 
 def test_the_grammar_begins_with_the_object_of_an_offered_tool() -> None:
-    trigger = re.compile(HERMES.trigger([{"name": "read"}, {"name": "list"}]))
-    begun = trigger.search(f"I look.\n```json\n{ONE}")
+    trigger = re.compile(HERMES.trigger(["read", "list"]))
+    begun = trigger.search(f"I look.\n{ONE}")
     assert begun is not None
     assert trigger.groups == 0, "it would begin with the first one"
-    assert begun[0].startswith("```json") and trigger.search('{"name": "package", "arguments": {') is None
+    assert begun[0] == '{"name": "read"' and trigger.search('{"name": "package", "arguments": {') is None
 
 
 def test_the_form_is_told_by_the_template() -> None:

@@ -1,17 +1,14 @@
-"""What every request passes: who may ask, how large its body may be, and what becomes of a closed socket."""
+"""What every request passes: who may ask, and how large its body may be."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
 import json
-from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.requests import Request as HttpRequest
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from spectui.serve.fields import BadRequestError, Body
 
@@ -19,7 +16,7 @@ LARGEST_BODY = 32 << 20
 BODY_S = 30.0
 """Bytes and seconds that a request's body may take."""
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Access:
     def check(self, request: HttpRequest) -> None:
         """Raises BadRequestError."""
         host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-        if self.host in _LOOPBACK and host not in (*_LOOPBACK, self.host):
+        if self.host in LOOPBACK and host not in (*LOOPBACK, self.host):
             raise BadRequestError("The Host of the request is not this machine.", 403, "permission_error")
         origin = request.headers.get("origin")
         if origin is not None and origin != self.cors:
@@ -44,46 +41,15 @@ class Access:
             raise BadRequestError("The key is missing or wrong.", 401, "authentication_error")
 
 
-class Stream(Response):
-    """A response whose text comes in pieces. `gone` is called when it ends, or the client has closed its socket."""
-
-    def __init__(self, pieces: AsyncIterator[str], gone: Callable[[], None]) -> None:
-        super().__init__(media_type="text/event-stream", headers={"cache-control": "no-cache"})
-        del self.headers["content-length"]
-        self._pieces, self._gone = pieces, gone
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-        watch = asyncio.create_task(closed(receive, self._gone))
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            async for piece in self._pieces:
-                await send({"type": "http.response.body", "body": piece.encode("utf-8", "replace"), "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
-        finally:
-            watch.cancel()
-            self._gone()
-
-
-async def closed(receive: Receive, then: Callable[[], None]) -> None:
-    """Wait until the client has closed its socket."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    then()
-
-
 async def body_of(request: HttpRequest) -> Body:
     """The request's object. Raises BadRequestError."""
     data = bytearray()
-
-    async def received() -> None:
-        async for piece in request.stream():
-            data.extend(piece)
-            if len(data) > LARGEST_BODY:
-                raise BadRequestError(f"The body is larger than {LARGEST_BODY >> 20} MiB.", 413)
-
     try:
-        await asyncio.wait_for(received(), BODY_S)
+        async with asyncio.timeout(BODY_S):
+            async for piece in request.stream():
+                data.extend(piece)
+                if len(data) > LARGEST_BODY:
+                    raise BadRequestError(f"The body is larger than {LARGEST_BODY >> 20} MiB.", 413)
         body = json.loads(data or b"{}")
     except TimeoutError:
         raise BadRequestError("The body took too long to come.", 408) from None
