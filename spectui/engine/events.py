@@ -95,8 +95,7 @@ class Terms(NamedTuple):
     that the template offers. `grammar`: what the reply obeys behind its thinking, GBNF or a JSON schema, which begins with a
     brace; from the first match of the regular expression `trigger` on, if there is one. `raw`: the texts of the messages are
     continued without the template, and names of control tokens are those; tokens of a last message of the user are the prompt.
-    `bias`: what is added to the logits of tokens, or of those of a text. `endless`: the model may not end it. `likeliest`: how
-    many of the likeliest tokens are told beside each; 0: a few.
+    `likeliest`: how many of the likeliest tokens are told beside each; 0: a few.
     """
 
     at: float | None = None
@@ -104,8 +103,6 @@ class Terms(NamedTuple):
     grammar: str = ""
     trigger: str = ""
     raw: bool = False
-    bias: tuple[tuple[int | str, float], ...] = ()
-    endless: bool = False
     likeliest: int = 0
 
 

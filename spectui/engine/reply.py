@@ -6,13 +6,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from math import inf
 from time import perf_counter
 
 from spectui.engine.events import Event, Finished, Guess, Notice, Prompt, RoundDone, Terms
 from spectui.engine.pair import Pair
 from spectui.knobs import Knobs
-from spectui.llama.model import Model
 from spectui.llama.tokens.reply_text import ReplyText, ThoughtLimit
 from spectui.speculation.choice import RECORDED, Grammar
 from spectui.speculation.decoder import Decoder
@@ -63,8 +61,7 @@ class Reply:
         self.is_end, self.cancelled, self.stops, self.forced = target.is_end, stopped, self._stops.reached, limit.forced
         self.piece = cache(lambda token: safe(target.piece(token).decode("utf-8", "replace")))
         self._thought: deque[bool] = deque()  # of the tokens whose text was asked for
-        bias = _bias(target, terms)
-        self._decoder = Decoder(context, pair.strategy, self, bias=bias, recorded=max(RECORDED, terms.likeliest))
+        self._decoder = Decoder(context, pair.strategy, self, recorded=max(RECORDED, terms.likeliest))
         self._decoder.on_draft, self._drafted_s = self._guess, 0.0
         self._statistics = Statistics()
         self._texts: list[str] = []
@@ -161,13 +158,3 @@ def _parted(pair: Pair, held: Sequence[int], prompt: Sequence[int]) -> str:
     if MARK.search(said) or not pair.marks.opens.isdisjoint(around):
         return "the template leaves out what an earlier reply thought"
     return f"the text differs from token {common + 1:,} on"
-
-
-def _bias(model: Model, terms: Terms) -> dict[int, float]:
-    """Token -> the number that is added to its logit."""
-    bias = dict.fromkeys(filter(model.is_end, range(model.n_vocab)), -inf) if terms.endless else {}
-    for given, value in terms.bias:
-        for token in [given] if isinstance(given, int) else model.tokenize(given, special=False):
-            if 0 <= token < model.n_vocab:
-                bias[token] = bias.get(token, 0.0) + value
-    return bias

@@ -6,7 +6,7 @@ Every token is chosen by the target (`choice.choose`); a draft only decides how 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import NamedTuple, Protocol
 
@@ -72,10 +72,9 @@ class Decoder:
         strategy: Strategy,
         hooks: ReplyHooks,
         clock: Callable[[], float] = perf_counter,
-        bias: Mapping[int, float] | None = None,
         recorded: int = RECORDED,
     ) -> None:
-        """`bias`: what is added to the target's logits of tokens. `recorded`: how many of the likeliest tokens rounds tell."""
+        """`recorded`: how many of the likeliest tokens rounds tell."""
         self.target = target
         self.strategy = strategy
         self.tokens: list[int] = []
@@ -84,7 +83,7 @@ class Decoder:
         """Told each round's number and what of a draft the target begins to read."""
         self._hooks = hooks
         strategy.grammar = hooks.grammar
-        self._clock, self._bias, self._recorded = clock, bias or {}, recorded
+        self._clock, self._recorded = clock, recorded
         self._index = 0  # of the next round
         self._emitted = 0
         self._ended: float | None = None  # when the last round ended
@@ -170,8 +169,7 @@ class Decoder:
         self.on_draft(self._index, ids)
         batch = self.tokens[len(self.target.tokens) :] + ids
         self.strategy.draft_ahead(self.tokens, ids, knobs)
-        whole = self._hooks.grammar is not None or bool(self._bias)
-        rows = submit_rows(self.target, batch, len(ids) + 1, knobs, whole=whole)
+        rows = submit_rows(self.target, batch, len(ids) + 1, knobs, whole=self._hooks.grammar is not None)
         return Pass(knobs, draft, len(batch), started, drafted, rows)
 
     def _judge(self, begun: Pass) -> tuple[Round, Sequence[Choice]] | None:
@@ -217,9 +215,6 @@ class Decoder:
         """Choose at each row while the draft equals the choice. Appends to `tokens`."""
         choices: list[Choice] = []
         grammar = self._hooks.grammar
-        if self._bias and not isinstance(rows, TopK):
-            rows = rows.copy()
-            rows[:, list(self._bias)] += np.array([*self._bias.values()], np.float32)
         try:
             for index, choice in enumerate(choose_rows(rows, knobs, self.tokens, grammar, self._recorded)):
                 if (forced := self._hooks.forced(knobs, self.tokens)) is not None:
