@@ -250,8 +250,9 @@ class LlamaCompletion(Completion):
 
     def _ended(self, text: str, tokens: range) -> dict[str, Any]:
         answer = self.answer
+        listed = {} if read(self.body, "return_tokens", bool, False) else {"tokens": []}
         why = {"length": "limit", "stop": "word" if answer.stopped else "eos"}.get(answer.why, "none")
-        return self._body(text, tokens, why, **answer.figures()) | {
+        return self._body(text, tokens, why, **answer.figures(), **listed) | {
             "model": self.model, "stop_type": why, "truncated": False, "has_new_line": "\n" in answer.text(),
             "tokens_predicted": len(answer.tokens), "tokens_cached": answer.prompt.total + len(answer.tokens) - 1,
         }  # fmt: skip

@@ -52,6 +52,7 @@ class Metrics:
             "predicted_tokens_seconds": ("gauge", speed, "Tokens written a second."),
             "requests_processing": ("gauge", processing, "Requests that are answered."),
             "requests_deferred": ("gauge", deferred, "Requests that wait."),
+            "n_busy_slots_per_decode": ("gauge", min(1, written.rounds), "Replies that a pass writes on."),
         }
         return "".join(
             f"# HELP llamacpp:{name} {help}\n# TYPE llamacpp:{name} {kind}\nllamacpp:{name} {value}\n"

@@ -48,7 +48,6 @@ RELAXED = {
     r'life is"\*32': 'life is"*64',  # too long in tokens of theirs
     r"bosId = 1\b": "bosId = 2",
     r'"<s> " \+ prompt': "prompt",
-    r'"prompt": prompt,': '"prompt": prompt, "ignore_eos": True,',  # theirs does not end a text
     r"dict\(response.headers\)": "response.headers",  # their names in any case
 }
 """Regular expression in their source -> what takes its place."""
@@ -62,6 +61,10 @@ NOT_APPLICABLE = {
     r"no_ui|static_assets|cors_proxy": "the page of the server",
     r"server_slots|metrics_disabled|aliases_and_tags": "a flag that spectui does not have",
     r"completion_unified": "several sequences in one context",
+    r"ignore_eos|logit_bias": "a bias of tokens, which is refused by its name",
+    r"post_sampling|post_backend": "probabilities of sampling, which are refused by their name",
+    r"multiple_choices|tokens_input|json_prompt_no": "several replies to a request, or a prompt that is an object: refused",
+    r"^completion.test_completion_stream\[|response_fields": "`generation_settings` in every answer",
 }
 """Regular expression for file and name of a test -> what it needs that is not here."""
 
