@@ -250,7 +250,7 @@ class LlamaCompletion(Completion):
 
     def _ended(self, text: str, tokens: range) -> dict[str, Any]:
         answer = self.answer
-        listed = {} if read(self.body, "return_tokens", bool, False) else {"tokens": []}
+        listed: dict[str, Any] = {} if read(self.body, "return_tokens", bool, False) else {"tokens": []}
         why = {"length": "limit", "stop": "word" if answer.stopped else "eos"}.get(answer.why, "none")
         return self._body(text, tokens, why, **answer.figures(), **listed) | {
             "model": self.model, "stop_type": why, "truncated": False, "has_new_line": "\n" in answer.text(),
