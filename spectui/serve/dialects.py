@@ -252,7 +252,7 @@ class LlamaCompletion(Completion):
         answer = self.answer
         listed: dict[str, Any] = {} if read(self.body, "return_tokens", bool, False) else {"tokens": []}
         why = {"length": "limit", "stop": "word" if answer.stopped else "eos"}.get(answer.why, "none")
-        return self._body(text, tokens, why, **answer.figures(), **listed) | {
+        return self._body(text, tokens, why, **answer.figures()) | listed | {
             "model": self.model, "stop_type": why, "truncated": False, "has_new_line": "\n" in answer.text(),
             "tokens_predicted": len(answer.tokens), "tokens_cached": answer.prompt.total + len(answer.tokens) - 1,
         }  # fmt: skip
