@@ -97,7 +97,7 @@ class Plugin:
         """Say what the models and contexts have that this thread makes from now on, and keep for good.
 
         `threads`: that repack a model's weights for these kernels; 0: it stays without. `signs`: as in `Kernels`.
-        `attention`: they compute that of a context's passes of fewer than 64 rows too, where flash attention is on.
+        `attention`: they compute that of a context's passes too, where flash attention is on.
         """
         self._library.spectui_kernels_request(threads, int(signs), int(attention))
 

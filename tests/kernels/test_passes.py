@@ -18,7 +18,7 @@ from tests.llama.ggufs import finished
 
 ROWS = 63
 LENGTH = 1100
-"""Attention adds up 1024 cells at once."""
+"""Attention adds up 256 cells at once."""
 VOCABULARY, WIDTH, INNER = 64, 256, 512
 
 
@@ -120,6 +120,17 @@ def test_a_row_has_the_same_bits_in_passes_of_all_sizes(kernels: str, tried: tup
                 found = used.evaluate(tokens(position, n), n)
                 assert np.array_equal(found[:17], right[:n]), (position, n)
             used.truncate(position)
+
+
+def test_a_row_has_the_same_bits_behind_a_prompt_in_batches_of_all_sizes(kernels: str, tried: tuple[Path, str]):
+    with context(tried[0], kernels, 600, tried[1]) as used:
+        rows = []
+        for batch in (512, 200, 48):
+            used.clear()
+            for first in range(0, 600, batch):
+                used.evaluate(tokens(first, min(batch, 600 - first)), 0)
+            rows.append(used.evaluate(tokens(600, 3), 3).copy())
+        assert np.array_equal(rows[1], rows[0]) and np.array_equal(rows[2], rows[0])
 
 
 @pytest.mark.parametrize("tied", [False, True])

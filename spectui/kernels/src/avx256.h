@@ -1,5 +1,6 @@
 // Registers of 256 bits: what AVX2 and AVX-VNNI share.
 #pragma once
+#include "attend.h"
 #include "kernels.h"
 
 namespace {
@@ -7,7 +8,7 @@ namespace {
 struct Avx256 {
     using I = __m256i;
     using F = __m256;
-    static constexpr int LANES = 8, GROUP = 4;
+    static constexpr int LANES = 8, GROUP = 4, TILE_ROWS = 3;
     static constexpr size_t AHEAD = 2048; // on Zen 3 20 to 30 % less time for 1 to 4 columns than without
 
     // GCC would keep many products and add them later, which takes more registers than there are.
@@ -47,6 +48,28 @@ struct Avx256 {
     static INLINE F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
     static INLINE F fnma(F a, F b, F c) { return _mm256_fnmadd_ps(a, b, c); }
     static INLINE void store(float * p, F a) { _mm256_storeu_ps(p, a); }
+    static INLINE F add(F a, F b) { return _mm256_add_ps(a, b); }
+    static INLINE F sub(F a, F b) { return _mm256_sub_ps(a, b); }
+    static INLINE F max(F a, F b) { return _mm256_max_ps(a, b); }
+    static INLINE F load_floats(const float * p) { return _mm256_loadu_ps(p); }
+    static INLINE F repeat_4(const float * p) { return _mm256_broadcast_ps((const __m128 *) p); }
+    static INLINE F low_pairs(F a, F b) { return _mm256_unpacklo_ps(a, b); }
+    static INLINE F high_pairs(F a, F b) { return _mm256_unpackhi_ps(a, b); }
+    static INLINE F low_halves(F a, F b) { return _mm256_shuffle_ps(a, b, 0x44); }
+    static INLINE F high_halves(F a, F b) { return _mm256_shuffle_ps(a, b, 0xEE); }
+    static INLINE F where(unsigned bits, F a, F b) {
+        const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+        return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int) bits), bit), bit)));
+    }
+    static INLINE F times_power(F a, F n) {
+        return mul(a, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_castps_si256(n), _mm256_set1_epi32(127)), 23)));
+    }
+    // Four halves of each of some cells, and the four behind them.
+    static INLINE void four_halves(const char * p, size_t apart, float * first, float * second) {
+        const __m128i a = _mm_loadu_si128((const __m128i *) p), b = _mm_loadu_si128((const __m128i *) (p + apart));
+        store(first, _mm256_cvtph_ps(_mm_unpacklo_epi64(a, b)));
+        store(second, _mm256_cvtph_ps(_mm_unpackhi_epi64(a, b)));
+    }
     static INLINE I look_up(I q) { return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *) CODEBOOK)), q); }
 };
 

@@ -247,8 +247,11 @@ void multiply(int format, int64_t k, int64_t rows, const uint8_t * packed, int n
     }
 }
 
+template <class V> void attend(const Attention & a, int64_t item, float * scratch, float * partials);
+template <class V> void combine(const Attention & a, int64_t row, const float * partials);
+
 template <class V> constexpr KernelSet kernel_set(const char * name, bool (*supported)()) {
-    return { name, supported, V::LANES, V::GROUP, tensor_bytes<V>, tiles<V>, pack<V>, columns<V>, quantise<V>, multiply<V> };
+    return { name, supported, V::LANES, V::GROUP, tensor_bytes<V>, tiles<V>, pack<V>, columns<V>, quantise<V>, multiply<V>, attend<V>, combine<V> };
 }
 
 } // namespace

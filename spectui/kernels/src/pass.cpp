@@ -28,7 +28,7 @@ struct Pass {
     std::vector<Product> products;
     std::vector<Step> steps;
     std::vector<uint8_t> buffer;
-    std::vector<float> partials;              // of attention
+    std::vector<float> partials, scratch;     // of attention: its threads' sums, and what each has for itself
     std::vector<std::atomic<int64_t>> next;   // the first tile of each product, or item of attention, that no thread has taken
     std::vector<int> order;
     std::vector<float> largest;               // of each tile's products with signs
@@ -152,10 +152,17 @@ struct Pass {
 
     void attend(const Step & step, int thread, int threads) {
         const Attention & a = step.attention;
-        const int64_t items = a.items(), rows = a.rows();
-        for (int64_t i; (i = next[step.first].fetch_add(1, std::memory_order_relaxed)) < items; ) a.compute(i, partials.data());
+        float * const sums = aligned(partials), * const own = aligned(scratch) + thread*Scratch::FLOATS;
+        for (int64_t i; (i = next[step.first].fetch_add(1, std::memory_order_relaxed)) < a.items; ) kernels->attend(a, i, own, sums);
+        if (!a.divided) return;
         #pragma omp barrier
-        for (int64_t r = rows*thread/threads; r < rows*(thread + 1)/threads; r++) a.combine(r, partials.data());
+        for (int64_t r = a.queries*thread/threads; r < a.queries*(thread + 1)/threads; r++) kernels->combine(a, r, sums);
+    }
+
+    // Memory that begins with a line of the cache: a register of 512 bits that lies in two is read half as fast.
+    template <class T> static T * aligned(std::vector<T> & memory) { return (T *) (((uintptr_t) memory.data() + 63)/64*64); }
+    static void reserve(std::vector<float> & memory, int64_t floats) {
+        if ((int64_t) memory.size() < floats + 16) memory.resize(floats + 16);
     }
 
     void compute(ggml_graph * graph) {
@@ -168,8 +175,9 @@ struct Pass {
             if (op->op == OP_MUL_MAT) add_product(op);
             if (op->op == OP_MUL_MAT_ID) add_experts(op);
             if (op->op == OP_FLASH_ATTN_EXT) {
-                const Attention a{ op };
-                if ((int64_t) partials.size() < a.floats()) partials.resize(a.floats());
+                const Attention a(op, threads);
+                reserve(partials, a.floats());
+                reserve(scratch, threads*Scratch::FLOATS);
                 steps.push_back({ products.size(), products.size(), true, false, nullptr, a });
                 products.push_back({});   // its place in next
             }
@@ -177,7 +185,7 @@ struct Pass {
         if (steps.empty()) return;
         if (next.size() < products.size()) next = std::vector<std::atomic<int64_t>>(2*products.size());
         for (size_t i = 0; i < products.size(); i++) next[i].store(0, std::memory_order_relaxed);
-        uint8_t * columns = (uint8_t *) (((uintptr_t) buffer.data() + 63)/64*64);
+        uint8_t * columns = aligned(buffer);
         #pragma omp parallel num_threads(threads)
         {
             const int thread = omp_get_thread_num(), team = omp_get_num_threads();

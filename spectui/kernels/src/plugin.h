@@ -13,7 +13,7 @@ extern ggml_device weights_device;      // plugin.cpp
 struct Request {
     int  threads = 0;        // that repack a model's weights; 0: the weights stay ggml's
     bool signs = false;      // of a model's output matrix: signs.h
-    bool attention = false;  // of a context's short passes
+    bool attention = false;  // of a context's passes
 };
 extern thread_local Request request;    // plugin.cpp
 

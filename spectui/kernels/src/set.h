@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct Attention;
+
 struct KernelSet {
     const char * name;
     bool    (*supported)();                    // does this CPU have it?
@@ -18,6 +20,9 @@ struct KernelSet {
     // Tiles [first, last) times n columns; out[i] is where the rows of column i begin.
     void    (*multiply)(int format, int64_t k, int64_t rows, const uint8_t * packed, int n, const uint8_t * columns,
                         float * const * out, int64_t first, int64_t last);
+    // An item of an attention, and what follows when all are computed: attention.h.
+    void    (*attend)(const Attention & a, int64_t item, float * scratch, float * partials);
+    void    (*combine)(const Attention & a, int64_t row, const float * partials);
 };
 
 // Weak: the compiler may lack a set, whose address is null then (build.py).

@@ -52,6 +52,19 @@ inline Floats load_floats(const void * p) { return bits_of(load(p)); }
 inline Floats mul(Floats x, Floats y) { return { _mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b) }; }
 inline Floats fma(Floats x, Floats y, Floats z) { return { _mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b) }; }
 inline Floats fnma(Floats x, Floats y, Floats z) { return { _mm256_fnmadd_ps(x.a, y.a, z.a), _mm256_fnmadd_ps(x.b, y.b, z.b) }; }
+inline Floats add_floats(Floats x, Floats y) { return { _mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b) }; }
+inline Floats sub_floats(Floats x, Floats y) { return { _mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b) }; }
+inline Floats max(Floats x, Floats y) { return { _mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b) }; }
+inline Floats repeat_floats(__m128 v) { return { _mm256_set_m128(v, v), _mm256_set_m128(v, v) }; }
+inline Floats low_pairs(Floats x, Floats y) { return { _mm256_unpacklo_ps(x.a, y.a), _mm256_unpacklo_ps(x.b, y.b) }; }
+inline Floats high_pairs(Floats x, Floats y) { return { _mm256_unpackhi_ps(x.a, y.a), _mm256_unpackhi_ps(x.b, y.b) }; }
+template <int N> inline Floats shuffle(Floats x, Floats y) { return { _mm256_shuffle_ps(x.a, y.a, N), _mm256_shuffle_ps(x.b, y.b, N) }; }
+inline __m256 blend(int bits, __m256 x, __m256 y) {
+    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_blendv_ps(x, y, _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(bits), bit), bit)));
+}
+inline Floats blend(unsigned bits, Floats x, Floats y) { return { blend((int) bits, x.a, y.a), blend((int) (bits >> 8), x.b, y.b) }; }
+inline Integers integers_of(Floats x) { return { _mm256_castps_si256(x.a), _mm256_castps_si256(x.b) }; }
 inline void store(float * p, Floats x) { _mm256_storeu_ps(p, x.a); _mm256_storeu_ps(p + 8, x.b); }
 
 } // namespace emulated
@@ -95,3 +108,13 @@ inline void store(float * p, Floats x) { _mm256_storeu_ps(p, x.a); _mm256_storeu
 #define _mm512_cvtepu16_epi32  emulated::widen_unsigned_16
 #define _mm512_castsi512_ps    emulated::bits_of
 #define _mm512_loadu_ps        emulated::load_floats
+#define _mm512_add_ps          emulated::add_floats
+#define _mm512_sub_ps          emulated::sub_floats
+#define _mm512_max_ps          emulated::max
+#define _mm512_broadcast_f32x4 emulated::repeat_floats
+#define _mm512_unpacklo_ps     emulated::low_pairs
+#define _mm512_unpackhi_ps     emulated::high_pairs
+#undef  _mm512_shuffle_ps
+#define _mm512_shuffle_ps(x, y, n) emulated::shuffle<n>(x, y)
+#define _mm512_mask_blend_ps(m, x, y) emulated::blend((unsigned) (m), x, y)
+#define _mm512_castps_si512    emulated::integers_of
