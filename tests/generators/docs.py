@@ -35,7 +35,7 @@ def keys() -> str:
                 pressed = " ".join(f"`{format_key(key)}`" for key in each.key.split(","))
                 group = group_of(kind, each) or "window"
                 groups.setdefault(group, {})[each.id] = (pressed, each.tooltip or each.description)
-    lines = ["| key | what it does | id |", "| --- | --- | --- |"]
+    lines = ["| key | what it does | id |", "|---|---|---|"]
     for group in GROUPS:
         lines.append(f"| **{group}** | | |")
         lines += [f"| {pressed} | {what} | `{identity}` |" for identity, (pressed, what) in groups[group].items()]
@@ -44,7 +44,7 @@ def keys() -> str:
 
 def slash() -> str:
     """A table of the plain chat's commands, and a list of those that do what their keys do in the window."""
-    rows, as_keys = ["| command | what it does |", "| --- | --- |"], []
+    rows, as_keys = ["| command | what it does |", "|---|---|"], []
     for command in SLASH.values():
         if command.keys and not command.plain:
             as_keys.append(f"`{command.usage}`")
