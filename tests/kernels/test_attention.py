@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spectui.kernels.plugin import FUNCTIONS
 from spectui.llama.library import address
-from tests.kernels.ggml import CPU, KERNELS, Graph, Kind, plain, quantised
+from tests.kernels.ggml import CPU, KERNELS, Graph, Kind, call, plain, quantised
 
 Random = np.random.Generator
 Floats = NDArray[np.float32]
@@ -30,6 +30,9 @@ class Case:
     kinds: tuple[Kind, Kind]
     widths: tuple[int, int]
     shared: int
+    cap: float = 0.0
+    sinks: Floats | None = None
+    """A score of each head, whose share goes to no cell."""
 
     @property
     def cells(self) -> int:
@@ -37,7 +40,7 @@ class Case:
 
     def rows(self, first: int, last: int) -> Case:
         """The same with these rows of the pass."""
-        return Case(self.q[:, :, first:last], self.k, self.v, self.mask[:, first:last], self.kinds, self.widths, self.shared)
+        return replace(self, q=self.q[:, :, first:last], mask=self.mask[:, first:last])
 
     def operation(self, graph: Graph) -> object:
         streams, _, n, dk = self.q.shape
@@ -47,7 +50,10 @@ class Case:
             for kind, data, width in zip(self.kinds, (self.k, self.v), self.widths, strict=True)
         ]
         mask = graph.tensor(Kind.F16, self.mask.astype(np.float16), self.cells, n, 1, streams)
-        return graph.op("flash_attn_ext", graph.op("permute", q, 0, 2, 1, 3), *cells, mask, dk**-0.5, 0.0, 0.0)
+        operation = graph.op("flash_attn_ext", graph.op("permute", q, 0, 2, 1, 3), *cells, mask, dk**-0.5, 0.0, self.cap)
+        if self.sinks is not None:
+            call("ggml_flash_attn_ext_add_sinks", None, operation, graph.columns(self.sinks))
+        return operation
 
     def computed(self, device: bytes) -> Floats:
         """[streams, n, heads, dv]"""
@@ -65,7 +71,14 @@ class Case:
         )
         group = heads // self.shared
         k, v = np.repeat(k, group, axis=2), np.repeat(v, group, axis=2)
-        scores = np.einsum("bhnd,bchd->bhnc", self.q, k) * dk**-0.5 + self.mask[:, None]
+        scores = np.einsum("bhnd,bchd->bhnc", self.q, k) * dk**-0.5
+        if self.cap:
+            scores = self.cap * np.tanh(scores / self.cap)
+        scores += self.mask[:, None]
+        if self.sinks is not None:  # as a cell of zeros
+            sinks = np.broadcast_to(self.sinks[:, None, None], (*scores.shape[:3], 1))
+            scores = np.concatenate([scores, sinks], axis=-1)
+            v = np.concatenate([v, np.zeros_like(v[:, :1])], axis=1)
         most = scores.max(axis=-1, keepdims=True)
         seen = np.exp(scores - np.where(np.isfinite(most), most, 0))
         shares = seen / np.maximum(seen.sum(axis=-1, keepdims=True), 1e-300)
@@ -78,7 +91,7 @@ def _values(kind: Kind, data: bytes, *shape: int) -> Floats:
 
 def case(random: Random, n: int, cells: int, *, group: int = 2, shared: int = 2, widths: tuple[int, int] = (64, 64),
          kinds: tuple[Kind, Kind] = (Kind.F16, Kind.F16), streams: int = 1, window: int = 0,
-         scale: float = 1) -> Case:  # fmt: skip
+         scale: float = 1, cap: float = 0.0, sinks: bool = False) -> Case:  # fmt: skip
     """A pass whose rows see the cells of the rows before them, but not those that a window has left behind."""
 
     def file(kind: Kind, width: int) -> bytes:
@@ -90,7 +103,8 @@ def case(random: Random, n: int, cells: int, *, group: int = 2, shared: int = 2,
     at = cells - behind - n + np.arange(n)[:, None] - np.arange(cells)
     seen = (at >= 0) & ((at < window) if window else True)
     mask = np.where(np.broadcast_to(seen, (streams, n, cells)), 0, -np.inf).astype(np.float32)
-    return Case(q, file(kinds[0], widths[0]), file(kinds[1], widths[1]), mask, kinds, widths, shared)
+    numbers = 3 * random.standard_normal(group * shared).astype(np.float32) if sinks else None
+    return Case(q, file(kinds[0], widths[0]), file(kinds[1], widths[1]), mask, kinds, widths, shared, cap, numbers)
 
 
 CASES = {
@@ -106,6 +120,8 @@ CASES = {
     **{f"window of {window}": {"window": window, "cells": 1088} for window in (1, 16, 500)},
     "three streams": {"streams": 3},
     "sharp scores": {"scale": 20},
+    "scores under a cap": {"scale": 8, "cap": 5.0},
+    "sinks": {"sinks": True},
     "one head": {"group": 1, "shared": 1},
 }
 
@@ -128,7 +144,9 @@ def test_attention_is_as_defined(attending: str, options: dict):
         assert np.abs(ours - tried.computed(CPU)).max() < 1e-2  # ggml adds up in halves
 
 
-@pytest.mark.parametrize("options", [{}, {"window": 40}, {"kinds": (Kind.Q8_0, Kind.Q8_0)}, {"group": 7}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"window": 40, "sinks": True}, {"kinds": (Kind.Q8_0, Kind.Q8_0)}, {"group": 7, "cap": 9.0}], ids=str
+)
 @pytest.mark.parametrize("cells", [320, 1056])
 def test_a_row_has_the_same_bits_in_passes_of_all_sizes_and_with_all_sets(attending: str, library, cells: int, options: dict):
     whole = case(np.random.default_rng(cells), 300, cells, **options)

@@ -26,7 +26,7 @@ struct Rows {
 
 constexpr float COEFFICIENTS[] = { 1.f/120, 1.f/24, 1.f/6, .5f, 1.f, 1.f };
 
-// e^x for x <= 0, error 2 units in the last place: 2^n times a polynomial of the rest. That of NaN is NaN: max returns its second
+// e^x for x <= 87, error 2 units in the last place: 2^n times a polynomial of the rest. That of NaN is NaN: max returns its second
 // operand where one is none.
 template <class V> INLINE typename V::F exponential(typename V::F x) {
     using F = typename V::F;
@@ -38,6 +38,11 @@ template <class V> INLINE typename V::F exponential(typename V::F x) {
     F p = V::set(1.f/720);
     UNROLL for (float c : COEFFICIENTS) p = V::fma(p, r, V::set(c));
     return V::times_power(p, shifted);
+}
+
+template <class V> INLINE typename V::F tanh_of(typename V::F x) {
+    const typename V::F e = exponential<V>(V::min(V::set(30.f), V::add(x, x)));
+    return V::fnma(V::set(2.f), V::divide(V::set(1.f), V::add(e, V::set(1.f))), V::set(1.f));
 }
 
 // ---------------------------------------------------------------- cells
@@ -186,7 +191,7 @@ template <class V> void add_values(const Rows & shares, int64_t queries, const V
 // ---------------------------------------------------------------- softmax
 
 // Scores of a query row in a chunk become shares: their exponentials by the largest score M, and the sum L of these.
-template <class V> void softmax(float * scores, const char * mask, const uint16_t * seen, float & M, float & L) {
+template <class V> void softmax(float * scores, float cap, const char * mask, const uint16_t * seen, float & M, float & L) {
     using F = typename V::F;
     constexpr int PARTS = STRIP/V::LANES;
     alignas(64) float lanes[STRIP];
@@ -194,7 +199,9 @@ template <class V> void softmax(float * scores, const char * mask, const uint16_
     for (int s = 0; s < STRIPS; s++) {
         if (seen[s]) UNROLL for (int j = 0; j < PARTS; j++) {
             const int cell = s*STRIP + j*V::LANES;                   // whatever the cells hold that are not seen
-            const F x = V::add(V::load_floats(scores + cell), V::halves(mask + 2*cell));
+            F x = V::load_floats(scores + cell);
+            if (cap != 0) x = V::mul(V::set(cap), tanh_of<V>(x));
+            x = V::add(x, V::halves(mask + 2*cell));
             V::store(scores + cell, x);
             most = V::max(V::where(seen[s] >> j*V::LANES, x, V::set(-INFINITY)), most);   // of scores that are numbers
         }
@@ -233,10 +240,13 @@ inline void begin(const Shape & s, float * whole) {
     whole[s.padded] = -INFINITY;
 }
 
+// A sink is one more score, whose share goes to no cell.
 inline void finish(const Shape & s, int64_t query, const float * whole) {
-    const float sum = whole[s.padded + 1], inverse = sum == 0 ? 0.f : 1.f/sum;
+    const float M = whole[s.padded], sink = s.sinks ? ((const float *) s.sinks->data)[s.head(query)] : -INFINITY, m = sink > M ? sink : M;
+    const float of_cells = M == m ? 1.f : expf(M - m), sum = whole[s.padded + 1]*of_cells + (s.sinks ? expf(sink - m) : 0.f);
+    const float share = sum == 0 ? 0.f : of_cells/sum;
     float * out = s.out(query);
-    for (int i = 0; i < s.dv; i++) out[i] = whole[i]*inverse;
+    for (int i = 0; i < s.dv; i++) out[i] = whole[i]*share;
 }
 
 // ---------------------------------------------------------------- a chunk, an item
@@ -300,7 +310,7 @@ template <class V> void attend_chunk(const Shape & s, const Block & b, int64_t c
         const int64_t row = s.row(b, query);
         float * of = sums[query];
         memset(of, 0, 4*s.padded);
-        softmax<V>(scores[query], s.mask_of(b, row) + 2*first_cell, seen.rows[row - b.first_row], of[s.padded], of[s.padded + 1]);
+        softmax<V>(scores[query], s.cap, s.mask_of(b, row) + 2*first_cell, seen.rows[row - b.first_row], of[s.padded], of[s.padded + 1]);
     }
     const bool one_tile = b.queries <= V::TILE_ROWS && s.v->type == TYPE_F16 && s.dv == s.padded;
     for (int i = 0, end; i < STRIPS; i = end) {

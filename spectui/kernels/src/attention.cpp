@@ -10,19 +10,20 @@ bool is_known(const ggml_tensor * cells) {
                                    : cells->type == TYPE_Q8_0 && cells->nb[0] == 34 && cells->ne[0] % 32 == 0;
 }
 
-bool is_plain(const ggml_tensor * op) {          // no sinks, ALiBi or soft-capped scores
-    float extra[2];
-    memcpy(extra, op->op_params + 1, sizeof extra);
-    return !op->src[4] && extra[0] == 0 && extra[1] == 0;
+bool has_alibi(const ggml_tensor * op) {
+    float most;
+    memcpy(&most, op->op_params + 1, 4);
+    return most != 0;
 }
 
 } // namespace
 
 bool Attention::supports(const ggml_tensor * op) {
-    const ggml_tensor * q = op->src[0], * k = op->src[1], * v = op->src[2], * mask = op->src[3];
-    if (!is_plain(op) || !is_known(k) || !is_known(v)) return false;
+    const ggml_tensor * q = op->src[0], * k = op->src[1], * v = op->src[2], * mask = op->src[3], * sinks = op->src[4];
+    if (has_alibi(op) || !is_known(k) || !is_known(v)) return false;
     if (q->type != TYPE_F32 || q->nb[0] != 4 || op->type != TYPE_F32) return false;
     if (!mask || mask->type != TYPE_F16 || mask->nb[0] != 2 || mask->ne[2] != 1) return false;
+    if (sinks && (sinks->type != TYPE_F32 || sinks->nb[0] != 4)) return false;
     if (k->ne[1] % STRIP || k->ne[2] != v->ne[2] || q->ne[2] % k->ne[2] || q->ne[2]/k->ne[2] > QUERIES) return false;
     return k->ne[3] == q->ne[3] && v->ne[3] == q->ne[3];
 }

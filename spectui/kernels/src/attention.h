@@ -15,14 +15,18 @@ constexpr int64_t QUERIES = 96;                  // query rows of a block at mos
 struct Block { int64_t stream, head, first_row, last_row, first_query, queries, chunk; };
 
 struct Shape {
-    const ggml_tensor * op, * q, * k, * v, * mask;
+    const ggml_tensor * op, * q, * k, * v, * mask, * sinks;
     int dk, dv, padded, group;                   // padded: dv up to a register's end; group: heads that share a K/V head
     int64_t n, shared, streams, cells;           // rows of the pass, K/V heads, sequences
-    float scale;
+    float scale, cap;                            // scores are cap tanh(q k scale), without a cap (0) q k scale
 
     explicit Shape(const ggml_tensor * op) : op(op), q(op->src[0]), k(op->src[1]), v(op->src[2]), mask(op->src[3]),
-        dk((int) k->ne[0]), dv((int) v->ne[0]), padded((dv + 15)/16*16), group((int) (q->ne[2]/k->ne[2])),
-        n(q->ne[1]), shared(k->ne[2]), streams(q->ne[3]), cells(k->ne[1]) { memcpy(&scale, op->op_params, 4); }
+        sinks(op->src[4]), dk((int) k->ne[0]), dv((int) v->ne[0]), padded((dv + 15)/16*16), group((int) (q->ne[2]/k->ne[2])),
+        n(q->ne[1]), shared(k->ne[2]), streams(q->ne[3]), cells(k->ne[1]) {
+        memcpy(&scale, op->op_params, 4);
+        memcpy(&cap, op->op_params + 2, 4);
+        if (cap != 0) scale /= cap;
+    }
 
     static const char * at(const ggml_tensor * t, int64_t i1, int64_t i2, int64_t i3) {
         return (const char *) t->data + i1*t->nb[1] + i2*t->nb[2] + i3*t->nb[3];
@@ -33,10 +37,8 @@ struct Shape {
     const char * mask_of(const Block & b, int64_t row) const { return at(mask, row, 0, b.stream % mask->ne[3]); }
     const char * key(const Block & b, int64_t cell) const { return at(k, cell, b.head, b.stream); }
     const char * value(const Block & b, int64_t cell) const { return at(v, cell, b.head, b.stream); }
-    float * out(int64_t query) const {
-        const int64_t of_head = n*group, i = query % of_head, head = query/of_head % shared*group + i % group;
-        return (float *) at(op, head, i/group, query/of_head/shared);
-    }
+    int64_t head(int64_t query) const { return query/(n*group) % shared*group + query % group; }
+    float * out(int64_t query) const { return (float *) at(op, head(query), query % (n*group)/group, query/(n*group)/shared); }
 };
 
 // What a thread has for itself.

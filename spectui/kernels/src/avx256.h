@@ -51,6 +51,8 @@ struct Avx256 {
     static INLINE F add(F a, F b) { return _mm256_add_ps(a, b); }
     static INLINE F sub(F a, F b) { return _mm256_sub_ps(a, b); }
     static INLINE F max(F a, F b) { return _mm256_max_ps(a, b); }
+    static INLINE F min(F a, F b) { return _mm256_min_ps(a, b); }
+    static INLINE F divide(F a, F b) { return _mm256_div_ps(a, b); }
     static INLINE F load_floats(const float * p) { return _mm256_loadu_ps(p); }
     static INLINE F repeat_4(const float * p) { return _mm256_broadcast_ps((const __m128 *) p); }
     static INLINE F low_pairs(F a, F b) { return _mm256_unpacklo_ps(a, b); }

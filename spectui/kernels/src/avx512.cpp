@@ -52,6 +52,8 @@ struct Avx512 {
     static INLINE F add(F a, F b) { return _mm512_add_ps(a, b); }
     static INLINE F sub(F a, F b) { return _mm512_sub_ps(a, b); }
     static INLINE F max(F a, F b) { return _mm512_max_ps(a, b); }
+    static INLINE F min(F a, F b) { return _mm512_min_ps(a, b); }
+    static INLINE F divide(F a, F b) { return _mm512_div_ps(a, b); }
     static INLINE F load_floats(const float * p) { return _mm512_loadu_ps(p); }
     static INLINE F repeat_4(const float * p) { return _mm512_broadcast_f32x4(_mm_loadu_ps(p)); }
     static INLINE F low_pairs(F a, F b) { return _mm512_unpacklo_ps(a, b); }

@@ -49,7 +49,8 @@ bool supports_op(ggml_device * d, const ggml_tensor * op) {
     switch (op->op) {
     case OP_NONE: case OP_RESHAPE: case OP_VIEW: case OP_PERMUTE: case OP_TRANSPOSE: return true;
     case OP_MUL_MAT: case OP_MUL_MAT_ID: return supports_product(d, op);
-    case OP_FLASH_ATTN_EXT: return d->context && Attention::supports(op) && in_host_memory(op->src[1]) && in_host_memory(op->src[2]);
+    case OP_FLASH_ATTN_EXT: return d->context && Attention::supports(op) && in_host_memory(op->src[1]) && in_host_memory(op->src[2])
+        && (!op->src[4] || in_host_memory(op->src[4]));
     default: return false;
     }
 }

@@ -55,6 +55,8 @@ inline Floats fnma(Floats x, Floats y, Floats z) { return { _mm256_fnmadd_ps(x.a
 inline Floats add_floats(Floats x, Floats y) { return { _mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b) }; }
 inline Floats sub_floats(Floats x, Floats y) { return { _mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b) }; }
 inline Floats max(Floats x, Floats y) { return { _mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b) }; }
+inline Floats min(Floats x, Floats y) { return { _mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b) }; }
+inline Floats divide(Floats x, Floats y) { return { _mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b) }; }
 inline Floats repeat_floats(__m128 v) { return { _mm256_set_m128(v, v), _mm256_set_m128(v, v) }; }
 inline Floats low_pairs(Floats x, Floats y) { return { _mm256_unpacklo_ps(x.a, y.a), _mm256_unpacklo_ps(x.b, y.b) }; }
 inline Floats high_pairs(Floats x, Floats y) { return { _mm256_unpackhi_ps(x.a, y.a), _mm256_unpackhi_ps(x.b, y.b) }; }
@@ -111,6 +113,8 @@ inline void store(float * p, Floats x) { _mm256_storeu_ps(p, x.a); _mm256_storeu
 #define _mm512_add_ps          emulated::add_floats
 #define _mm512_sub_ps          emulated::sub_floats
 #define _mm512_max_ps          emulated::max
+#define _mm512_min_ps          emulated::min
+#define _mm512_div_ps          emulated::divide
 #define _mm512_broadcast_f32x4 emulated::repeat_floats
 #define _mm512_unpacklo_ps     emulated::low_pairs
 #define _mm512_unpackhi_ps     emulated::high_pairs
