@@ -1,10 +1,11 @@
 """spectui's kernels beside llama.cpp's: passes, prompts, generation, loading, memory, and whether texts stay as likely.
 
-    python -m tests.benchmarks.kernels -m MODEL [-m MODEL ...] [--rounds 7] [--context 64] [--sets avx2,avx512vnni]
+    python -m tests.benchmarks.kernels -m MODEL [-m MODEL ...] [--rounds 7] [--context 64] [--behind 1000,4000] [--sets avx2]
 
 For each model a process of its own for llama.cpp's kernels and for each instruction set of spectui's. All stay loaded, and are
 asked in turn, so that what the machine does meanwhile meets all of them. A figure is the median of the rounds; with "x" it is
-a ratio to llama.cpp's. Sizes of passes: tokens at once, with logits for each, behind `--context` tokens.
+a ratio to llama.cpp's. Sizes of passes: tokens at once, with logits for each, behind `--context` tokens, and some sizes behind
+longer ones, once.
 
 *roofline*: the bytes of the weights that a pass over one token reads, over the bandwidth at which this machine reads memory,
 which is measured in each round. No kernel can be faster. *perplexity*: of `--text`, in pages of 640 tokens. Rounding alone
@@ -41,6 +42,8 @@ from spectui.llama.model import Model
 from spectui.measure.quiet import Stolen, busy
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 32)
+FEW_SIZES = (1, 2, 4, 8, 16)
+"""Behind long contexts."""
 LLAMA_CPP = "llama.cpp"
 PROMPT, GENERATED, PAGE, REPEATED = 512, 32, 640, 3
 BEFORE, GREEDY = 100, 400
@@ -55,7 +58,7 @@ Figures = Mapping[str, float]
 class Worker:
     """A model with its kernels, in this process."""
 
-    def __init__(self, model: str, kernels: str, context: int, threads: int, flash_attn: str) -> None:
+    def __init__(self, model: str, kernels: str, contexts: Sequence[int], threads: int, flash_attn: str) -> None:
         if kernels != LLAMA_CPP:
             plugin.load(only=kernels)
         usable = selftest.run().extra_buffers
@@ -68,27 +71,35 @@ class Worker:
             threads=threads,
         )
         self.load_s = perf_counter() - began
-        size = max(context + max(SIZES), PROMPT + GENERATED, PAGE) + 1
+        size = max(max(contexts) + max(SIZES), PROMPT + GENERATED, PAGE) + 1
         self._context = Context(
             self._model, Interrupt(), n_ctx=size, rows=max(SIZES), threads=threads, flash_attn=flash_attn,
             type_k=Setup().cache_type_k, type_v=Setup().cache_type_v,
         )  # fmt: skip
-        self._behind = context
+        self._contexts = contexts
 
     def passes(self) -> Figures:
-        """Seconds by size: the fastest of some, since the first pass of a size costs more."""
-        tokens = self._tokens(self._behind + max(SIZES))
-        self._fill(tokens[: self._behind])
-        found = {}
-        for n in SIZES:
+        """Seconds by size behind the first context."""
+        return self._seconds(self._contexts[0], SIZES)
+
+    def behind(self) -> Sequence[Figures]:
+        """Seconds by size behind each of the longer contexts."""
+        return [self._seconds(context, FEW_SIZES) for context in self._contexts[1:]]
+
+    def _seconds(self, context: int, sizes: Sequence[int]) -> Figures:
+        """By size: the fastest of some, since the first pass of a size costs more."""
+        tokens = self._tokens(context + max(sizes))
+        self._fill(tokens[:context])
+        seconds = {}
+        for n in sizes:
             tried = []
             for _ in range(REPEATED):
-                self._context.truncate(self._behind)
+                self._context.truncate(context)
                 began = perf_counter()
-                self._context.evaluate(tokens[self._behind : self._behind + n], n)
+                self._context.evaluate(tokens[context : context + n], n)
                 tried.append(perf_counter() - began)
-            found[str(n)] = min(tried)
-        return found
+            seconds[str(n)] = min(tried)
+        return seconds
 
     def speeds(self) -> Figures:
         """Tokens per second of a prompt, and of passes over one token behind it."""
@@ -220,6 +231,7 @@ class Measured(NamedTuple):
     """Of a model: by kernels, and where there are several rounds, of each."""
 
     passes: Mapping[str, Sequence[Figures]]
+    behind: Mapping[str, Sequence[Figures]]
     speeds: Mapping[str, Sequence[Figures]]
     loads: Mapping[str, Sequence[float]]
     memory: Mapping[str, Figures]
@@ -230,8 +242,8 @@ class Measured(NamedTuple):
 
 def measure(model: str, kinds: Sequence[str], args: argparse.Namespace) -> Measured:
     """Load this model with each of these kernels, and ask them in turn."""
-    flags = {"context": args.context, "threads": args.threads, "flash-attn": args.flash_attn, "text": args.text}
-    shared = [str(part) for name, value in flags.items() for part in (f"--{name}", value)]
+    names = ("context", "behind", "threads", "flash_attn", "text")
+    shared = [f"--{name.replace('_', '-')}={getattr(args, name)}" for name in names]
     memory = Memory(args.threads)
     loads: dict[str, list[float]] = {kind: [] for kind in kinds}
     processes: dict[str, Process] = {}
@@ -249,25 +261,39 @@ def measure(model: str, kinds: Sequence[str], args: argparse.Namespace) -> Measu
         for kind in kinds:
             passes[kind].append(processes[kind].ask("passes"))
             speeds[kind].append(processes[kind].ask("speeds"))
+    behind = {kind: processes[kind].ask("behind") for kind in kinds}
     sizes = {kind: processes[kind].ask("memory") for kind in kinds}
     surprises = {kind: processes[kind].ask("surprises") for kind in kinds}
     chosen = " ".join(map(str, processes[LLAMA_CPP].ask("greedy")))
     gaps = {kind: processes[kind].ask(f"choose {chosen}") for kind in kinds[1:]}
     for process in processes.values():
         process.end()
-    return Measured(passes, speeds, loads, sizes, surprises, gaps, bandwidths)
+    return Measured(passes, behind, speeds, loads, sizes, surprises, gaps, bandwidths)
+
+
+def print_passes(times: Mapping[str, Mapping[int, float]], sizes: Sequence[int]) -> None:
+    """By kernels: milliseconds, how many passes of one token that is, and the ratio to llama.cpp's."""
+    print(f"{'ms a pass (of one token)':24}" + "".join(f"{n:>14}" for n in sizes))
+    for kind, of in times.items():
+        print(f"{kind:24}" + "".join(f"{f'{1e3 * of[n]:.1f} ({of[n] / of[1]:.2f})':>14}" for n in sizes))
+    for kind, of in list(times.items())[1:]:
+        print(f"{f'{kind}, x':24}" + "".join(f"{of[n] / times[LLAMA_CPP][n]:>14.2f}" for n in sizes))
+
+
+def numbers(text: str) -> list[int]:
+    """Whole numbers, by commas."""
+    return [int(part) for part in text.split(",") if part]
 
 
 def report(model: str, found: Measured, args: argparse.Namespace) -> None:
     """Print the tables."""
     kinds = list(found.passes)
     print(f"\n{Path(model).name}, {args.threads} threads, context {args.context}, medians of {args.rounds} rounds")
-    print(f"{'ms a pass (of one token)':24}" + "".join(f"{n:>14}" for n in SIZES))
     times = {kind: {n: median(each[str(n)] for each in found.passes[kind]) for n in SIZES} for kind in kinds}
-    for kind, of in times.items():
-        print(f"{kind:24}" + "".join(f"{f'{1e3 * of[n]:.1f} ({of[n] / of[1]:.2f})':>14}" for n in SIZES))
-    for kind in kinds[1:]:
-        print(f"{f'{kind}, x':24}" + "".join(f"{times[kind][n] / times[LLAMA_CPP][n]:>14.2f}" for n in SIZES))
+    print_passes(times, SIZES)
+    for number, context in enumerate(numbers(args.behind)):
+        print(f"behind {context} tokens, once")
+        print_passes({kind: {n: found.behind[kind][number][str(n)] for n in FEW_SIZES} for kind in kinds}, FEW_SIZES)
     bandwidth, weights = median(found.bandwidths), read_bytes(model)
     least = weights / bandwidth / 1e9
     print(f"roofline: {weights / 1e6:.0f} MB a pass at {bandwidth:.1f} GB/s is {1e3 * least:.1f} ms; one token takes")
@@ -305,6 +331,7 @@ def main() -> None:
     parser.add_argument("-m", "--model", action="append", required=True)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--context", type=int, default=64)
+    parser.add_argument("--behind", default="1000,4000", help="longer contexts, by commas")
     parser.add_argument("--threads", type=int, default=0, help="as spectui's -t; 0: the fast cores")
     parser.add_argument("--flash-attn", default=Setup().flash_attn)
     parser.add_argument("--sets", help="instruction sets, by commas; without it all that the library and this CPU have")
@@ -313,7 +340,7 @@ def main() -> None:
     args = parser.parse_args()
     args.threads = cores(args.threads)
     if args.worker:
-        worker = Worker(args.model[0], args.worker, args.context, args.threads, args.flash_attn)
+        worker = Worker(args.model[0], args.worker, [args.context, *numbers(args.behind)], args.threads, args.flash_attn)
         print(json.dumps(worker.load_s), flush=True)
         text = args.text.read_text(encoding="utf-8")
         for line in sys.stdin:
