@@ -117,8 +117,9 @@ CHAT = (
             do=actions.rename),
     Command("delete", "Delete", "Delete a conversation of the list, on disk too", slash="delete", arguments="NUMBER yes",
             do=actions.delete),
-    Command("measure-reply", "Measure", "Measure this reply: decode the last prompt again without drafts", "f5", "measure",
-            shown=True, do=actions.measure, possible=_drafts_here),
+    Command("measure-reply", "Measure", "The race: decode the last prompt without drafts, and run both side by side", "f5",
+            "measure", plain="decode the last prompt again without drafts, and compare", shown=True, do=actions.measure,
+            possible=_drafts_here),
 )  # fmt: skip
 
 MESSAGES = (

@@ -37,7 +37,8 @@ class Comparison:
     def __init__(self, first: Sequence[Round], with_drafts: Statistics, *, strict: bool = False) -> None:
         """`first`: the rounds of the reply, at least one, and their figures. `strict`: the plain decoding is under --strict."""
         self._strict = strict
-        self._first = first
+        self.first = first
+        """The rounds of the reply."""
         self._tokens = (token for round in first for token in round.tokens)  # those that were not compared yet
         self.knobs = replace(first[-1].knobs, drafter="off", predict=with_drafts.emitted)
         """The reply's knobs, without a drafter and with `predict` set to its number of tokens."""
@@ -55,7 +56,7 @@ class Comparison:
     @cached_property
     def turned(self) -> list[str]:
         """The sampling knobs that were turned in the middle of the reply: then the texts may differ. Reads all rounds."""
-        turns = {round.knobs for round in self._first}
+        turns = {round.knobs for round in self.first}
         return [
             title(field.name)
             for field in fields(Knobs)
@@ -117,7 +118,7 @@ class Comparison:
                 self.difference = Difference(number, first, token)
                 from spectui.engine.exactness.near_tie import rounding
 
-                self._rounding = rounding(self._first, chain(self.rounds, [round]), number)
+                self._rounding = rounding(self.first, chain(self.rounds, [round]), number)
                 return
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import UNKNOWN, Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
 from spectui.store.records import FAILED, Reply, StoredConversation, StoredMessage, unknown_reply
+from spectui.store.rounds.packed import PackedRounds
 
 SLOWEST, FASTEST = 0.01, 1000.0
 """Bounds of the speed, in times as fast as it was."""
@@ -21,6 +22,30 @@ UNKNOWN_S = 0.05
 
 BROKEN_OFF = "The reply broke off here."
 NO_REPLY = "This prompt got no reply."
+
+
+class Lane:
+    """Gives a reply's rounds again, each when it had ended."""
+
+    def __init__(self, rounds: Iterable[Round]) -> None:
+        self.rounds = PackedRounds()
+        """Those that have ended."""
+        self.figures = Statistics()
+        """Theirs."""
+        self._coming = iter(rounds)
+        self._next = next(self._coming, None)
+
+    @property
+    def ended(self) -> bool:
+        """Whether all rounds have ended."""
+        return self._next is None
+
+    def advance(self, seconds: float) -> None:
+        """Take the rounds that had ended so many seconds after the first began."""
+        while self._next is not None and self.figures.decode_s + self._next.seconds <= seconds:
+            self.rounds.append(self._next)
+            self.figures.add(self._next)
+            self._next = next(self._coming, None)
 
 
 class Turn(NamedTuple):

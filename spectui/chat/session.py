@@ -53,7 +53,6 @@ class ChatSession:
         self.offer = offer
         self.comparison: Comparison | None = None
         """The comparison of the last reply with plain decoding."""
-        self._compared = 0  # of how many messages that is the last
         self._figures = RunningFigures()
         self.held = False
         """Prompts wait although the engine may be free: another conversation is being read."""
@@ -76,8 +75,7 @@ class ChatSession:
         self.journal.at = head.id if head is not None else None
         self.journal.save_head(self.journal.at)
         self._figures.show(head)
-        if same < self._compared:
-            self.comparison = None
+        self.comparison = None
 
     # What is going on
 
@@ -295,7 +293,7 @@ class ChatSession:
         take effect afterwards."""
         reply = self.messages[-1]
         comparison = Comparison(reply.rounds, reply.figures.statistics, strict=self.setup.strict == "on")
-        self.comparison, self._compared = comparison, len(self.messages)
+        self.comparison = comparison
         self.user_knobs.override(comparison.knobs)
         self.activity.now = "comparing"
         self.ask(reply)
@@ -350,7 +348,7 @@ class ChatSession:
 
     def figures(self) -> Figures:
         """The figures of this moment."""
-        compared = self.comparison if self._compared == len(self.messages) and self.state == "ready" else None
+        compared = self.comparison if self.state == "ready" else None
         return self._figures.now(self.state, self.models, compared.measured if compared is not None else None)
 
     def ask(self, reply: ChatMessage, begun: Message | None = None) -> None:

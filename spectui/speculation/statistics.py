@@ -128,6 +128,11 @@ class SpeedUp(NamedTuple):
         """It is known which of the two is faster."""
         return self.low > 1 or self.high < 1
 
+    @property
+    def within(self) -> str:
+        """The per cent within which both are as fast."""
+        return f"{100 * (self.high / self.ratio - 1):.0f}"
+
     def __str__(self) -> str:
         """ "2.00x as fast (1.6 to 2.6)", or "cannot be told (within 35 %)" of each other."""
         if self.told:
@@ -135,7 +140,7 @@ class SpeedUp(NamedTuple):
                 f"{value:.{0 if value >= 10 else places}f}" for value, places in zip(self, (2, 1, 1), strict=True)
             )
             return f"{ratio}x as fast ({low} to {high})"
-        return f"cannot be told (within {100 * (self.high / self.ratio - 1):.0f} %)"
+        return f"cannot be told (within {self.within} %)"
 
 
 def speed_up(reply: Statistics, other: Statistics) -> SpeedUp | None:

@@ -57,7 +57,6 @@ class SpectuiApp(TerminalApp):
         (DOUBLE, "-double"),
     ]
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-tiny"), (12, "-short"), (36, "-tall")]  # type: ignore[misc]
-    """`-tall` has no rules of its own: it is where `-short` ends."""
     BINDING_GROUP_TITLE = "window"
     BINDINGS: ClassVar[list[BindingType]] = [
         binding(COMMANDS[identity], action)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.segment import Segment
+from rich.style import Style
+from textual.renderables.digits import Digits
+
 MUTED = "$foreground 60%"
 """For names of figures. Textual's `$text-muted` is an automatic colour, which `Content` does not draw."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _STEPS = "▁▂▃▄▅▆▇█"
 _COLUMN = f" {_STEPS}"
+_BOLD, _POINT = Style(bold=True), str.maketrans("•", ".")
 
 
 def bar(part: float | None, width: int) -> tuple[str, str]:
@@ -43,6 +48,12 @@ def columns(values: Sequence[float | None], height: int, *, wide: int = 1) -> li
         eighths = [round((value or 0.0) * height * 8) - row * 8 for value in values]
         rows.append("".join(_COLUMN[min(8, max(0, part))] * wide for part in eighths))
     return rows
+
+
+def large(text: str) -> list[str]:
+    """A number three rows high, in figures of lines."""
+    drawn = (part.text for part in Digits(text).render(_BOLD) if isinstance(part, Segment))
+    return [row.translate(_POINT) for row in "".join(drawn).splitlines()]
 
 
 def nice_top(value: float) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from spectui.atomic import write_atomic
+from spectui.ui.dashboard.panel import PAGES
 
 if TYPE_CHECKING:
     from spectui.ui.screen.chat import ChatScreen
@@ -59,7 +60,7 @@ def restore(screen: ChatScreen, chosen: Remembered) -> None:
     ]
     screen.transcript.show_tokens = chosen.get("tokens", False)
     screen.set_class(not chosen.get("panel", True), "-no-panel")
-    if (page := chosen.get("page", "")) in screen.panel.names:
+    if (page := chosen.get("page", "")) in PAGES:
         screen.panel.show_page(page)
 
 

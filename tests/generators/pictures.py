@@ -23,7 +23,7 @@ from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.widgets.knob import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.dialogs.catalogues import HEADERS, Known, listed
-from tests.ui.pilot_helpers import THEMES, hold_cursor, load, wait_until, window_of
+from tests.ui.pilot_helpers import THEMES, hold_cursor, load, raced, wait_until, window_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -204,14 +204,14 @@ async def turn(pilot: Pilot[None], engine: FakeEngine) -> None:
 
 
 async def compare(pilot: Pilot[None], engine: FakeEngine) -> None:
-    """The reply again without drafts."""
+    """The reply again without drafts, at the end of the race."""
     await finished(pilot, engine)
     await pilot.press("f5")
     await wait_until(pilot, lambda: len(engine.generates) == 2)
     words = [word for step in script() for word in (*step.accepted, step.own)]
     await play(pilot, engine, [Step("", (), word, ()) for word in words])
     engine.finish()
-    await shown(pilot, engine)
+    await raced(pilot, 60.0)
 
 
 async def models(pilot: Pilot[None], engine: FakeEngine) -> None:

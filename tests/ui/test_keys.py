@@ -29,6 +29,7 @@ from spectui.ui.dialogs.conversations import ConversationsScreen, MessagesScreen
 from spectui.ui.dialogs.help import HelpScreen
 from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen, SystemPromptScreen
+from spectui.ui.dialogs.race import RaceScreen
 from spectui.ui.keys import format_key, key_of, keymap, with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
@@ -101,7 +102,7 @@ async def test_what_the_window_says_names_mapped_keys(window: Window, engine: Fa
         await ask(pilot, "go")
         engine.emit_round(*"abc", bonus="d", seconds=0.2, plain_s=0.1)
         engine.finish()
-        await wait_until(pilot, lambda: "about 2.0x plain; F9 measures" in one_line(app))
+        await wait_until(pilot, lambda: "as without guesses; F9 measures" in one_line(app))
         await pilot.press("alt+p")
         await wait_until(pilot, lambda: "Alt+Z saves the knobs" in one_line(app))
         await ask(pilot, "go")
@@ -170,7 +171,7 @@ PLACES: dict[type[DOMNode], tuple[str, ...]] = {
     PromptInput: (), Transcript: ("#transcript",), Slider: ("#slider-draft-max",), ChoiceRow: ("#choice-policy",),
     DevicePane: ("#devices",), RoundsPage: ("alt+2", "#rounds"), ModelsScreen: ("alt+m",), MessagesScreen: ("alt+l",),
     ConversationsScreen: ("alt+c",), LineScreen: ("alt+x",), ConfirmScreen: ("alt+c", "ctrl+d"),
-    SystemPromptScreen: ("alt+y",), HelpScreen: ("f1",),
+    SystemPromptScreen: ("alt+y",), HelpScreen: ("f1",), RaceScreen: ("f5",),
 }  # fmt: skip
 """Where a person can be after a reply: the keys that lead there, and the widget that takes the focus."""
 

@@ -21,7 +21,7 @@ from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.generators import pictures
 from tests.ui.dialogs.catalogues import HEADERS, Known, listed
-from tests.ui.pilot_helpers import THEMES, answer, ask, hold_cursor, load, wait_until, write_reply
+from tests.ui.pilot_helpers import THEMES, answer, ask, hold_cursor, load, raced, wait_until, write_reply
 from tests.ui.screen_text import compositor
 
 Looks = tuple[str, ...]
@@ -129,6 +129,7 @@ async def comparing(pilot: Pilot[None], engine: FakeEngine) -> None:
     for plain in ("def", " sub"):
         engine.emit_round(plain=plain, seconds=0.1)
     engine.finish()
+    await raced(pilot, 60.0)
 
 
 async def choosing(pilot: Pilot[None], engine: FakeEngine) -> None:

@@ -50,7 +50,7 @@ async def test_the_window_is_styled_once_at_its_start_and_rightly(
     async with app.run_test(size=size) as pilot:
         await wait_until(pilot, lambda: screen_text(app).strip())
         panel = app.screen.query_one(SidePanel)
-        await wait_until(pilot, lambda: panel.plain.is_mounted and all(each.is_mounted for each in panel.query(Slider)))
+        await wait_until(pilot, lambda: panel.profile.is_mounted and all(each.is_mounted for each in panel.query(Slider)))
         assert not again
         first = worn()
         restyle(app.screen, False)

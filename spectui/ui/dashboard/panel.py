@@ -16,12 +16,10 @@ from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
 from spectui.telemetry.monitor import Telemetry
 from spectui.ui.dashboard.devices import DevicePane
-from spectui.ui.dashboard.pages.compare_page import ComparePage
 from spectui.ui.dashboard.pages.details import DetailsPage
 from spectui.ui.dashboard.pages.machine import MachinePage
 from spectui.ui.dashboard.pages.now import NowPage
 from spectui.ui.dashboard.pages.rounds import RoundsPage
-from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.knob import ChoiceRow, KnobRow, Slider, next_choice
 from spectui.ui.widgets.line_widget import Line, LineWidget
@@ -47,12 +45,11 @@ PAGES: dict[str, tuple[str, ...]] = {
     "details": ("details",),
     "machine": ("machine", "devices"),
     "settings": ("choices", "sliders", "choice-context-full", "profile", "actions"),
-    "a/b": ("compare", "plain"),
 }
 """The ids of each page's parts."""
 
-FIGURES, BESIDE, MEASURED = "now", "rounds", "a/b"
-"""The page that is seen first, the one beside it in a wide window, and the one that is there after a comparison only."""
+FIGURES, BESIDE = "now", "rounds"
+"""The page that is seen first, and the one beside it in a wide window."""
 
 
 _GAP = 2
@@ -77,10 +74,8 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.rounds = RoundsPage(id="rounds")
         self.machine = MachinePage(id="machine")
         self.devices = DevicePane(setup, id="devices")
-        self.compare = ComparePage(id="compare")
-        self.plain = Transcript(inspects=False, id="plain")
         self.profile = ChoiceRow("profile", "profile", NO_PROFILE, choices=(NO_PROFILE,), default=NO_PROFILE, id="profile")
-        self._pages = (NowPage(id="now"), self.rounds, DetailsPage(id="details"), self.machine, self.compare)
+        self._pages = (NowPage(id="now"), self.rounds, DetailsPage(id="details"), self.machine)
         # Choices and sliders are made from the table of knobs.
         rows = [
             ChoiceRow(
@@ -115,7 +110,6 @@ class SidePanel(VerticalScroll, can_focus=False):
                 id="actions",
             ),
             self.devices,
-            self.plain,
         )
         self._dim(knobs)
 
@@ -131,11 +125,6 @@ class SidePanel(VerticalScroll, can_focus=False):
         if self.is_attached:  # the window may be closed already
             self.query_one("#sliders").mount(*(each for key, each in self.sliders.items() if key not in SLIDERS))
             self.mount(*(part for part in self._parts if not part.is_attached), before=self.devices)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the pages that there are now."""
-        return tuple(page for page in PAGES if page != MEASURED or self.compare.comparison is not None)
 
     @property
     def page(self) -> str:
@@ -180,7 +169,7 @@ class SidePanel(VerticalScroll, can_focus=False):
     def turn(self, by: int) -> None:
         """Open the next page; if the panel is hidden, the present one."""
         if self.open():
-            self.open_page(next_choice(self.names, self.page, by))
+            self.open_page(next_choice(tuple(PAGES), self.page, by))
 
     def open_page(self, page: str) -> None:
         """Show this page, and the panel if it is hidden."""
@@ -226,7 +215,7 @@ class SidePanel(VerticalScroll, can_focus=False):
             _mark(part, off or (part is self.devices and self._served), "-off")
             _mark(part, part.id in right, "-right")
             _mark(part, part.id in right[:1], "-top")
-        self._bar.show_pages(self.names, {FIGURES, self.page} if self._double else {self.page})
+        self._bar.show_pages(tuple(PAGES), {FIGURES, self.page} if self._double else {self.page})
         for control in self._controls:
             first = control.key in (*SLIDERS, *CHOICES) and control.key not in self._idle
             if control.key in (*self.sliders, *CHOICES[:-1]):
@@ -267,12 +256,6 @@ class SidePanel(VerticalScroll, can_focus=False):
         """Show the monitor's latest figures."""
         self.devices.update_telemetry(telemetry)
         self.machine.update_telemetry(telemetry)
-
-    def clear(self) -> None:
-        """Begin a new conversation."""
-        self.compare.show(None)
-        self.plain.clear()
-        self.show_page(FIGURES if self.chosen_page == MEASURED else self.chosen_page)
 
     def show_knobs(self, knobs: Knobs) -> None:
         """Show the knobs' values, and dim knobs without effect."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from textual import events
+
 from spectui.chat import actions
+from spectui.chat.comparison import Comparison
 from spectui.chat.history.views import ListedMessage, listed_messages
 from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT
 from spectui.chat.session import ChatSession
-from spectui.engine.events import Event, Failed, Finished, RoundDone
-from spectui.ui.dashboard.panel import MEASURED
+from spectui.engine.events import Event, Failed, Finished
+from spectui.ui.dialogs.race import RaceScreen
 from spectui.ui.screen.controls import do
 from spectui.ui.screen.conversations import show_unanswered
 from spectui.ui.screen.welcome import NUMBERS, Welcome
@@ -45,27 +48,39 @@ def submit(window: Window, text: str) -> bool:
 
 
 def compare(window: Window) -> None:
+    """Show the race of the last reply with its plain decoding; without one, decode plainly first."""
+    comparison = window.session.comparison
+    if comparison is not None and not comparison.problem:
+        _race(window, comparison)
+    else:
+        measure(window)
+
+
+def measure(window: Window) -> None:
     """Decode the last prompt again without drafts, and compare it with the reply."""
     if not window.refuses(window.session.no_comparison):
-        panel, comparison = window.panel, window.session.compare()
-        panel.plain.clear()
-        panel.plain.start_reply("without drafts", 0, comparison.rounds)
-        panel.compare.show(comparison)
-        panel.open_page(MEASURED)
+        _race(window, window.session.compare())
         window.show_state()
 
 
+def _race(window: Window, comparison: Comparison) -> None:
+    def typed(event: events.Key | events.Paste) -> None:
+        window.prompt.focus()
+        window.prompt.post_message(event)
+
+    again = partial(window.call_later, measure, window)
+    window.app.push_screen(RaceScreen(comparison, window.session.stop, again, typed))
+
+
 def show_comparison(window: Window, event: Event) -> None:
-    """Show an event of the plain decoding on the panel."""
-    panel = window.panel
-    match event:
-        case RoundDone():
-            panel.plain.grow()
-            return
-        case Finished() | Failed():
-            panel.plain.finish_reply()
-            window.show_all()
-    panel.compare.rewrite()
+    """Show what the plain decoding has written, in the race or, where a person has left that, by a word at its end."""
+    comparison, race = window.session.comparison, window.app.screen
+    if isinstance(race, RaceScreen):
+        race.update()
+    if isinstance(event, Finished | Failed):
+        window.show_all()
+        if comparison is not None and not comparison.problem and not isinstance(race, RaceScreen):
+            window.say("Decoded without drafts: {measure-reply} shows the race.", "information")
 
 
 # Earlier messages

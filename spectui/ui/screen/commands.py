@@ -12,7 +12,7 @@ from spectui.chat.actions import Remark
 from spectui.chat.commands import COMMANDS, GROUPS, SLASH, Command
 from spectui.config import nearest
 from spectui.text import printable
-from spectui.ui.dashboard.panel import MEASURED, PAGES, SidePanel
+from spectui.ui.dashboard.panel import PAGES, SidePanel
 from spectui.ui.keys import binding, format_key
 from spectui.ui.prompt.suggestions import Suggestion
 from spectui.ui.screen import asking, controls, conversations, reading
@@ -85,7 +85,7 @@ ON_SCREEN: Mapping[str, Callable[[Window], object]] = {
     "panel": _of_panel(SidePanel.toggle),
     "devices": _of_panel(SidePanel.open_devices),
     "page": _of_panel(lambda panel: panel.turn(1)),
-    **{f"page.{page}": _of_panel(partial(SidePanel.open_by_key, page=page)) for page in PAGES if page != MEASURED},
+    **{f"page.{page}": _of_panel(partial(SidePanel.open_by_key, page=page)) for page in PAGES},
     "placement": controls.change_placement,
     **{key: partial(controls.switch, key=key) for key in ("drafter", "policy")},
     "profile": controls.next_profile,

@@ -75,7 +75,6 @@ async def show_conversation(window: Window, read: Read) -> None:
     if opened is None:
         window.return_waiting()
         return
-    window.panel.clear()
     show_unanswered(window)
     window.show_all()
     session.send_waiting()
@@ -96,7 +95,6 @@ def _show_new(window: Window) -> None:
     _end_opening(window)
     window.return_waiting()
     window.transcript.clear()
-    window.panel.clear()
     window.show_all()
 
 

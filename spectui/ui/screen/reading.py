@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 def toggle_tokens(window: Window) -> None:
     """Show finished replies as tokens in the colours of their origins, or as text."""
-    shown = not window.transcript.show_tokens
-    for transcript in (window.transcript, window.panel.plain):
-        transcript.show_tokens = shown
+    window.transcript.show_tokens = not window.transcript.show_tokens
 
 
 def toggle_rejected(window: Window) -> None:
@@ -37,9 +35,7 @@ def toggle_rejected(window: Window) -> None:
 
 def toggle_thinking(window: Window) -> None:
     """Unfold or fold the thinking of all replies."""
-    shown = not window.transcript.show_thinking
-    for transcript in (window.transcript, window.panel.plain):
-        transcript.show_thinking = shown
+    window.transcript.show_thinking = not window.transcript.show_thinking
 
 
 # Tokens and rounds

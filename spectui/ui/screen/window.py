@@ -63,13 +63,11 @@ class Window(DirectScreen):
     # What is shown
 
     def show_figures(self) -> None:
-        """Draw the present figures. Hide a comparison when its reply is gone."""
+        """Draw the present figures."""
         self.stale = False
         figures = self.session.figures()
         for each in (self.title_line, self.legend, self.status, self.panel):
             each.update_figures(figures)
-        if self.panel.compare.comparison is not None and self.session.comparison is None:
-            self.panel.clear()
 
     def show_state(self) -> None:
         """Show `way_on` above the prompt, and update the keys."""

@@ -41,10 +41,10 @@ async def test_a_small_window_shows_a_dozen_keys_at_once_and_closes_by_two(windo
         rows = [row for row in screen_text(app).splitlines() if row.startswith("│   ")]
         assert len(rows) >= 12 and sum(row.split()[1].startswith(("F", "Ctrl+", "Alt+")) for row in rows) >= 10
         assert not any("Super" in row for row in rows), "few keyboards have it"
-        await paste(pilot, "decode the last")
+        await paste(pilot, "decode the last prompt without")
         await wait_until(pilot, lambda: len(lines(app)) == 2)
         assert lines(app)[1].endswith("…")
-        assert "Measure this reply: decode the last prompt again without drafts" in screen_text(app), "whole, below"
+        assert "The race: decode the last prompt without drafts, and run both side by side" in screen_text(app), "whole, below"
         app.screen.query_one(Input).value = "nonesuch"
         await wait_until(pilot, lambda: not lines(app))
         await pilot.press("enter", "down")

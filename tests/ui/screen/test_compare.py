@@ -1,4 +1,4 @@
-"""A/B: the last prompt decoded again without drafts, the speed-up measured, the first difference found."""
+"""The race: the last prompt decoded again without drafts, the speed-up measured, the first difference found."""
 
 from array import array
 from dataclasses import replace
@@ -12,13 +12,13 @@ from spectui.engine.events import Finished, Message, RoundDone
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
-from spectui.ui.dashboard.pages.compare_page import comparison_lines
+from spectui.ui.dialogs.race import RaceScreen, verdict
 from spectui.ui.screen import controls
 from spectui.ui.widgets.knob import Slider
 from spectui.ui.widgets.line_widget import cells
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import BOTH_ENGINES, PAIR, Window, answer, ask, notified, wait_until
-from tests.ui.screen_text import one_line, said, screen_text
+from tests.ui.screen_text import one_line, said
 
 REPLY = ["def", " add", "(a", ", b", "):", "\n    ", "return", " a", " +", " b", "\n"]
 
@@ -30,44 +30,84 @@ async def compared(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: len(engine.generates) == 2)
 
 
-async def plainly(pilot: Pilot[None], engine: FakeEngine, texts: list[str]) -> None:
+async def plainly(pilot: Pilot[None], engine: FakeEngine, texts: list[str]) -> RaceScreen:
+    """Decode these texts; returns the race, which runs then."""
     for text in texts:
         engine.emit_round(plain=text, seconds=0.1)
     engine.finish()
-    await wait_until(pilot, lambda: not engine.events)
-    pilot.app.screen.show_figures()
-    await pilot.pause()
+    await wait_until(pilot, lambda: isinstance(pilot.app.screen, RaceScreen) and pilot.app.screen.lanes)
+    assert isinstance(pilot.app.screen, RaceScreen)
+    return pilot.app.screen
 
 
-async def test_f5_decodes_the_same_prompt_with_the_replys_knobs_and_no_drafter(window: Window, engine: FakeEngine) -> None:
-    """What it says stands beside the reply, and where they part is told."""
+def at(race: RaceScreen, seconds: float) -> tuple[str, str]:
+    """What both have written so many seconds after their start, if the clock stands still."""
+    race._since = None
+    race.advance(seconds)
+    return race._texts[0].document.text.strip(), race._texts[1].document.text.strip()
+
+
+async def test_the_reply_and_its_plain_decoding_run_side_by_side(window: Window, engine: FakeEngine) -> None:
+    """The same prompt with the reply's knobs and no drafter; each round stands there when it had ended."""
     async with window(size=(120, 40)) as (app, pilot):
         engine.knobs = Knobs(seed=7)
-        await ask(pilot, "add")
-        await answer(pilot, engine)
-        before = said(app)
-        await pilot.press("f5")
-        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        await compared(pilot, engine)
         assert engine.generates[1] == engine.generates[0]
         assert engine.knobs == Knobs(seed=7, drafter="off", predict=len(REPLY))
-        await plainly(pilot, engine, REPLY)
-        seen = one_line(app)
-        assert "yes, over 11 tokens" in seen
-        assert "2.00x as fast" in seen, "11 tokens in 0.55 s against 1.1 s"
-        assert said(app) == before, "the conversation keeps the first"
+        assert "decoding the same prompt without drafts" in one_line(app)
+        race = await plainly(pilot, engine, REPLY)
         assert engine.knobs == Knobs(seed=7)
+        race.action_run()
+        assert at(race, 0.0) == ("", "")
+        assert at(race, 0.25) == ("def add(a, b):", "def add")
+        assert "as fast," not in one_line(app)
+        assert at(race, 0.56)[0] == "".join(REPLY).strip()
+        at(race, 1.2)
+        await wait_until(pilot, lambda: "as fast, same text, token for token" in one_line(app))
+        assert "between 1.6x and 2.6x" in one_line(app), "11 tokens in 0.55 s against 1.1 s"
+        lanes = race.lanes
+        await pilot.press("enter")
+        assert race.lanes is not lanes, "it runs again"
+        await pilot.press("escape")
+        assert "def add(a, b):" in said(app), "the conversation keeps the first"
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: isinstance(app.screen, RaceScreen))
+        assert len(engine.generates) == 2, "what was measured is seen again"
         await pilot.press("f5")
         await wait_until(pilot, lambda: len(engine.generates) == 3)
-        await plainly(pilot, engine, [*REPLY[:7], " b", " +", " b", "\n"])
-        rows = [line.partition("│") for line in screen_text(app).splitlines()]
-        assert any("return a + b" in first for first, _, _ in rows)
-        assert any("return b + b" in second for _, _, second in rows)
-        told = " ".join(" ".join(second for _, _, second in rows).split())
-        parted = 'identical text no, from token 8 on with drafts " a" id 129 without " b" id 130 why a near-tie with this'
-        assert parted in told
-        assert "--strict avoids it without drafts" in told, "the plain text begins below it"
-        await ask(pilot, "more")
-        assert [message.role for message in engine.generates[3]] == ["user", "assistant", "user"]
+        race = await plainly(pilot, engine, [*REPLY[:7], " b", " +", " b", "\n"])
+        assert at(race, 9.0)[1].endswith("return b + b")
+        await pilot.pause()
+        told = one_line(app)
+        assert (
+            "as fast, not the same text" in told and 'no, from token 8 on with drafts " a" id 129 without " b" id 130' in told
+        )
+        assert "--strict avoids it without drafts" not in told and "--strict avoids it" in told
+        await pilot.press("h", "i")
+        await wait_until(pilot, lambda: app.screen_stack[0].prompt.text == "hi")
+        assert app.screen is app.screen_stack[0], "text belongs to the prompt"
+
+
+async def test_a_difference_below_a_tenth_cannot_be_told(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+        await ask(pilot, "add")
+        for text in REPLY:
+            engine.emit_round(plain=text, seconds=0.1)
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: len(engine.generates) == 2)
+        at(await plainly(pilot, engine, REPLY), 2.0)
+        await wait_until(pilot, lambda: "which is faster cannot be told (within 19 %), same text" in one_line(app))
+
+
+async def test_who_leaves_for_the_prompt_is_told_when_it_is_decoded(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+        await compared(pilot, engine)
+        await pilot.press("h")
+        engine.emit_round(plain="def")
+        engine.finish()
+        await wait_until(pilot, lambda: any("F5 shows the race" in each for each in notified(app)))
 
 
 def test_a_near_tie_is_told_with_both_probabilities() -> None:
@@ -79,7 +119,7 @@ def test_a_near_tie_is_told_with_both_probabilities() -> None:
     assert comparison.take(RoundDone(replace(same, likeliest=moved), 1))
     engine.emit_round(plain=" b")
     assert comparison.take(engine.events.pop())
-    words = " ".join(" ".join("".join(text for text, _ in line) for line in comparison_lines(comparison, 46)).split())
+    words = " ".join(" ".join("".join(text for text, _ in line) for line in verdict(comparison, 46)).split())
     assert words.endswith(
         "why a near-tie, .950 and .950: this machine's kernels round differently in passes of one and of several rows; "
         "--strict avoids it"
@@ -96,7 +136,7 @@ def test_a_difference_is_told_to_its_end() -> None:
     for text in [" recommendations"] * 1500 + [" responsibility" * 9]:
         engine.emit_round(plain=text)
         assert comparison.take(engine.events.pop())
-    lines = comparison_lines(comparison, 46)
+    lines = verdict(comparison, 46)
     assert all(cells(line) <= 46 for line in lines)
     words = " ".join(" ".join("".join(text for text, _ in line) for line in lines).split())
     assert "no, from token 1 501 on" in words and "knobs turned temperature, top-k, " in words
@@ -105,13 +145,17 @@ def test_a_difference_is_told_to_its_end() -> None:
 async def test_what_is_turned_and_asked_meanwhile_waits_until_the_comparison_ends(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await compared(pilot, engine)
-        controls.turn(app.screen, "draft_max", 3)
+        chat = app.screen_stack[0]
+        controls.turn(chat, "draft_max", 3)
         await ask(pilot, "next")
         assert engine.knobs.drafter == "off" and engine.knobs.draft_max == 16
         assert len(engine.generates) == 2
-        await plainly(pilot, engine, REPLY)
+        for text in REPLY:
+            engine.emit_round(plain=text, seconds=0.1)
+        engine.finish()
+        await wait_until(pilot, lambda: not engine.events)
         assert engine.knobs == Knobs(draft_max=3)
-        assert app.screen.query_one("#slider-draft-max", Slider).value == 3
+        assert chat.query_one("#slider-draft-max", Slider).value == 3
         await wait_until(pilot, lambda: len(engine.generates) == 3)
 
 
@@ -121,14 +165,13 @@ async def test_a_comparison_can_be_stopped_and_a_new_chat_drops_it(window: Windo
         await compared(pilot, engine)
         engine.emit_round(plain="def")
         await pilot.press("escape")
-        await wait_until(pilot, lambda: "– stopped" in one_line(app))
+        await wait_until(pilot, lambda: not engine.events)
         assert engine.stops == 1 and engine.knobs == Knobs()
         await pilot.press("f5")
         await wait_until(pilot, lambda: len(engine.generates) == 3)
-        await pilot.press("ctrl+n")
+        await app.screen_stack[0].action_run("new-chat")
         await wait_until(pilot, lambda: not engine.events)
-        assert engine.knobs == Knobs()
-        assert "with drafts" not in screen_text(app)
+        assert engine.knobs == Knobs() and app.screen_stack[0].session.comparison is None
 
 
 @BOTH_ENGINES
@@ -138,6 +181,7 @@ async def test_what_is_still_to_come_of_a_comparison_that_a_new_chat_drops_is_no
     async with window(size=(120, 40)) as (app, pilot):
         await compared(pilot, engine)
         engine.emit_round(plain="def")
+        await pilot.press("x")
         await app.screen.action_run("new-chat")
         await app.screen.action_run("new-chat")
         app.screen.session.submit("next")

@@ -11,7 +11,6 @@ from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dashboard.pages.compare_page import ComparePage
 from spectui.ui.dashboard.pages.details import DetailsPage
 from spectui.ui.dialogs.conversations import MessagesScreen
 from spectui.ui.dialogs.questions import SystemPromptScreen
@@ -149,7 +148,8 @@ async def test_figures_and_comparison_are_of_the_reply_that_is_gone_back_to(wind
         await wait_until(pilot, lambda: len(engine.generates) == 3)
         engine.finish()
         await wait_until(pilot, lambda: not engine.events)
-        assert "without" in str(app.screen.query_one(ComparePage).build_lines())
+        assert app.screen_stack[0].session.comparison is not None
+        await pilot.press("escape")
         await pilot.press("alt+3")
         await turn(pilot, "up", "up")
         await wait_until(pilot, lambda: "two" not in said(app))
@@ -157,25 +157,10 @@ async def test_figures_and_comparison_are_of_the_reply_that_is_gone_back_to(wind
         assert (figures.reply.emitted, figures.origins["accepted"], len(figures.rounds)) == (11, 7, 4)
         assert figures.n_context is None and figures.sources == {"model": 4, "suffix": 3}
         assert "accepted 7" in one_line(app)
-        assert "with drafts" not in str(app.screen.query_one(ComparePage).build_lines())
+        assert app.screen.session.comparison is None
         reply, conversation = str(app.screen.query_one(DetailsPage).build_lines()).split("conversation: t/s")
         assert "acceptance" in reply and "─ 1 s of decoding" in reply, "of four rounds, not of the one that was left"
         assert "─ 1 s of decoding" in conversation
-
-
-async def test_a_comparison_goes_with_the_reply_that_is_replaced(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
-        await exchange(pilot, engine, "one")
-        await pilot.press("f5")
-        await wait_until(pilot, lambda: len(engine.generates) == 2)
-        engine.finish()
-        await wait_until(pilot, lambda: not engine.events)
-        await pilot.press("ctrl+r")
-        await wait_until(pilot, lambda: len(engine.generates) == 3)
-        page = app.screen.query_one(ComparePage)
-        assert "with drafts" in str(page.build_lines()), "until the new one has text"
-        engine.emit_round(plain="other")
-        await wait_until(pilot, lambda: "with drafts" not in str(page.build_lines()))
 
 
 async def test_a_click_on_a_heading_lists_the_messages(window: Window, engine: FakeEngine) -> None:
