@@ -4,7 +4,7 @@
 //   scores   16 cells' keys are widened to floats for all query rows, 4 dimensions of a cell beside each other in registers:
 //            [dk/4][16 cells][4]. A lane sums every fourth product of its cell; the four lanes of a cell are added at the end.
 //   softmax  of the chunk, by its largest score
-//   values   32 cells' values are widened for all query rows, unless these are one tile; a lane is a dimension, which sums the
+//   values   64 cells' values are widened for all query rows, unless these are one tile; a lane is a dimension, which sums the
 //            chunk's cells in their order
 //
 // Scores and values are computed for V::TILE_ROWS query rows and four registers at once. A lane's sum depends neither on the other
@@ -316,7 +316,7 @@ template <class V> void attend_chunk(const Shape & s, const Block & b, int64_t c
     for (int i = 0, end; i < STRIPS; i = end) {
         end = i + 1;
         if (!seen.some[i]) continue;
-        const int most = !seen.whole(i) ? 1 : one_tile ? STRIPS : 2;
+        const int most = !seen.whole(i) ? 1 : one_tile ? STRIPS : VALUE_STRIPS;
         while (end - i < most && seen.whole(end)) end++;
         if (!one_tile || !seen.whole(i)) { add_strips<V>(s, b, seen, first_cell, i, end, memory, sums); continue; }
         const char * halves = s.value(b, first_cell + i*STRIP);

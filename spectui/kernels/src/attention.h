@@ -7,6 +7,7 @@ namespace {
 
 constexpr int STRIP = 16;                        // cells whose keys are multiplied together
 constexpr int CHUNK = 256, STRIPS = CHUNK/STRIP; // cells that have one softmax
+constexpr int VALUE_STRIPS = 4;                  // whose values are widened together
 constexpr int WIDEST = 256;                      // values of a head at most
 constexpr int64_t QUERIES = 96;                  // query rows of a block at most: their scores of a chunk stay in the L2 cache
 
@@ -45,9 +46,9 @@ struct Shape {
 struct Scratch {
     float * q, * scores, * keys, * values, * part, * whole, * seen;
     static constexpr int64_t ROWS = QUERIES*WIDEST, SUMS = QUERIES*(WIDEST + 16), CELLS = STRIP*WIDEST;
-    static constexpr int64_t FLOATS = ROWS + QUERIES*CHUNK + CELLS + 2*CELLS + 2*SUMS + QUERIES*STRIPS/2;
+    static constexpr int64_t FLOATS = ROWS + QUERIES*CHUNK + CELLS + VALUE_STRIPS*CELLS + 2*SUMS + QUERIES*STRIPS/2;
     explicit Scratch(float * p) : q(p), scores(q + ROWS), keys(scores + QUERIES*CHUNK), values(keys + CELLS),
-        part(values + 2*CELLS), whole(part + SUMS), seen(whole + SUMS) {}
+        part(values + VALUE_STRIPS*CELLS), whole(part + SUMS), seen(whole + SUMS) {}
 };
 
 } // namespace
