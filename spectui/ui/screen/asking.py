@@ -33,6 +33,7 @@ def submit(window: Window, text: str) -> bool:
         window.query_one(Welcome).take(NUMBERS.index(text) if text else None)
         return False
     if not text:
+        window.transcript.action_open_edit()
         return False
     if session.state in ("no model", "failed"):
         window.say(NO_MODEL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from spectui.chat.messages import ChatMessage
@@ -12,6 +13,8 @@ from spectui.ui.transcript.source import DROPPED, HEADING, NOTICE, TEXT, USER, S
 from spectui.ui.transcript.wrap import ASIDE, Piece
 
 INDENT = 3
+KEPT_IN_MIND = 12
+"""Latest messages that a reply's code may be an edit of."""
 _NAMES = {"user": "you"}
 _KINDS = {"user": USER, "system": NOTICE}
 
@@ -104,7 +107,14 @@ class Document:
 
     def add_reply(self, heading: str, number: int, source: Source) -> Block:
         """Add a reply, the conversation's `number`th message."""
-        return self._add(heading, source, number, of_reply=True)
+        reply = self._add(heading, source, number, of_reply=True)
+        source.earlier = partial(self._said_before, reply)
+        return reply
+
+    def _said_before(self, reply: Block) -> list[str]:
+        above = self.blocks[: self.blocks.index(reply)] if reply in self.blocks else []
+        said = [block.source.text for block in above if block.is_said and block.source.kind != HEADING]
+        return said[-KEPT_IN_MIND:]
 
     def _add(self, heading: str, source: Source, number: int, *, of_reply: bool) -> Block:
         above = "\n" if self.blocks else ""

@@ -6,8 +6,11 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from spectui.ui.transcript.source import FOLD, REJECTED, TEXT, THOUGHT, Fold, Source
+from spectui.ui.transcript.source import CHANGES, FOLD, REJECTED, TEXT, THOUGHT, Fold, Source
 from spectui.ui.transcript.wrap import ASIDE, Flow, Piece
+
+_ABOVE = {FOLD, CHANGES["+"], CHANGES["-"]}
+"""Kinds of what is drawn in place of folded text: what follows begins another row."""
 
 
 class View(NamedTuple):
@@ -30,9 +33,9 @@ class View(NamedTuple):
             closed=source.closed,
         )
 
-    def folds(self, number: int) -> bool:
-        """Whether a fold is folded."""
-        return number < self.closed and self.unfolds == (number in self.turned)
+    def folds(self, number: int, fold: Fold) -> bool:
+        """Whether a fold is folded: this one, of this number. An edit has an end where it is one."""
+        return (number < self.closed or bool(fold.lines)) and (self.unfolds and not fold.lines) == (number in self.turned)
 
 
 class Drawing(Flow):
@@ -59,12 +62,14 @@ class Drawing(Flow):
             if fold is None:
                 self._draw(text, start, end, shade=0)
                 continue
-            folded = self.view.folds(number)
-            if number < self.view.closed and start == fold.start:
+            folded = self.view.folds(number, fold)
+            if (number < self.view.closed or fold.lines) and start == fold.start:
                 self._head(fold, folded)
             if not folded:
                 self._draw(text, start, end, shade=THOUGHT if fold.is_thought else 0)
                 continue
+            for line in fold.lines:
+                self.append([Piece(f"\n{line}", CHANGES[line[0]], fold.start, ASIDE)])
             if fold.is_thought:
                 self.hidden.append((start, end))
             self._strike(end - 1)
@@ -105,14 +110,21 @@ class Drawing(Flow):
         if offset is None or self.kind_at(offset) != FOLD:
             return None
         start = self.begins(offset)
-        return next((number for number, fold in enumerate(self.source.folds) if fold.start == start), None)
+        return next((number for number, fold in self._folds if fold.start == start), None)
 
     # How it is drawn
 
+    @property
+    def _folds(self) -> list[tuple[int, Fold]]:
+        """The folds in order, with their numbers."""
+        folds = [*self.source.folds, *(self.source.edits if self.view.as_text else ())]
+        return sorted(enumerate(folds), key=lambda numbered: numbered[1].start)
+
     def _parts(self, start: int, end: int) -> Iterator[tuple[int, int, int, Fold | None]]:
         """The parts of the source between two places, each with its fold and that one's number; None: what never folds."""
-        for number, fold in enumerate(self.source.folds):
-            stop = end if fold.end is None or number >= self.view.closed else min(fold.end, end)
+        for number, fold in self._folds:
+            is_open = number >= self.view.closed and not fold.lines
+            stop = end if fold.end is None or is_open else min(fold.end, end)
             if fold.start < end and stop > start:
                 if start < fold.start:
                     yield start, fold.start, number, None
@@ -129,7 +141,7 @@ class Drawing(Flow):
 
     def _draw(self, text: str, start: int, end: int, *, shade: int) -> None:
         last = len(self.text) - 1
-        if last >= 0 and self.text[last] != "\n" and self.kind_at(last) == FOLD and text[start] != "\n":
+        if last >= 0 and self.text[last] != "\n" and self.kind_at(last) in _ABOVE and text[start] != "\n":
             self.append([Piece("\n", FOLD, start, ASIDE)])
         if not self.source.is_reply:
             self.append([Piece(text[start:end], self.source.kind, start, start)])

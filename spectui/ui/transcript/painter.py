@@ -55,6 +55,8 @@ STYLES = """
         & > .transcript--string { color: $text-success; }
         & > .transcript--number { color: $text-warning; }
         & > .transcript--comment { color: $text-muted; text-style: italic; }
+        & > .transcript--added { color: $text-success; }
+        & > .transcript--removed { color: $text-error; }
         & > .transcript--marked { background: $foreground 18%; }
     }
     """

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from sys import intern
 from typing import NamedTuple
 
 from spectui.chat.figures.format import about_tokens, count, decimal
 from spectui.chat.messages import ChatMessage
+from spectui.chat.text.edits import edits
 from spectui.chat.text.thinking import Section, Thinking
 from spectui.speculation.records import Round
 from spectui.store.rounds.packed import PackedRounds, same
@@ -18,7 +20,7 @@ from spectui.text import safe
 KINDS = (
     *("text", "accepted", "correction", "bonus", "plain", "rejected", "heading", "user", "notice", "error", "cursor"),
     *("fold", "dropped", "title", "subtitle", "strong", "emphasis", "stressed", "struck", "code", "sign", "keyword"),
-    *("string", "number", "comment", "name", "guess"),
+    *("string", "number", "comment", "name", "guess", "added", "removed"),
 )
 """Kinds of pieces; a piece stores the index. All but `text` are component classes `transcript--...`.
 
@@ -29,6 +31,8 @@ and what code consists of.
 TEXT, REJECTED, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD, DROPPED, GUESS = map(
     KINDS.index, ("text", "rejected", "heading", "user", "notice", "error", "cursor", "fold", "dropped", "guess")
 )
+CHANGES = {"+": KINDS.index("added"), "-": KINDS.index("removed"), " ": KINDS.index("sign")}
+"""The kinds of an edit's lines, by how they begin."""
 THOUGHT = 0x80
 """Flag in a piece's kind: it is part of the model's thinking."""
 
@@ -51,6 +55,8 @@ class Fold(NamedTuple):
     end: int | None
     says: str
     is_thought: bool
+    lines: tuple[str, ...] = ()
+    """Drawn in place of an edit."""
 
 
 class Source:
@@ -73,6 +79,8 @@ class Source:
         self.kind = kind
         self.text = safe(text)
         self._fold = _fold_of_prompt(self.text) if folds else None
+        self.earlier: Callable[[], Sequence[str]] = tuple
+        """Gives what stood in the conversation before."""
         self.read = 0
         """How many rounds were read."""
         self.kinds = bytearray()
@@ -92,6 +100,7 @@ class Source:
         """Read the rounds that have come since, or these."""
         if rounds is None:
             rounds = self.rounds.between(self.read, len(self.rounds)) if self.read else self.rounds
+        self.__dict__.pop("edits", None)
         text = [self.text]
         end = len(self.text)
         for round in rounds:
@@ -125,6 +134,16 @@ class Source:
         if self.is_reply:
             return [_fold_of_thought(section) for section in self._thinking.sections]
         return [self._fold] if self._fold is not None else []
+
+    @cached_property
+    def edits(self) -> list[Fold]:
+        """The code blocks that repeat most of what stood before, which fold where the reply is drawn as text."""
+        thoughts = self.folds
+        return [
+            Fold(start, end, f"{count(changed)} line{'' if changed == 1 else 's'} changed: Enter opens the whole", False, lines)
+            for start, end, changed, lines in (edits(self.text, self.earlier()) if self.is_reply else ())
+            if not any(fold.start <= start and (fold.end is None or start < fold.end) for fold in thoughts)
+        ]
 
     @property
     def closed(self) -> int:

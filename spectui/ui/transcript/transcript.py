@@ -59,6 +59,7 @@ are never in it.
         Binding("right", "move('step', 1)", "Token after", id="token.after", show=False),
         Binding("up", "move('step_row', -1)", "Token above", id="token.above", show=False),
         Binding("down", "move('step_row', 1)", "Token below", id="token.below", show=False),
+        Binding("enter", "open_edit", "Open an edit", id="edit.open", show=False),
         Binding("shift+left", "move('step_round', -1)", "Round before", id="round.before", show=False),
         Binding("shift+right", "move('step_round', 1)", "Round after", id="round.after", show=False),
     ]
@@ -89,10 +90,10 @@ are never in it.
         index: int
 
     def __init__(self, *, inspects: bool = True, id: str | None = None) -> None:
-        """`inspects`: clicks put the cursor on tokens, fold thinking and choose messages."""
+        """`inspects`: it takes the focus, and clicks put the cursor on tokens, fold thinking and choose messages."""
         super().__init__(id=id)
         self.document = Document()
-        self._inspects = inspects
+        self._inspects = self.can_focus = inspects
         self._cursor = TokenCursor(self.document)
         self._pressed: tuple[int, int] | None = None
         self._width = INDENT + self.document.width + _MARGIN
@@ -305,6 +306,15 @@ are never in it.
         self._painter.clear()
 
     # The cursor
+
+    def action_open_edit(self) -> None:
+        """Open the edits of the last reply that has some, or fold them."""
+        for reply in reversed(self.document.replies):
+            if reply.is_drawn and reply.drawing.view.as_text and reply.source.edits:
+                first = len(reply.source.folds)
+                reply.turned ^= {*range(first, first + len(reply.source.edits))}
+                self._redraw()
+                return
 
     def inspect_last(self) -> bool:
         """Put the cursor on the last token. False if there is none."""
