@@ -26,7 +26,7 @@ _ACCIDENT, _LATELY = 0.25, 0.05
 """Plain passes that a round may take more or less than planned: what is beyond is another program's; EWMA weight of a round in
 the going rate."""
 
-_FEW, _PASS, _USUAL, _REPLY, _REPLY_WEIGHT, _LONGEST = 32, 16, 0.85, 256.0, 0.3, 10
+_FEW, _PASS, _USUAL, _REPLY, _REPLY_WEIGHT, _LONGEST = 64, 16, 0.85, 256.0, 0.3, 10
 """For whether the draft model reads a text: fewer tokens than these are always read; the size of a pass that tells its pace
 where no prompt was read; the target's confidence in a usual text; tokens expected of the first reply, and the EWMA weight of a
 reply's length; no reply is expected to become more than so many times as long as it is."""

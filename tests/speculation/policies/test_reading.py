@@ -132,9 +132,9 @@ def test_joining_in_changes_no_token():
     found, model = pair(replies=4)
     knobs, target = replace(KNOBS, predict=34), ToyModel(1, ends=False, n_ctx=999)
     clock = lambda: 5.0 * min(len(target.passes), 12)  # noqa: E731  # the prompt takes a minute
-    _, rounds, _ = decode(target, PROMPT[:60], knobs, strategy=found, clock=clock)
+    _, rounds, _ = decode(target, PROMPT[:90], knobs, strategy=found, clock=clock)
     by_model = [any(token.source == "model" for token in round.drafted) for round in rounds]
     assert not any(by_model[:5]) and any(by_model)
-    assert model.tokens[:60] == PROMPT[:60]
-    plain = decode(ToyModel(1, ends=False, n_ctx=999), PROMPT[:60], replace(knobs, drafter="off"))[1]
+    assert model.tokens[:90] == PROMPT[:90]
+    plain = decode(ToyModel(1, ends=False, n_ctx=999), PROMPT[:90], replace(knobs, drafter="off"))[1]
     assert emitted(rounds) == emitted(plain)

@@ -175,7 +175,7 @@ def test_uncertain_is_where_something_was_drafted_and_its_first_token_is_worth_n
 
 def test_unread_is_where_the_model_does_not_read_the_text():
     found = strategy()
-    prompt = [1 + n * n % 11 for n in range(50)]
+    prompt = [1 + n * n % 11 for n in range(80)]
     model = found.model
     assert model is not None
     target = ToyModel(1, ends=False)
