@@ -165,7 +165,9 @@ class Server:
 
     async def _infill(self, http: HttpRequest, body: Body) -> Response:
         texts = [read(body, name, str, "") for name in ("input_prefix", "input_suffix", "prompt")]
-        others = [(read(file, "filename", str, ""), read(file, "text", str, "")) for file in fields.rows(body, "input_extra")]
+        others = [
+            (read(file, "filename", str, ""), fields.needed(file, "text", str)) for file in fields.rows(body, "input_extra")
+        ]
         tokens = await self._call(asking.infill, *texts, others, self.loaded.target.n_ctx)
         # llama.vim names samplers that only shape what is filled in.
         return await self._answer(

@@ -75,6 +75,14 @@ def read(table: Body, name: str, kind: type[Value] | tuple[type, ...], otherwise
     return value  # type: ignore[return-value]
 
 
+def needed(table: Body, name: str, kind: type[Value]) -> Value:
+    """The field's value. Raises BadRequestError if it is missing or of another kind."""
+    if table.get(name) is None:
+        raise BadRequestError(f"{name} is missing: give {_NAMES[kind]}.")
+    value: Value = read(table, name, kind, table[name])
+    return value
+
+
 def rows(table: Body, name: str) -> list[Body]:
     """A list of objects."""
     listed = read(table, name, list, [])

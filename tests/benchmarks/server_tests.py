@@ -46,6 +46,8 @@ RELAXED = {
     r"(assert .*) == n_cache\b": r"\1 >= bool(n_cache)",
     r"== batch_count\b": "> 0",
     r'life is"\*32': 'life is"*64',  # too long in tokens of theirs
+    r"== n_predicted\b": "> 0",
+    r"len\(res.body\[.content.\]\) > 10": "res.body['timings']['predicted_n'] > 0",  # the other model ends at once
     r"bosId = 1\b": "bosId = 2",
     r'"<s> " \+ prompt': "prompt",
     r"dict\(response.headers\)": "response.headers",  # their names in any case
@@ -64,7 +66,7 @@ NOT_APPLICABLE = {
     r"ignore_eos|logit_bias": "a bias of tokens, which is refused by its name",
     r"post_sampling|post_backend": "probabilities of sampling, which are refused by their name",
     r"multiple_choices|tokens_input|json_prompt_no": "several replies to a request, or a prompt that is an object: refused",
-    r"^completion.test_completion_stream\[|response_fields": "`generation_settings` in every answer",
+    r"\.test_completion_stream\[|response_fields": "`generation_settings` in every answer",
 }
 """Regular expression for file and name of a test -> what it needs that is not here."""
 

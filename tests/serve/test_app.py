@@ -185,6 +185,13 @@ def test_what_cannot_be_is_a_400_that_names_it(client: Client, body: dict[str, A
     assert client.chat("hi", max_tokens=0)["message"]["content"] == ""
 
 
+@pytest.mark.parametrize("file", [{}, {"filename": "a.c"}, {"filename": 3, "text": "x"}])
+def test_a_file_beside_an_infill_has_a_name_and_a_text(client: Client, file: dict[str, Any]) -> None:
+    answer = client.post("/infill", json={"input_prefix": "int ", "input_suffix": "}", "input_extra": [file]})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith("filename" if "text" in file else "text is missing")
+
+
 def test_a_prompt_without_room_says_both_numbers(client: Client) -> None:
     for others in ({}, {"stream": True}):
         answer = client.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": "word " * 2000}], **others})

@@ -13,7 +13,6 @@ from spectui.chat.history.views import ListedMessage, listed_messages
 from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Event, Failed, Finished
-from spectui.ui.dialogs.race import RaceScreen
 from spectui.ui.screen.controls import do
 from spectui.ui.screen.conversations import show_unanswered
 from spectui.ui.screen.welcome import NUMBERS, Welcome
@@ -69,12 +68,16 @@ def _race(window: Window, comparison: Comparison) -> None:
         window.prompt.focus()
         window.prompt.post_message(event)
 
+    from spectui.ui.dialogs.race import RaceScreen
+
     again = partial(window.call_later, measure, window)
     window.app.push_screen(RaceScreen(comparison, window.session.stop, again, typed))
 
 
 def show_comparison(window: Window, event: Event) -> None:
     """Show what the plain decoding has written, in the race or, where a person has left that, by a word at its end."""
+    from spectui.ui.dialogs.race import RaceScreen
+
     comparison, race = window.session.comparison, window.app.screen
     if isinstance(race, RaceScreen):
         race.update()
