@@ -65,7 +65,8 @@ class WatchedEngine:
         self.listen: Callable[[Event], None] = lambda event: None
         self.wants_probabilities = False
         self.guess = ""
-        self.seen: deque[Watched] = deque(maxlen=KEPT)
+        self.seen: tuple[Watched, ...] = ()
+        """Replaced, never changed: other threads go through it meanwhile."""
         self.shown: Watched | None = None
         self._next: int | None = None  # the event that comes next; None: the window has not asked for the reply
         requests.watch = self._heard
@@ -81,7 +82,7 @@ class WatchedEngine:
     def _heard(self, request: Request, event: Event | None) -> None:
         """An event of a request; None: it has come. In a thread of the queue or the engine."""
         if event is None:
-            self.seen.append(Watched(request))
+            self.seen = (*self.seen, Watched(request))[-KEPT:]
             return
         for watched in self.seen:
             if watched.request is request:
