@@ -94,7 +94,7 @@ class Reply:
         self._emit(Notice(sentence, draft_failed=True))
 
     def _guess(self, round: int, draft: Sequence[int]) -> None:
-        """Tell what the target begins to read. Characters of which it has only a part are left out."""
+        """Tell the text of the draft that the target begins to read, without an incomplete character at its end."""
         before, self._drafted_s = self._drafted_s, perf_counter()
         if draft and self._drafted_s - before > _SEEN_S:
             text = b"".join(map(self._pair.target.piece, draft)).decode("utf-8", "ignore")

@@ -85,7 +85,7 @@ RATE = 1000
 STREAM_S = 5.0
 WORDS = (" the", " sea", " was", " calm", ",", " and", " a", " lighthouse", "\n", " keeper", " wrote", ".")
 EACH = 4
-"""Tokens of a round, of which three are accepted; two more are rejected."""
+"""Tokens of a round: three accepted ones and a bonus or correction; two more tokens of its draft are rejected."""
 
 
 class CountingApp(window.SpectuiApp):

@@ -21,7 +21,7 @@ LARGE = 9
 
 
 class NowPage(Page):
-    """Three lines, of which the last may wrap; or with room the same with a large figure. An unknown figure is a dash."""
+    """The speed, the acceptance and the reason, a line each; where there is room, the speed in large digits. Unknown: a dash."""
 
     HELP = """\
 ## Now
