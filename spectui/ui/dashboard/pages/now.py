@@ -21,7 +21,7 @@ LARGE = 9
 
 
 class NowPage(Page):
-    """The speed, the acceptance and the reason, a line each; where there is room, the speed in large digits. Unknown: a dash."""
+    """The speed, the acceptance and the reason, a line each; with room, the speed is in large digits. A dash is unknown."""
 
     HELP = """\
 ## Now
