@@ -133,8 +133,15 @@ class Requests:
         if isinstance(event, Finished | Failed):
             self._commands.put(lambda: self._end(request, event))
         else:
-            self.watch(request, event)
-            request.listen(event)
+            self._tell(request, event)
+
+    def _tell(self, request: Request, event: Event) -> None:
+        """Whatever one who listens raises, the other is told, and the reply goes on."""
+        for listen in (partial(self.watch, request), request.listen):
+            try:
+                listen(event)
+            except Exception as error:
+                _log.exception("a listener of a request failed", exc_info=error)
 
     def _end(self, request: Request, event: Finished | Failed) -> None:
         if request.state != "ended":
@@ -142,9 +149,5 @@ class Requests:
             if request is self.running:
                 self.running = None
                 self._set_knobs()
-            try:
-                self.watch(request, event)
-                request.listen(event)
-            except Exception as error:
-                _log.exception("a listener of a request failed", exc_info=error)
+            self._tell(request, event)
         self._begin_next()

@@ -62,6 +62,21 @@ def test_each_client_in_turn_and_each_reply_to_its_own(engine: FakeEngine, ask: 
         assert sum(isinstance(event, Finished | Failed) for event in events) == 1
 
 
+def test_a_window_that_breaks_takes_no_answer_from_a_client(engine: FakeEngine, queue: Requests, ask: Ask) -> None:
+    def watch(request: Request, event: Event | None) -> None:
+        if event is not None:
+            raise RuntimeError("it is only shown")
+
+    queue.watch = watch
+    for text in ("a", "b"):
+        _, heard = ask(text)
+        until(lambda text=text: order(engine)[-1:] == [text])
+        engine.emit_round(text)
+        engine.finish()
+        until(heard.has_ended)
+        assert [type(event) for event in heard][-2:] == [RoundDone, Finished]
+
+
 def test_knobs_of_a_request_hold_for_it_alone_and_the_others_live(engine: FakeEngine, queue: Requests, ask: Ask) -> None:
     _, heard = ask("a", temperature=0.0)
     until(lambda: engine.knobs == Knobs(draft_max=7, temperature=0.0))
