@@ -50,7 +50,7 @@ def _repeated(old: Sequence[str], new: Sequence[str]) -> int:
 def _difference(old: Sequence[str], new: Sequence[str]) -> tuple[int, tuple[str, ...]]:
     """How many lines are changed, and these. What stands around the old code, such as a question, is no part of it."""
     changed, shown = 0, list[str]()
-    for tag, i, i_end, j, j_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for tag, i, i_end, j, j_end in SequenceMatcher(None, old, new).get_opcodes():
         if tag == "equal":
             continue
         if not j:
