@@ -83,7 +83,8 @@ def format_key(key: str) -> str:
 # The key map of the configuration
 
 _IMPORTED_LATE = (
-    "dialogs.conversations", "dialogs.help", "dialogs.models", "dialogs.questions", "screen.replay", "screen.serve",
+    "dialogs.conversations", "dialogs.help", "dialogs.models", "dialogs.questions", "dialogs.race", "screen.replay",
+    "screen.serve",
 )  # fmt: skip
 _WRITTEN = {name.lower(): key for key, name in NAMES.items()}
 _MODIFIERS = {"alt", "ctrl", "hyper", "meta", "shift", "super"}
