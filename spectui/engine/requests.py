@@ -51,7 +51,8 @@ class Requests:
         self.running: Request | None = None
         self.waiting: list[Request] = []
         """In the order in which they came."""
-        self._served: list[str] = []  # clients, the latest served last
+        self._begun = 0  # requests
+        self._turns: dict[str, int] = {}  # client that waits -> how many requests had begun when it came, or was served last
         self._commands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closed = False
         self.watch: Callable[[Request, Event | None], None] = lambda request, event: None
@@ -105,12 +106,12 @@ class Requests:
     def _begin_next(self) -> None:
         if self.running is not None or not self.waiting:
             return
-        request = min(
-            self.waiting, key=lambda waiting: self._served.index(waiting.client) if waiting.client in self._served else -1
-        )
+        waiting = [*self.waiting]
+        self._turns = {asked.client: self._turns.get(asked.client, self._begun) for asked in waiting}
+        request = min(waiting, key=lambda asked: self._turns[asked.client])
         self.waiting.remove(request)
-        clients = {waiting.client for waiting in self.waiting}
-        self._served = [client for client in self._served if client in clients and client != request.client] + [request.client]
+        self._begun += 1
+        self._turns[request.client] = self._begun + 1  # behind who came meanwhile, before who comes later
         self.running, request.state = request, "running"
         self._set_knobs()
         self.engine.generate(request.messages, request.terms)

@@ -62,6 +62,17 @@ def test_each_client_in_turn_and_each_reply_to_its_own(engine: FakeEngine, ask: 
         assert sum(isinstance(event, Finished | Failed) for event in events) == 1
 
 
+def test_a_client_that_asks_again_is_not_overtaken_for_ever_by_new_ones(engine: FakeEngine, ask: Ask) -> None:
+    ask("b1", "b")
+    until(lambda: order(engine) == ["b1"])
+    ask("b2", "b")
+    for number in range(1, 5):
+        ask(f"new {number}", f"client {number}")
+        engine.finish()
+        until(lambda number=number: len(order(engine)) == number + 1)
+    assert order(engine)[:3] == ["b1", "new 1", "b2"]
+
+
 def test_a_window_that_breaks_takes_no_answer_from_a_client(engine: FakeEngine, queue: Requests, ask: Ask) -> None:
     def watch(request: Request, event: Event | None) -> None:
         if event is not None:
