@@ -24,7 +24,7 @@ from spectui.thinking import MARK
 _FEW = 32
 """Tokens that are read again without a word; and those that are looked at where a prompt parts from what was read."""
 
-_SEEN_S = 1 / 30
+_SEEN_S = 1 / 15
 """Seconds from one draft to the next from which on a guess is told: where rounds are faster, it would only flicker."""
 
 
