@@ -170,9 +170,9 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """
     from difflib import get_close_matches
 
-    known = {each.lstrip("-"): each for each in names if not name.startswith("--") or each.startswith("--")}
-    found = get_close_matches(name.lstrip("-"), list(known), 1)
-    return f"; did you mean {known[found[0]]}?" if found else "."
+    known = {other.lstrip("-"): other for other in names if not name.startswith("--") or other.startswith("--")}
+    matches = get_close_matches(name.lstrip("-"), list(known), 1)
+    return f"; did you mean {known[matches[0]]}?" if matches else "."
 
 
 def _typed(row: Setting, value: Any, origin: str) -> Any:
@@ -180,7 +180,7 @@ def _typed(row: Setting, value: Any, origin: str) -> Any:
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, list | tuple):
             raise UsageError(f"{origin}: {title(row.key)} must be text or a list of texts, not {_quoted(value)}.")
-        return tuple(_text(row, each, origin) for each in texts)
+        return tuple(_text(row, text, origin) for text in texts)
     if row.kind is str:
         return _text(row, value, origin)
     wanted = {int: "a whole number", float: "a number"}[row.kind]
@@ -224,8 +224,8 @@ def _of(owner: type, values: Mapping[str, Any]) -> dict[str, Any]:
 def unknown_variables() -> list[str]:
     """A sentence for each variable that has spectui's name and means nothing."""
     known = [*(row.variable for row in settings()), *VARIABLES]
-    found = sorted(name for name in os.environ if name.startswith("SPECTUI_") and name not in known)
-    return [f"There is no variable {one_line(name)}{nearest(name, known)}" for name in found]
+    unknown = sorted(name for name in os.environ if name.startswith("SPECTUI_") and name not in known)
+    return [f"There is no variable {one_line(name)}{nearest(name, known)}" for name in unknown]
 
 
 def _environment(environ: Mapping[str, str]) -> Layer:
@@ -319,10 +319,10 @@ def in_file(spec: Spec, value: Any) -> Any:
 def _expanded(spec: Spec, value: Any, origin: str) -> Any:
     """`value` with the variables in its paths replaced. Raises UsageError for one that is not set."""
 
-    def variable(found: re.Match[str]) -> str:
-        name = found[1] or found[2]
+    def variable(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
         if name is not None and name not in os.environ:
-            raise UsageError(f"{origin} names the variable {found[0]}, which is not set: set it, or write $$ for a $.")
+            raise UsageError(f"{origin} names the variable {match[0]}, which is not set: set it, or write $$ for a $.")
         return "$" if name is None else os.environ[name]
 
     return _VARIABLE.sub(variable, value) if spec.metavar in ("FILE", "DIRS") else value

@@ -87,11 +87,11 @@ def expanded(path: str | Path) -> Path:
 
 def absolute(path: str | Path) -> Path:
     """The path from the root on, with the home directory in it; as it is where the working directory was removed."""
-    found = expanded(path)
+    whole = expanded(path)
     try:
-        return found.absolute()
+        return whole.absolute()
     except FileNotFoundError:
-        return found
+        return whole
 
 
 _RUN = (

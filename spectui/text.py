@@ -49,9 +49,9 @@ def escaped(text: str) -> str:
     return text.translate({ord(sign): f"\\{name}" for name, sign in _ESCAPED.items()})
 
 
-def _unescape(found: re.Match[bytes]) -> bytes:
-    name = found[1].decode()
-    return _ESCAPED[name].encode() if name in _ESCAPED else bytes.fromhex(name[1:]) if name[0] == "x" else found[1]
+def _unescape(match: re.Match[bytes]) -> bytes:
+    name = match[1].decode()
+    return _ESCAPED[name].encode() if name in _ESCAPED else bytes.fromhex(name[1:]) if name[0] == "x" else match[1]
 
 
 def of_argument(text: str) -> str:

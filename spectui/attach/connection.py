@@ -176,10 +176,10 @@ class Connection:
 def words(error: Any) -> str:
     """What a server's error says, on one line; "" if it says nothing."""
     names = ("message", "detail", "msg", "error_message")
-    found = next((error[name] for name in names if name in error), None) if isinstance(error, dict) else error
-    if isinstance(found, list) and found:  # FastAPI lists what it refuses
-        return words(found[0]) if not isinstance(found[0], list) else ""
-    return _short(found) if isinstance(found, str) else ""
+    said = next((error[name] for name in names if name in error), None) if isinstance(error, dict) else error
+    if isinstance(said, list) and said:  # FastAPI lists what it refuses
+        return words(said[0]) if not isinstance(said[0], list) else ""
+    return _short(said) if isinstance(said, str) else ""
 
 
 def _short(text: str) -> str:

@@ -201,10 +201,10 @@ class Pair:
 
         try:
             strict = setup.strict == "on"
-            found = target_costs(target, target_key, self.progress("costs"), stopped, strict, lambda: disturbed(target))
+            costs = target_costs(target, target_key, self.progress("costs"), stopped, strict, lambda: disturbed(target))
             if draft is None:
-                return found, DraftCosts()
-            return found, draft_costs(draft, draft_key, stopped, lambda: disturbed(draft))
+                return costs, DraftCosts()
+            return costs, draft_costs(draft, draft_key, stopped, lambda: disturbed(draft))
         except Interrupted:
             raise LoadCancelled("Loading was stopped.") from None
 

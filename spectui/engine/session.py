@@ -128,8 +128,8 @@ class Session:
         assert self.pair is not None
         beside = with_heads_beside(setup)
         if beside.draft is None and beside.model is not None and not heads_in(beside.model)[0]:
-            for each in damaged_beside(beside.model):
-                self._say_once(f"{Path(each.path).name}, which lies beside the target, does not draft: it {each.problem}.")
+            for header in damaged_beside(beside.model):
+                self._say_once(f"{Path(header.path).name}, which lies beside the target, does not draft: it {header.problem}.")
         try:
             self.pair.load(beside)
         except DraftError as error:

@@ -89,15 +89,15 @@ class ModelCatalogue:
         try:
             for file, called in self._files(beside, cancelled):
                 with suppress(OSError):
-                    found = file.stat()
-                    if (found.st_dev, found.st_ino) in seen:
+                    status = file.stat()
+                    if (status.st_dev, status.st_ino) in seen:
                         continue
-                    seen.add((found.st_dev, found.st_ino))
+                    seen.add((status.st_dev, status.st_ino))
                     size, changed_ns, header = known.get(str(file), (0, 0, None))
                     # Other parts of a split model may have appeared or disappeared.
-                    if header is None or (size, changed_ns) != (found.st_size, found.st_mtime_ns) or "-of-" in file.name:
+                    if header is None or (size, changed_ns) != (status.st_size, status.st_mtime_ns) or "-of-" in file.name:
                         header = read_header(file, cancelled)
-                        known[str(file)] = (found.st_size, found.st_mtime_ns, header)
+                        known[str(file)] = (status.st_size, status.st_mtime_ns, header)
                         changed = True
                     yield dataclasses.replace(header, called=called)
         except Cancelled:
@@ -111,9 +111,9 @@ class ModelCatalogue:
         seen: set[tuple[int, int]] = set()
         for file, _ in self._files((), cancelled):
             with suppress(OSError):  # a link to nothing
-                found = file.stat()
-                if stat.S_ISREG(found.st_mode):
-                    seen.add((found.st_dev, found.st_ino))
+                status = file.stat()
+                if stat.S_ISREG(status.st_mode):
+                    seen.add((status.st_dev, status.st_ino))
         return len(seen)
 
     def _files(self, beside: Iterable[Path], cancelled: Callable[[], bool]) -> Iterator[tuple[Path, str]]:
@@ -130,15 +130,15 @@ class ModelCatalogue:
                 if cancelled() or left < 0:
                     break
                 with suppress(OSError):
-                    found = os.stat(name)
+                    status = os.stat(name)
                     # Links may form a cycle.
-                    if (found.st_dev, found.st_ino) in visited:
+                    if (status.st_dev, status.st_ino) in visited:
                         directories.clear()
                     if depth:
-                        visited.add((found.st_dev, found.st_ino))
+                        visited.add((status.st_dev, status.st_ino))
                 if (store := ollama.store_at(Path(name), directories)) is not None:
                     yield from ollama.models(store)
-                    directories[:] = [each for each in directories if each not in ("blobs", "manifests")]
+                    directories[:] = [child for child in directories if child not in ("blobs", "manifests")]
                 if len(Path(name).parts) - len(Path(root).parts) >= depth:
                     directories.clear()
                 directories.sort()

@@ -117,8 +117,8 @@ def recommended_sampling(path: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _metadata(file: Path) -> Metadata:
-    found = file.stat()
-    return _read(file, found.st_size, found.st_mtime_ns)
+    status = file.stat()
+    return _read(file, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=8)  # loading reads a file's metadata more than once, and a large vocabulary takes 0.1 s

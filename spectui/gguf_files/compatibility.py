@@ -70,7 +70,7 @@ def drafts_for(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHeader
         for found, header in ranked
         if found.how in order
     ]
-    return [header for *_, header in sorted(usable, key=lambda each: each[:5])]
+    return [header for *_, header in sorted(usable, key=lambda ranks: ranks[:5])]
 
 
 def smaller_drafts(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHeader]:
@@ -81,9 +81,9 @@ def smaller_drafts(target: GgufHeader, headers: list[GgufHeader]) -> list[GgufHe
     if target.heads:
         return []
     return [
-        each
-        for each in drafts_for(target, headers)
-        if each.only_heads or (each.size < target.size and match(target, each).how == "same")
+        header
+        for header in drafts_for(target, headers)
+        if header.only_heads or (header.size < target.size and match(target, header).how == "same")
     ]
 
 
@@ -94,16 +94,18 @@ def heads_beside(target: str) -> str | None:
     """
     headers = _beside(target)
     try:
-        found = smaller_drafts(read_header(expanded(target)), headers) if headers else []
+        drafts = smaller_drafts(read_header(expanded(target)), headers) if headers else []
     except OSError:
         return None
-    return next((each.path for each in found if each.only_heads), None)
+    return next((draft.path for draft in drafts if draft.only_heads), None)
 
 
 def damaged_beside(target: str) -> list[GgufHeader]:
     """The files with such names that are no models and no heads that can draft: `problem` says why."""
     headers = _beside(target)
-    return [each for each in headers if each.problem and not each.heads and (each.only_heads or not each.architecture)]
+    return [
+        beside for beside in headers if beside.problem and not beside.heads and (beside.only_heads or not beside.architecture)
+    ]
 
 
 def _beside(target: str) -> list[GgufHeader]:

@@ -53,20 +53,20 @@ def read_header(path: Path, cancelled: Callable[[], bool] = lambda: False) -> Gg
     """The header of a file with any content. Raises OSError if it cannot be read, Cancelled when `cancelled` returns true."""
     if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would block
         return GgufHeader(str(path), 0, problem="is not a file: name one that ends in .gguf")
-    found = judge(path, lambda file: read_file(file, lambda read: _with_pauses(read, cancelled)))
-    of = found.metadata
+    header = judge(path, lambda file: read_file(file, lambda read: _with_pauses(read, cancelled)))
+    of = header.metadata
     if of is None:
-        return GgufHeader(str(path), found.size, problem=found.problem)
+        return GgufHeader(str(path), header.size, problem=header.problem)
     values, architecture = of.values, of.text("general.architecture")
     return GgufHeader(
         str(path),
-        found.size,
+        header.size,
         architecture=architecture,
         quantisation=_quantisation(values.get("general.file_type")),
         parameters=of.text("general.size_label"),
         n_ctx_train=metadata.whole_number(values.get(f"{architecture}.context_length")),
         vocabulary=of.vocabulary,
-        problem=found.problem,
+        problem=header.problem,
         heads=usable_heads(of),
         only_heads=are_heads(of),
         width=metadata.whole_number(values.get(f"{architecture}.{_WIDTHS.get(architecture, 'embedding_length')}")),

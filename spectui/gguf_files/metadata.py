@@ -257,8 +257,8 @@ def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int
         elif name == "tokenizer.ggml.tokens":
             n_tokens = value.count
             digests, twice, spells = digests_of(value, n_tokens)
-    found = _read_tensors(file, read, tensors, size, values)
-    return Metadata(values, found, n_tokens, digests, padding, twice, spells, by_layer)
+    sizes = _read_tensors(file, read, tensors, size, values)
+    return Metadata(values, sizes, n_tokens, digests, padding, twice, spells, by_layer)
 
 
 def whole_number(value: Value | None) -> int | None:

@@ -27,7 +27,7 @@ def directories(environ: Mapping[str, str]) -> list[Path]:
     """Where Ollama keeps its models: a person's own, and those of its service; whether or not they exist."""
     own = [expanded(environ["OLLAMA_MODELS"])] if environ.get("OLLAMA_MODELS") else []
     usual = "~/.ollama/models", "/usr/share/ollama/.ollama/models", "/var/lib/ollama"
-    return [*own, *(expanded(each) for each in usual)]
+    return [*own, *(expanded(directory) for directory in usual)]
 
 
 def store_at(directory: Path, inside: Collection[str]) -> Path | None:

@@ -25,8 +25,8 @@ class Part(NamedTuple):
 
 def part_of(file: Path | str) -> Part | None:
     """What the name says of the part; None where it is no part's."""
-    found = _PART.search(os.fspath(file))
-    return Part(int(found[1]), int(found[2])) if found else None
+    match = _PART.search(os.fspath(file))
+    return Part(int(match[1]), int(match[2])) if match else None
 
 
 def is_later_part(name: str) -> bool:

@@ -34,7 +34,7 @@ def write_tiny_model(path: Path) -> None:
     for name in ("token_embd", "output"):
         writer.add_tensor(f"{name}.weight", weights(VOCABULARY, _WIDTH))
     writer.add_tensor("output_norm.weight", np.ones(_WIDTH, np.float32))
-    for name in (*(f"attn_{each}" for each in ("q", "k", "v", "output")), "ffn_gate", "ffn_up", "ffn_down"):
+    for name in (*(f"attn_{part}" for part in ("q", "k", "v", "output")), "ffn_gate", "ffn_up", "ffn_down"):
         writer.add_tensor(f"blk.0.{name}.weight", weights(_WIDTH, _WIDTH))
     for name in ("attn_norm", "ffn_norm"):
         writer.add_tensor(f"blk.0.{name}.weight", np.ones(_WIDTH, np.float32))

@@ -154,7 +154,7 @@ def _flag(values: Mapping[str, metadata.Value], name: str, usual: bool) -> bool:
 
 def _id(values: Mapping[str, metadata.Value], name: str, usual: int, count: int) -> int:
     value = values.get(f"tokenizer.ggml.{name}", usual)
-    known = [each for each in (value, usual) if isinstance(each, int) and 0 <= each < count]
+    known = [number for number in (value, usual) if isinstance(number, int) and 0 <= number < count]
     return int(known[0]) if known else -1
 
 

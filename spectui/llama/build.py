@@ -18,8 +18,8 @@ def directory() -> Path | None:
     """The directory of the shared libraries, as llama_cpp finds it; None without llama_cpp."""
     if named := os.environ.get("LLAMA_CPP_LIB_PATH"):
         return Path(named)
-    found = importlib.util.find_spec("llama_cpp")
-    return Path(found.origin).parent / "lib" if found is not None and found.origin else None
+    spec = importlib.util.find_spec("llama_cpp")
+    return Path(spec.origin).parent / "lib" if spec is not None and spec.origin else None
 
 
 @cache
@@ -27,8 +27,8 @@ def isolated_backends() -> tuple[str, ...]:
     """The backends in this build whose devices can end the process that uses them, such as "cuda"."""
     libraries = directory()
     names = [path.name for path in libraries.iterdir()] if libraries is not None and libraries.is_dir() else []
-    found = {match[1] for name in names if (match := re.match(r"(?:lib)?ggml-([a-z]+)\b.*\.(?:so|dylib|dll)\b", name))}
-    return tuple(name for name in _ISOLATED.split() if name in found)
+    backends = {match[1] for name in names if (match := re.match(r"(?:lib)?ggml-([a-z]+)\b.*\.(?:so|dylib|dll)\b", name))}
+    return tuple(name for name in _ISOLATED.split() if name in backends)
 
 
 def cpu_name() -> str:
@@ -39,9 +39,9 @@ def cpu_name() -> str:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return platform.processor() or platform.machine()
-    found = re.search(r"^(?:model name|Model)\s*:\s*(.*)$", text, re.MULTILINE)
+    match = re.search(r"^(?:model name|Model)\s*:\s*(.*)$", text, re.MULTILINE)
     amx = " AMX" if " amx_int8" in text else ""
-    return (found.group(1) if found else platform.machine()) + amx
+    return (match.group(1) if match else platform.machine()) + amx
 
 
 def fingerprint() -> str:
@@ -51,8 +51,8 @@ def fingerprint() -> str:
     libraries = directory()
     if libraries is None or not libraries.is_dir():
         return ""
-    files = [each for each in sorted(libraries.iterdir()) if re.search(r"\.(so|dylib|dll)\b", each.name)]
-    parts = [f"{each.name} {each.stat().st_size}" for each in files if each.is_file()]
+    files = [library for library in sorted(libraries.iterdir()) if re.search(r"\.(so|dylib|dll)\b", library.name)]
+    parts = [f"{library.name} {library.stat().st_size}" for library in files if library.is_file()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
 
 

@@ -28,14 +28,14 @@ class OtherVersionError(SpectuiError):
     """Another llama.cpp is installed than the one whose structs spectui reads."""
 
 
-def _other_version(found: str) -> OtherVersionError:
-    """`found`: what is there instead."""
+def _other_version(version: str) -> OtherVersionError:
+    """The error that names the version that is there instead."""
     where, first = "there is", ""
     if "LLAMA_CPP_LIB_PATH" in os.environ:
         where, first = "in LLAMA_CPP_LIB_PATH there is", "unset LLAMA_CPP_LIB_PATH, or "
     return OtherVersionError(
-        f"llama-cpp-python {LLAMA_CPP_PYTHON} is needed (llama.cpp {LLAMA}, ggml {GGML}), and {where} {found}: {first}install "
-        f"that version (pip install llama-cpp-python=={LLAMA_CPP_PYTHON}), built for your GPU where you have one."
+        f"llama-cpp-python {LLAMA_CPP_PYTHON} is needed (llama.cpp {LLAMA}, ggml {GGML}), and {where} {version}: {first}"
+        f"install that version (pip install llama-cpp-python=={LLAMA_CPP_PYTHON}), built for your GPU where you have one."
     )
 
 
@@ -79,9 +79,9 @@ def check_version() -> None:
             said.append(symbol(name, ctypes.c_char_p)().decode())
         except AttributeError:
             said.append("unknown")
-    found = (llama_cpp.__version__, *said)
-    if found != (LLAMA_CPP_PYTHON, LLAMA, GGML):
-        raise _other_version("{} ({}, {})".format(*found))
+    versions = (llama_cpp.__version__, *said)
+    if versions != (LLAMA_CPP_PYTHON, LLAMA, GGML):
+        raise _other_version("{} ({}, {})".format(*versions))
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def symbol(name: str, result: Any, *arguments: Any) -> Any:
     On Linux and macOS the handle of libllama finds the functions of all libraries that it loaded. Windows looks in the one
     library alone, and `ggml_backend_dev_*` are in ggml-base.
     """
-    function = next((found for each in _libraries() if (found := getattr(each, name, None)) is not None), None)
+    function = next((exported for library in _libraries() if (exported := getattr(library, name, None)) is not None), None)
     if function is None:
         raise AttributeError(name)
     function.restype = result
@@ -123,9 +123,9 @@ def symbol(name: str, result: Any, *arguments: Any) -> Any:
 
 def address(name: str) -> int | None:
     """Where a function is; None if no library has it. For code outside Python: `symbol` is for calling it."""
-    for each in _libraries():
+    for library in _libraries():
         with suppress(AttributeError):  # an index, unlike an attribute, makes a new object, whose types nobody has set
-            return ctypes.cast(each[name], ctypes.c_void_p).value
+            return ctypes.cast(library[name], ctypes.c_void_p).value
     return None
 
 
@@ -137,12 +137,12 @@ def _libraries() -> Iterator[ctypes.CDLL]:
 @cache
 def ggml_libraries() -> tuple[ctypes.CDLL, ...]:
     """ggml's libraries beside libllama. They are loaded already, so that this only gets their handles."""
-    found = []
+    libraries = []
     for path in sorted(directory().glob("*ggml*")):
         if path.suffix in (".dll", ".so", ".dylib"):
             with suppress(OSError):
-                found.append(ctypes.CDLL(str(path)))
-    return tuple(found)
+                libraries.append(ctypes.CDLL(str(path)))
+    return tuple(libraries)
 
 
 check_version()  # before anything of it is used
@@ -158,7 +158,7 @@ def backends() -> list[str]:
     names = [name(get(index)).decode() for index in range(count())]
     options = {"MTL": "METAL", "ROCm": "HIP"}
     # The backend of a server is called RPC[host:port]; spectui's kernels are none of the build's.
-    return list(dict.fromkeys(options.get(each, each.upper()) for each in names if "[" not in each and each != DEVICE))
+    return list(dict.fromkeys(options.get(name, name.upper()) for name in names if "[" not in name and name != DEVICE))
 
 
 _NUMA = ("off", "distribute", "isolate", "numactl")  # ggml_numa_strategy (ggml.h)
@@ -185,8 +185,8 @@ def build_key() -> str:
         parts.append(f"tiles {kernels}")
     for path in sorted(directory().glob("*")):
         if path.is_file() and re.search(r"\.(so|dylib|dll)\b", path.name):
-            found = path.stat()
-            parts.append(f"{path.name} {found.st_size} {found.st_mtime_ns}")
+            status = path.stat()
+            parts.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

@@ -49,9 +49,9 @@ def quantise(
 
     def watch(line: str) -> None:
         # The quantiser reports its progress only by lines such as "[  12/ 272] blk.1.attn_k.weight ...".
-        found = re.match(r"\[\s*(\d+)/\s*(\d+)\]", line)
-        if found:
-            progress(int(found.group(1)) / int(found.group(2)))
+        match = re.match(r"\[\s*(\d+)/\s*(\d+)\]", line)
+        if match:
+            progress(int(match.group(1)) / int(match.group(2)))
 
     try:
         with replacing(destination) as part, library.listening(watch):

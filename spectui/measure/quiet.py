@@ -41,14 +41,14 @@ class Others:
     def used(self) -> dict[int, Used]:
         """Since then, by the process's id."""
         return {
-            pid: each._replace(seconds=each.seconds - (self._before[pid].seconds if pid in self._before else 0.0))
-            for pid, each in self._read().items()
+            pid: process._replace(seconds=process.seconds - (self._before[pid].seconds if pid in self._before else 0.0))
+            for pid, process in self._read().items()
         }
 
     def __str__(self) -> str:
         """The busiest, if it uses more than a tenth of a core; "" on a quiet machine."""
         elapsed = self._clock() - self._began
-        most = max(self.used().values(), key=lambda each: each.seconds, default=Used("", 0.0))
+        most = max(self.used().values(), key=lambda use: use.seconds, default=Used("", 0.0))
         if most.seconds <= max(_LEAST_S, _SHARE * elapsed):
             return ""
         return f"{most.name} uses {100 * most.seconds / elapsed:.0f} % of a core"

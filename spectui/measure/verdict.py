@@ -104,18 +104,18 @@ def noise(table: Sequence[Pairs]) -> dict[str, Noise]:
     They share its replies, so their pairs are correlated by a half, and m things have m / (1 + (m - 1) / 4) times the degrees
     of freedom of one.
     """
-    scatters = [{prompt: each - each.mean() for prompt, each in _undisturbed(pairs).items()} for pairs in table]
-    far = [sum(float(np.sum(each**2)) for each in scatter.values()) for scatter in scatters]
+    scatters = [{prompt: logs - logs.mean() for prompt, logs in _undisturbed(pairs).items()} for pairs in table]
+    far = [sum(float(np.sum(logs**2)) for logs in scatter.values()) for scatter in scatters]
     most = _FAR * median_low(far) if far else 0.0
-    found: dict[str, list[NDArray[np.float64]]] = {}
+    scattered: dict[str, list[NDArray[np.float64]]] = {}
     for scatter, own in zip(scatters, far, strict=True):
         if own <= most:
-            for prompt, each in scatter.items():
-                found.setdefault(prompt, []).append(each)
+            for prompt, logs in scatter.items():
+                scattered.setdefault(prompt, []).append(logs)
     return {
-        prompt: Noise(float(np.sum(np.concatenate(each) ** 2)) / free, free / (1 + (len(each) - 1) / 4))
-        for prompt, each in found.items()
-        if (free := sum(map(len, each)) - len(each))
+        prompt: Noise(float(np.sum(np.concatenate(logs) ** 2)) / free, free / (1 + (len(logs) - 1) / 4))
+        for prompt, logs in scattered.items()
+        if (free := sum(map(len, logs)) - len(logs))
     }
 
 
@@ -133,14 +133,14 @@ def judge(pairs: Pairs, among: int = 1, usual: Mapping[str, Noise] | None = None
         return Verdict(1.0)
     once = min(map(len, known)) == 1
     if once:
-        known = [np.array([each.mean() for each in known])]
-    middle = float(np.mean([each.mean() for each in known]))
+        known = [np.array([logs.mean() for logs in known])]
+    middle = float(np.mean([logs.mean() for logs in known]))
     if len(known[0]) == 1:
         return Verdict(_exp(middle), pairs=count)
     # Welch's t with the degrees of freedom of Satterthwaite, because one prompt's replies may scatter more than another's.
-    squares, own = np.array([(each.var(ddof=1) / len(each), len(each) - 1) for each in known]).T
+    squares, own = np.array([(logs.var(ddof=1) / len(logs), len(logs) - 1) for logs in known]).T
     if usual and not once and usual.keys() >= by_prompt.keys():
-        shared = np.array([usual[prompt].variance / len(each) for prompt, each in by_prompt.items()])
+        shared = np.array([usual[prompt].variance / len(logs) for prompt, logs in by_prompt.items()])
         squares, own = max(squares, shared, key=np.sum), np.array([usual[prompt].free for prompt in by_prompt])
     error = sqrt(squares.sum()) / len(known)
     free = float(squares.sum() ** 2 / (squares**2 / own).sum()) if error else 1.0
@@ -159,9 +159,9 @@ def _exp(power: float) -> float:
 def _undisturbed(pairs: Pairs) -> dict[str, NDArray[np.float64]]:
     """The pairs of each prompt without one that was disturbed. Of few none is dropped, since the farthest of them is
     often far by chance; and where the prompt's others scatter too that is its noise."""
-    names = [prompt for prompt, each in pairs.items() if len(each)]
+    names = [prompt for prompt, logs in pairs.items() if len(logs)]
     prompts = [np.asarray(pairs[prompt], float) for prompt in names]
-    rest = [np.abs(each - np.median(each)) for each in prompts]
+    rest = [np.abs(logs - np.median(logs)) for logs in prompts]
     free = sum(map(len, prompts)) - len(prompts)
     if free < 4:
         return dict(zip(names, prompts, strict=True))
@@ -169,7 +169,7 @@ def _undisturbed(pairs: Pairs) -> dict[str, NDArray[np.float64]]:
     usual = float(np.median(np.sort(np.concatenate(rest))[-free:])) / 0.6745
     most = max(_DISTURBED * usual, _MUCH)
     kept = [far <= (most if np.sum(far > _QUIET * usual) == 1 else np.inf) for far in rest]
-    return {name: each[near] if len(each) > _FEW else each for name, each, near in zip(names, prompts, kept, strict=True)}
+    return {name: logs[near] if len(logs) > _FEW else logs for name, logs, near in zip(names, prompts, kept, strict=True)}
 
 
 def _enough(error: float, chance: float, free: float, pairs: int) -> int | None:
@@ -201,5 +201,5 @@ def quantile(chance: float, free: float) -> float:
 def _range(low: float, high: float) -> str:
     """ "4 to 9 %"; small ones have a decimal."""
     places = 0 if low >= 0.01 else 1
-    ends = list(dict.fromkeys("over 900" if each > 9 else f"{100 * each:.{places}f}" for each in (low, high)))
+    ends = list(dict.fromkeys("over 900" if end > 9 else f"{100 * end:.{places}f}" for end in (low, high)))
     return f"{' to '.join(ends)} %"

@@ -71,7 +71,7 @@ def exported(settings: Configuration, name: str, heads: str = "") -> Exported:
     if settings.setup.model is None:
         raise UsageError(f"Profile {name!r} names no model, which llama-server needs: give one with -m, or in the file.")
     drafters = _drafters(settings.knobs, settings.setup, heads)
-    flags = FLAGS | (SPECULATION_FLAGS | DRAFT_FLAGS if any(each.startswith("draft-") for each in drafters) else {})
+    flags = FLAGS | (SPECULATION_FLAGS | DRAFT_FLAGS if any(drafter.startswith("draft-") for drafter in drafters) else {})
     if drafters == (LOOKUP,):
         flags |= {"draft_max": LOOKUP_LENGTH}
     arguments: list[tuple[str, ...]] = []
@@ -116,7 +116,7 @@ def _arguments(flag: str, key: str, value: Any) -> list[tuple[str, ...]]:
     if key in ("no_repack", "special", "cpu_moe", "cpu_moe_draft", "swa_full"):
         return [(flag,)]
     if key == "stop":  # llama-server reads escapes in it
-        return [(flag, escaped(each)) for each in value]
+        return [(flag, escaped(part)) for part in value]
     if key in ("gpu_layers", "gpu_layers_draft") and value < 0:
         return [(flag, {-1: "auto", -2: "all"}[value])]
     return [(flag, str(value))]

@@ -70,7 +70,7 @@ class ProfileFile:
         self._refuse_known([name], replace)
         self._written({name: {}}, alone=True)
         path = self._path.resolve()
-        directory = next(each for each in path.parents if os.path.exists(each))
+        directory = next(parent for parent in path.parents if os.path.exists(parent))
         try:
             with tempfile.TemporaryFile(dir=directory):
                 pass

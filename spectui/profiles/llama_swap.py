@@ -44,8 +44,8 @@ def read(text: str, file: Path | None = None) -> ImportedFile:
     if not isinstance(models, dict) or not models:
         raise UsageError("There are no models in it: llama-swap's file has them under models:.")
     others = [LeftOut(OF_LLAMA_SWAP, str(key)) for key in table if key not in ("models", "macros")]
-    found = imported_each(models, lambda name, model: _profile(name, model, table.get("macros")), "model")
-    return found._replace(left_out=tuple(others))
+    imported_models = imported_each(models, lambda name, model: _profile(name, model, table.get("macros")), "model")
+    return imported_models._replace(left_out=tuple(others))
 
 
 def write(profiles: Sequence[tuple[str, Exported]]) -> str:
@@ -62,7 +62,7 @@ def write(profiles: Sequence[tuple[str, Exported]]) -> str:
                 )
         lines += [f"      # {line}" for line in exported.comments()]
         lines.append(f"      {' '.join(words[0])}")
-        lines += [f"      {' '.join(map(shlex.quote, each))}" for each in words[1:]]
+        lines += [f"      {' '.join(map(shlex.quote, argument))}" for argument in words[1:]]
     return "\n".join(lines) + "\n"
 
 
@@ -71,7 +71,7 @@ def parsed(text: str) -> Any:
     import yaml
 
     # All scalars stay text, as they are written (`on` is no boolean to llama-swap); merge keys work.
-    resolvers = {"<": [each for each in yaml.SafeLoader.yaml_implicit_resolvers["<"] if each[0].endswith(":merge")]}
+    resolvers = {"<": [resolver for resolver in yaml.SafeLoader.yaml_implicit_resolvers["<"] if resolver[0].endswith(":merge")]}
     kinds = (None, *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")))
     constructors = {tag: yaml.SafeLoader.yaml_constructors[tag] for tag in kinds}  # the others raise all sorts of errors
     members = {"yaml_implicit_resolvers": resolvers, "yaml_constructors": constructors}
@@ -123,9 +123,9 @@ def _profile(name: str, model: Any, shared: Any) -> ImportedProfile:
 def _typed(value: Any) -> Any:
     """A value of the file as JSON has it: the file has numbers, true, false and null as texts."""
     if isinstance(value, dict):
-        return {key: _typed(each) for key, each in value.items()}
+        return {key: _typed(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_typed(each) for each in value]
+        return [_typed(part) for part in value]
     return json.loads(value) if re.fullmatch(r"true|false|null|-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?", str(value)) else value
 
 
@@ -142,16 +142,16 @@ def _macros(table: Any) -> Mapping[str, str]:
 def _expanded(text: str, macros: Mapping[str, str]) -> str:
     """The text with its macros written out; built-in ones stay. Raises UsageError if one is missing or holds itself."""
 
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
         if name in _BUILT_IN:
-            return found[0]
+            return match[0]
         if name.startswith("env."):
             if name[4:] not in os.environ:
-                raise UsageError(f"its macro {found[0]} needs the variable {name[4:]}, which is not set.")
+                raise UsageError(f"its macro {match[0]} needs the variable {name[4:]}, which is not set.")
             return os.environ[name[4:]]
         if name not in macros:
-            raise UsageError(f"it uses the macro {found[0]}, which the file does not define.")
+            raise UsageError(f"it uses the macro {match[0]}, which the file does not define.")
         return macros[name]
 
     for _ in range(len(macros) + 2):

@@ -64,10 +64,10 @@ def write(profiles: Sequence[tuple[str, Exported]]) -> str:
             raise UsageError(f"A preset cannot be named {name!r}: give the profile another name.")
         lines = [f"[{name}]", *(f"; {line}" for line in exported.comments())]
         arguments = list(exported.arguments)
-        stops = [each for each in arguments if each[0] == FLAGS["stop"]]
+        stops = [argument for argument in arguments if argument[0] == FLAGS["stop"]]
         if len(stops) > 1 or any(_UNWRITABLE.search(text) or text != text.strip() for _, text in stops):
             lines.append(f"; spectui: stop = {toml([unescaped(text) for _, text in stops])}")
-            arguments = [each for each in arguments if each not in stops]
+            arguments = [argument for argument in arguments if argument not in stops]
         for flag, *values in arguments:
             value = values[0] if values else "true"
             if _UNWRITABLE.search(value) or value != value.strip():
@@ -104,10 +104,10 @@ def _profile(name: str, section: _Section, shared: Mapping[str, str]) -> Importe
             left_out.append(LeftOut(OF_PRESETS, f"{key} = {value}"))
         elif key != "version":
             words += flag_words(_flag(key), value)
-    found = imported(Started(words), name=name, comments="\n".join(section.comments))
-    if "model" not in found.settings and not any("-hf" in each.what or "--hf-repo" in each.what for each in found.left_out):
+    profile = imported(Started(words), name=name, comments="\n".join(section.comments))
+    if "model" not in profile.settings and not any(re.search("-hf|--hf-repo", lost.what) for lost in profile.left_out):
         left_out.append(LeftOut("", f"{name} names no model: give one with -m, or fetch it with -hf."))
-    return found._replace(left_out=(*found.left_out, *left_out))
+    return profile._replace(left_out=(*profile.left_out, *left_out))
 
 
 def _flag(key: str) -> str:

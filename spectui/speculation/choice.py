@@ -100,12 +100,12 @@ def choose(
     `row`: of logits, or, without a grammar, the `needed(knobs)` likeliest tokens of one. `history`: the tokens before it, for
     the penalties. Raises NumericsError if the logits hold a NaN or nothing finite, and NothingAllowed.
     """
-    found = row if isinstance(row, TopK) else top_k(row[None], max(CONFIDENCE_TOKENS, _looked_at(knobs)))
-    _check(found, 0)
-    token = int(_pick(found, knobs, position, history)[0])
+    likeliest = row if isinstance(row, TopK) else top_k(row[None], max(CONFIDENCE_TOKENS, _looked_at(knobs)))
+    _check(likeliest, 0)
+    token = int(_pick(likeliest, knobs, position, history)[0])
     if grammar is not None:
-        token, found = _obeying(grammar, token, found, knobs, position, history)
-    return token, confidence(found, token)
+        token, likeliest = _obeying(grammar, token, likeliest, knobs, position, history)
+    return token, confidence(likeliest, token)
 
 
 def choose_rows(
@@ -128,11 +128,11 @@ def choose_rows(
         tokens = None if alone else _pick(block, knobs, position, history).tolist()
         for index in range(len(block.ids)):
             _check(block, index)
-            found = block.of(index)
-            token = int(_pick(found, knobs, position + index, history)[0]) if tokens is None else tokens[index]
+            likeliest = block.of(index)
+            token = int(_pick(likeliest, knobs, position + index, history)[0]) if tokens is None else tokens[index]
             if grammar is not None:
-                token = _obeying(grammar, token, found, knobs, position + index, history)[0]
-            yield _choice(token, found, recorded)
+                token = _obeying(grammar, token, likeliest, knobs, position + index, history)[0]
+            yield _choice(token, likeliest, recorded)
 
 
 def _blocks(rows: NDArray[np.float32] | TopK, k: int) -> Iterator[TopK]:
@@ -144,19 +144,17 @@ def _blocks(rows: NDArray[np.float32] | TopK, k: int) -> Iterator[TopK]:
         yield top_k(rows[start : start + _TOGETHER], k)
 
 
-def _obeying(
-    grammar: Grammar, token: int, found: TopK, knobs: Knobs, position: int, history: Sequence[int]
-) -> tuple[int, TopK]:
+def _obeying(grammar: Grammar, token: int, top: TopK, knobs: Knobs, position: int, history: Sequence[int]) -> tuple[int, TopK]:
     """The choice from a single whole row, and what it was chosen from: `token`, or the best that the grammar allows.
 
     Raises NothingAllowed.
     """
     if grammar.allowed(np.array([token]))[0]:
-        return token, found
-    assert found.whole is not None
-    row = found.whole[0]
-    for likeliest in (lambda: top_k(row[None], _UNDER_GRAMMAR).ids[0], lambda: np.arange(len(row))):
-        ids = likeliest()
+        return token, top
+    assert top.whole is not None
+    row = top.whole[0]
+    for candidates in (lambda: top_k(row[None], _UNDER_GRAMMAR).ids[0], lambda: np.arange(len(row))):
+        ids = candidates()
         ids = ids[np.isfinite(row[ids]) & grammar.allowed(ids)]
         if len(ids):
             ids = ids[(-row[ids]).argsort(kind="stable")]
@@ -165,10 +163,10 @@ def _obeying(
     raise NothingAllowed
 
 
-def _choice(token: int, found: TopK, recorded: int) -> Choice:
+def _choice(token: int, likeliest: TopK, recorded: int) -> Choice:
     """The choice from this row, and the probabilities to record."""
-    ids, logits, log_total = found.ids[0], found.logits[0], found.log_total()
-    logit = logits.item(ids.tolist().index(token)) if found.whole is None else found.whole.item(0, token)
+    ids, logits, log_total = likeliest.ids[0], likeliest.logits[0], likeliest.log_total()
+    logit = logits.item(ids.tolist().index(token)) if likeliest.whole is None else likeliest.whole.item(0, token)
     return Choice(token, exp(logit - log_total), ids[:recorded], np.exp(logits[:recorded] - log_total))
 
 
@@ -209,8 +207,8 @@ def submit_rows(
     submit: Submit | None = getattr(model, "submit", None)
     if submit is not None:
         return submit(tokens, rows, None if whole else tokens_to_keep(knobs))
-    found = model.evaluate(tokens, rows)
-    return lambda: found
+    computed = model.evaluate(tokens, rows)
+    return lambda: computed
 
 
 def evaluate_rows(model: Evaluator, tokens: Sequence[int], rows: int, knobs: Knobs) -> NDArray[np.float32] | TopK:
@@ -218,16 +216,16 @@ def evaluate_rows(model: Evaluator, tokens: Sequence[int], rows: int, knobs: Kno
     return submit_rows(model, tokens, rows, knobs)()
 
 
-def _pick(found: TopK, knobs: Knobs, position: int, history: Sequence[int]) -> NDArray[np.intp]:
+def _pick(likeliest: TopK, knobs: Knobs, position: int, history: Sequence[int]) -> NDArray[np.intp]:
     """The choice of each row; the first row is for this position. With penalties there is one row. [rows]"""
     if penalties(knobs) != NO_PENALTIES:
-        found = penalised_top_k(found, knobs, history)
-    tokens: NDArray[np.intp] = found.ids[:, 0].copy()
+        likeliest = penalised_top_k(likeliest, knobs, history)
+    tokens: NDArray[np.intp] = likeliest.ids[:, 0].copy()
     if knobs.temperature <= 0.0:
         return tokens
     if not knobs.top_k:
-        return np.array([_pick_of_all(found.of(index), knobs, position + index) for index in range(len(tokens))])
-    ids, logits = found.ids[:, : knobs.top_k], found.logits[:, : knobs.top_k]
+        return np.array([_pick_of_all(likeliest.of(index), knobs, position + index) for index in range(len(tokens))])
+    ids, logits = likeliest.ids[:, : knobs.top_k], likeliest.logits[:, : knobs.top_k]
     if knobs.min_p > 0.0:  # mostly it leaves a single token
         if len(ids) == 1 and ids.shape[1] > 1 and logits.item(0, 1) - logits.item(0, 0) < np.log(knobs.min_p):
             return tokens  # a draft's row, without arrays
@@ -241,26 +239,26 @@ def _pick(found: TopK, knobs: Knobs, position: int, history: Sequence[int]) -> N
     return tokens
 
 
-def _pick_of_all(found: TopK, knobs: Knobs, position: int) -> int:
+def _pick_of_all(likeliest: TopK, knobs: Knobs, position: int) -> int:
     """The choice among all tokens of a single whole row.
 
     Where top-p and min-p leave all, it is what the noise of each gives, without calculating that: a token that is none of the
     likeliest beats the best of them only if its noise makes up for the distance of the least likely of them.
     """
-    assert found.whole is not None
-    row, ids = found.whole[0], found.ids[0]
+    assert likeliest.whole is not None
+    row, ids = likeliest.whole[0], likeliest.ids[0]
     if knobs.top_p < 1.0 or knobs.min_p > 0.0:
         ids, scores = distribution(row, knobs)
         return int(ids[(scores + gumbel(knobs.seed, position, ids)).argmax()])
-    scores = chain(found.logits, knobs)[0]
+    scores = chain(likeliest.logits, knobs)[0]
     best = (scores + gumbel(knobs.seed, position, ids)).max()
     ids = np.append(ids, perhaps_louder(knobs.seed, position, best - scores[-1], len(row)))
     return int(ids[(chain(row[None, ids], knobs)[0] + gumbel(knobs.seed, position, ids)).argmax()])
 
 
-def _check(found: TopK, index: int) -> None:
+def _check(likeliest: TopK, index: int) -> None:
     """Raise NumericsError if this row's largest logit is no number."""
-    if not isfinite(found.logits.item(index, 0)):
+    if not isfinite(likeliest.logits.item(index, 0)):
         raise NumericsError(
             "The model computed logits that are not numbers: the file may be damaged, or the device may fail; "
             "try --flash-attn off, another device or another file."

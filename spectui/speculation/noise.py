@@ -25,7 +25,7 @@ def gumbel(seed: int, position: int | NDArray[np.intp], ids: NDArray[np.intp]) -
     """
     mixed = _mix(seed)
     positions = [position] if isinstance(position, int) else position.tolist()
-    rows = np.array([_mix(mixed + each * _GOLDEN) for each in positions], np.uint64)[:, None]
+    rows = np.array([_mix(mixed + position * _GOLDEN) for position in positions], np.uint64)[:, None]
     bits = _hashed((rows if ids.ndim > 1 else rows[0]) + (ids.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN))
     bits ^= bits >> np.uint64(31)
     uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
@@ -43,8 +43,8 @@ def perhaps_louder(seed: int, position: int, noise: float, n: int) -> NDArray[np
     bound = np.uint64(max(0, int((1.0 - share) * 2.0**31) - 1) << 33)
     steps, counter = _steps(n), np.uint64(_mix(_mix(seed) + position * _GOLDEN))
     blocks = range(0, n, _BLOCK)
-    found = [(_hashed(steps[start : start + _BLOCK] + counter) >= bound).nonzero()[0] + start for start in blocks]
-    return np.concatenate(found)
+    louder = [(_hashed(steps[start : start + _BLOCK] + counter) >= bound).nonzero()[0] + start for start in blocks]
+    return np.concatenate(louder)
 
 
 def _hashed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -23,9 +23,9 @@ CONFIDENCE_TOKENS = 10
 """llama.cpp measures p-min on the softmax over the 10 likeliest tokens (common/speculative.cpp)."""
 
 
-def confidence(found: TopK, token: int) -> float:
+def confidence(likeliest: TopK, token: int) -> float:
     """The token's share among the 10 likeliest of a single row at temperature 1, or 0. p-min is compared with it."""
-    ids, best = found.ids[0, :CONFIDENCE_TOKENS].tolist(), found.logits[0, :CONFIDENCE_TOKENS].tolist()
+    ids, best = likeliest.ids[0, :CONFIDENCE_TOKENS].tolist(), likeliest.logits[0, :CONFIDENCE_TOKENS].tolist()
     if token not in ids:
         return 0.0
     own = best[ids.index(token)]
@@ -53,21 +53,21 @@ def penalised(row: Row, knobs: Knobs, history: Sequence[int]) -> Row:
     return row
 
 
-def penalised_top_k(found: TopK, knobs: Knobs, history: Sequence[int]) -> TopK:
+def penalised_top_k(likeliest: TopK, knobs: Knobs, history: Sequence[int]) -> TopK:
     """The likeliest tokens of a single row under the knobs' penalties, in their new order.
 
     Where those only lower logits, all but the last 64 are those of the penalised row. Penalties that raise logits, or no top-k,
     need the whole row.
     """
-    if found.whole is not None and whole_vocabulary(knobs):
-        return top_k(penalised(found.whole[0], knobs, history)[None], found.ids.shape[1])
-    ids, logits = found.ids[0], found.logits[0].copy()
+    if likeliest.whole is not None and whole_vocabulary(knobs):
+        return top_k(penalised(likeliest.whole[0], knobs, history)[None], likeliest.ids.shape[1])
+    ids, logits = likeliest.ids[0], likeliest.logits[0].copy()
     recent = np.asarray(history[-PENALTY_WINDOW:], dtype=np.intp)
     held = np.isin(ids, recent)
     counts = (ids[held, None] == recent).sum(axis=1)
     logits[held] = _lowered(logits[held], counts, *penalties(knobs))
     order = np.lexsort((ids, -logits))
-    return found._replace(ids=ids[order][None], logits=logits[order][None], whole=None)
+    return likeliest._replace(ids=ids[order][None], logits=logits[order][None], whole=None)
 
 
 def whole_vocabulary(knobs: Knobs) -> bool:
@@ -129,8 +129,8 @@ def _nucleus(row: Row, share: float) -> NDArray[np.intp]:
     k = 256
     ids: NDArray[np.intp]
     while True:
-        found = top_k(row[None], k)
-        ids, logits = found.ids[0], found.logits[0]
+        likeliest = top_k(row[None], k)
+        ids, logits = likeliest.ids[0], likeliest.logits[0]
         if np.exp(logits - logits[0]).sum(dtype=np.float64) >= share or len(logits) < k:
             return ids
         k *= 8

@@ -155,8 +155,8 @@ def speed_up(reply: Statistics, other: Statistics) -> SpeedUp | None:
 def total(parts: Iterable[Statistics]) -> Statistics:
     """The sums of these figures."""
     whole = Statistics()
-    for each in parts:
-        for name, value in vars(each).items():
+    for part in parts:
+        for name, value in vars(part).items():
             own = getattr(whole, name)
             both = [a + b for a, b in zip_longest(own, value, fillvalue=0)] if isinstance(value, list) else own + value
             setattr(whole, name, both)

@@ -41,9 +41,9 @@ class StopTexts:
         self._length += len(new)
         self._chosen += new
         starts = ((text, max(0, known + 1 - len(text))) for text in self._texts)
-        found = [at for text, start in starts if (at := self._chosen.find(text, start)) >= 0]
-        if found:
-            self._cut = max(0, self._length - len(self._chosen) + min(found))
+        places = [at for text, start in starts if (at := self._chosen.find(text, start)) >= 0]
+        if places:
+            self._cut = max(0, self._length - len(self._chosen) + min(places))
         elif self._texts and self._name(token) in self._texts:
             self._cut = self._length
         longest = max(map(len, self._texts), default=1)
@@ -66,7 +66,7 @@ class StopTexts:
         self._taken += len(text)
         self._end += text
         sizes = range(min(len(self._end), max(map(len, self._texts), default=1) - 1), 0, -1)
-        begun = next((n for n in sizes if any(each.startswith(self._end[-n:]) for each in self._texts)), 0)
+        begun = next((n for n in sizes if any(text.startswith(self._end[-n:]) for text in self._texts)), 0)
         self._end = self._end[len(self._end) - begun :]
         while self._held and (self._cut is not None or self._given + _length(self._held[0]) <= self._taken - begun):
             yield self._next()

@@ -87,20 +87,20 @@ def _look(row: Row, k: int) -> tuple[NDArray[np.intp], Row]:
     largest = np.partition(maxima, -k)[-k:]  # a NaN is among the last
     bound = largest[0]
     held = (maxima >= bound).nonzero()[0]
-    found = lines.take(held, axis=1).ravel()
+    indices = lines.take(held, axis=1).ravel()
     top = largest.max()
     if whole < len(row):
-        found = np.concatenate([found, row[whole:]])
+        indices = np.concatenate([indices, row[whole:]])
         top = np.maximum(top, row[whole:].max())
     if not isfinite(top):
         return _no_numbers(k)
-    reach = (found >= bound).nonzero()[0]
-    reach = reach[(-found[reach]).argsort(kind="stable")[:k]]
+    reach = (indices >= bound).nonzero()[0]
+    reach = reach[(-indices[reach]).argsort(kind="stable")[:k]]
     line, column = np.divmod(reach, len(held))
     ids = line * columns + held[column]
     if whole < len(row):
         ids = np.where(line < _LINES, ids, reach - _LINES * len(held) + whole)
-    return ids, found[reach]
+    return ids, indices[reach]
 
 
 def _look_at_all(row: Row, k: int) -> tuple[NDArray[np.intp], Row]:

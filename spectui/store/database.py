@@ -69,10 +69,10 @@ def was_left_open(file: Path) -> bool:
 def identity(file: Path) -> tuple[int, int] | None:
     """The device and inode of the file that has this name; None if there is none, or it cannot be reached."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 @contextmanager

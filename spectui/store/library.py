@@ -82,7 +82,7 @@ def _summaries(connection: sqlite3.Connection, words: str) -> list[Summary]:
     rows = connection.execute(
         "SELECT id, title, updated, target, (SELECT count(*) FROM message WHERE conversation = conversation.id)"
         f" FROM conversation WHERE {having or '1'} ORDER BY updated DESC, id",
-        [word for each in wanted for word in (each, each)],
+        [parameter for word in wanted for parameter in (word, word)],
     ).fetchall()
     return [Summary(_line(row[0]), _line(row[1]), _time(row[2]), _line(row[3]), row[4]) for row in rows]
 
@@ -91,7 +91,7 @@ def _folded(text: str) -> str:
     """The text without case and accents."""
     if text.isascii():
         return text.lower()
-    return "".join(each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
+    return "".join(char for char in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(char))
 
 
 def _conversation(connection: sqlite3.Connection, identity: str) -> StoredConversation:

@@ -124,8 +124,8 @@ class Writer:
             unsent, self._unsent = self._unsent, None
             if unsent is not None:
                 self._history.keep_unsent(unsent)
-            for each in requested:
-                each.set()
+            for request in requested:
+                request.set()
             if closing:
                 break
             self._wake.wait(None if self._due is None else max(0.0, self._due - monotonic()))

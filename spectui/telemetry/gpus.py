@@ -114,17 +114,17 @@ class Nvml:
 
     def _memory_of_processes(self, handle: Any) -> tuple[int | None, int | None]:
         """Bytes of this program's processes and of all others; None if the driver does not say it, as in some containers."""
-        found: dict[int, int] = {}
+        memory: dict[int, int] = {}
         known = False
         for kind in ("Compute", "Graphics"):
             for process in self._ask(f"nvmlDeviceGet{kind}RunningProcesses", handle) or ():
                 if process.usedGpuMemory is not None:
                     known = True
-                    found[process.pid] = max(found.get(process.pid, 0), process.usedGpuMemory)
+                    memory[process.pid] = max(memory.get(process.pid, 0), process.usedGpuMemory)
         if not known:
             return None, None
-        own = sum(bytes for pid, bytes in found.items() if pid in self._own)
-        return own, sum(found.values()) - own
+        own = sum(bytes for pid, bytes in memory.items() if pid in self._own)
+        return own, sum(memory.values()) - own
 
     def _ask(self, function: str, *arguments: Any, then: Callable[[Any], Any] | None = None) -> Any:
         """The answer of one NVML query, or None: any of them may be unsupported on a given GPU or driver."""

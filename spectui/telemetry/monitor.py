@@ -35,13 +35,13 @@ class HostProbe:
 
     def processes(self) -> frozenset[int]:
         """The ids of this process and of those that it started: the engine may have one of its own."""
-        found = _descendants(self._process.pid)
-        if found is None:
+        pids = _descendants(self._process.pid)
+        if pids is None:
             try:
-                found = {child.pid for child in self._process.children(recursive=True)}
+                pids = {child.pid for child in self._process.children(recursive=True)}
             except (self._psutil.Error, OSError):
-                found = set()
-        return frozenset((self._process.pid, *found))
+                pids = set()
+        return frozenset((self._process.pid, *pids))
 
     def read(self, processes: Iterable[int] = ()) -> Host:
         """The host as it is now; what the system does not report is None. `processes`: the ids of this program's."""
@@ -51,9 +51,9 @@ class HostProbe:
             process = self._process.memory_info().rss
         except (self._psutil.Error, OSError):
             return Host()
-        for each in set(processes) - {self._process.pid}:
+        for pid in set(processes) - {self._process.pid}:
             with suppress(self._psutil.Error, OSError):  # it has ended
-                process += self._psutil.Process(each).memory_info().rss
+                process += self._psutil.Process(pid).memory_info().rss
         known, self._read_before = self._read_before, True
         # Not memory.used: caches count as free, because a model can have their memory.
         return Host(memory.total - memory.available, memory.total, cpu if known else None, process)
@@ -67,11 +67,11 @@ def _descendants(process: int, root: Path = Path("/proc")) -> set[int] | None:
     files = list((root / str(process) / "task").glob("*/children"))
     if not files:
         return None
-    found: set[int] = set()
+    pids: set[int] = set()
     for file in files:
         with suppress(OSError):  # the thread has ended
-            found.update(map(int, file.read_text().split()))
-    return found.union(*(_descendants(child, root) or () for child in found))
+            pids.update(map(int, file.read_text().split()))
+    return pids.union(*(_descendants(child, root) or () for child in pids))
 
 
 class Telemetry(NamedTuple):
@@ -90,11 +90,11 @@ class SeenGpus:
 
     def update(self, gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
         """These GPUs, and those that are lost."""
-        found = [gpu for gpu in gpus if gpu != Gpu(gpu.index)]  # NVML has an index for a lost card, and nothing else
-        now = {gpu.pci for gpu in found}
+        present = [gpu for gpu in gpus if gpu != Gpu(gpu.index)]  # NVML has an index for a lost card, and nothing else
+        now = {gpu.pci for gpu in present}
         lost = [gpu for pci, gpu in self._names.items() if pci not in now]
-        self._names.update({gpu.pci: Gpu(gpu.index, gpu.name, gpu.pci, lost=True) for gpu in found if gpu.pci})
-        return (*found, *lost)
+        self._names.update({gpu.pci: Gpu(gpu.index, gpu.name, gpu.pci, lost=True) for gpu in present if gpu.pci})
+        return (*present, *lost)
 
 
 class Monitor:

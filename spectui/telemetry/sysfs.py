@@ -31,9 +31,9 @@ class SysfsGpus:
             cards = sorted(path for path in self._cards.iterdir() if re.fullmatch(r"card\d+", path.name))
         except OSError:
             return ()
-        found = [gpu for index, card in enumerate(cards) if (gpu := _read_one(index, card / "device")) is not None]
-        own = self._own_memory(processes) if found else {}
-        return tuple(_with_own(gpu, own.get(gpu.pci or "")) for gpu in found)
+        gpus = [gpu for index, card in enumerate(cards) if (gpu := _read_one(index, card / "device")) is not None]
+        own = self._own_memory(processes) if gpus else {}
+        return tuple(_with_own(gpu, own.get(gpu.pci or "")) for gpu in gpus)
 
     def _own_memory(self, processes: Iterable[int]) -> dict[str, int]:
         """PCI address -> bytes of these processes. A buffer that two open files share counts once, by the file's client id."""
@@ -50,10 +50,10 @@ class SysfsGpus:
                 if pci and size and size[0].isdigit():
                     bytes = int(size[0]) * _UNITS.get(size[1] if len(size) > 1 else "", 1)
                     clients[pci, fields.get("drm-client-id", str(file))] = bytes
-        found: dict[str, int] = {}
+        memory: dict[str, int] = {}
         for (pci, _), bytes in clients.items():
-            found[pci] = found.get(pci, 0) + bytes
-        return found
+            memory[pci] = memory.get(pci, 0) + bytes
+        return memory
 
 
 def _read_one(index: int, device: Path) -> Gpu | None:

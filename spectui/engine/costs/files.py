@@ -121,15 +121,15 @@ def read(file: Path, kind: type[_Costs]) -> _Costs | None:
     """The costs in the file; None if there are none, or they are damaged, or noisy and old."""
     with suppress(OSError, ValueError, TypeError, AttributeError):  # it is missing, or another version's
         digest, _, text = file.read_text(encoding="utf-8").partition("\n")
-        found = kind(**json.loads(text))
-        old = found.noisy and time() - file.stat().st_mtime > _NOISY_S
-        return found if digest == _digest(text) and not old else None
+        costs = kind(**json.loads(text))
+        old = costs.noisy and time() - file.stat().st_mtime > _NOISY_S
+        return costs if digest == _digest(text) and not old else None
     return None
 
 
-def write(file: Path, found: TargetCosts | DraftCosts) -> None:
+def write(file: Path, costs: TargetCosts | DraftCosts) -> None:
     """Keep these costs, behind their digest. If the disk fails, the next process measures again."""
-    text = json.dumps(asdict(found))
+    text = json.dumps(asdict(costs))
     with suppress(OSError):
         write_atomic(file, f"{_digest(text)}\n{text}".encode())
 

@@ -65,39 +65,39 @@ def target_costs(
     as noisy. Raises Interrupted.
     """
     file = cost_files.path("target-costs", key)
-    found = cost_files.read(file, TargetCosts)
-    if found is not None and (found.behind is not None or not strict):
-        return replace(found, drift=_drift(target, min(found.verify.values()), cancelled))
+    costs = cost_files.read(file, TargetCosts)
+    if costs is not None and (costs.behind is not None or not strict):
+        return replace(costs, drift=_drift(target, min(costs.verify.values()), cancelled))
     if target.tokens and not strict:
         return TargetCosts()  # to measure would discard the conversation's cells; the rounds measure instead
     try:
-        if found is None or found.tried < 2:
-            found = _measure_target(target, progress, cancelled)
-            found.noisy |= disturbed()
+        if costs is None or costs.tried < 2:
+            costs = _measure_target(target, progress, cancelled)
+            costs.noisy |= disturbed()
         if strict:
-            _compare_behind(target, found, cancelled)
+            _compare_behind(target, costs, cancelled)
     finally:
         target.truncate(0)  # also the cells of an interrupted pass
     if not cancelled():
-        cost_files.write(file, found)
-    return found
+        cost_files.write(file, costs)
+    return costs
 
 
 def draft_costs(draft: Context, key: Key, cancelled: Cancelled, disturbed: Callable[[], bool] = lambda: False) -> DraftCosts:
     """The same for a draft. Raises Interrupted."""
     file = cost_files.path("draft-costs", key)
-    if (found := cost_files.read(file, DraftCosts)) is not None:
-        return replace(found, drift=_drift(draft, found.first, cancelled, (1, 2) * 3))
+    if (costs := cost_files.read(file, DraftCosts)) is not None:
+        return replace(costs, drift=_drift(draft, costs.first, cancelled, (1, 2) * 3))
     if draft.tokens:
         return DraftCosts()
     try:
-        found = _measure_draft(draft, cancelled)
-        found.noisy |= disturbed()
+        costs = _measure_draft(draft, cancelled)
+        costs.noisy |= disturbed()
     finally:
         draft.truncate(0)
     if not cancelled():
-        cost_files.write(file, found)
-    return found
+        cost_files.write(file, costs)
+    return costs
 
 
 def _drift(context: Context, measured: float, cancelled: Cancelled, sizes: Sequence[int] = (1,) * 4) -> float | None:
@@ -115,15 +115,15 @@ def _drift(context: Context, measured: float, cancelled: Cancelled, sizes: Seque
     finally:
         context.truncate(0)  # also the cells of an interrupted pass
     # The first pass of a size sets things up.
-    found = [min(each[1:]) for each in seconds.values() if len(each) > 1]
-    return fmean(found) / measured if len(found) == len(seconds) else None
+    lowest = [min(times[1:]) for times in seconds.values() if len(times) > 1]
+    return fmean(lowest) / measured if len(lowest) == len(seconds) else None
 
 
 def timed_pass(context: Context, tokens: Sequence[int], rows: int) -> tuple[float, np.ndarray[Any, Any] | TopK]:
     """Seconds of a pass as rounds make it, and its rows: whole ones, or the likeliest tokens where the device keeps those."""
     begun = perf_counter()
-    found = evaluate_rows(context, tokens, rows, Knobs())
-    return perf_counter() - begun, found
+    computed = evaluate_rows(context, tokens, rows, Knobs())
+    return perf_counter() - begun, computed
 
 
 def _is_noisy(seconds: list[float]) -> bool:
@@ -158,7 +158,7 @@ def _measure_draft(draft: Context, cancelled: Cancelled) -> DraftCosts:
 
 def _measure_target(target: Context, progress: Callable[[float], None], cancelled: Cancelled) -> TargetCosts:
     started = perf_counter()
-    found = TargetCosts()
+    costs = TargetCosts()
 
     def over(more: float = 0.0) -> bool:
         return cancelled() or perf_counter() - started + more > BOUND_S
@@ -181,8 +181,8 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
         if over() or perf_counter() - started > BOUND_S / 2:
             break
         progress(0.4 * n / _SINGLES)
-    found.verify[1] = float(np.median(seconds_of_one))
-    found.noisy = _is_noisy(seconds_of_one)
+    costs.verify[1] = float(np.median(seconds_of_one))
+    costs.noisy = _is_noisy(seconds_of_one)
 
     # The lower of two measurements of each size, because disturbances only add time. In turns: a pass of another size than
     # the last one costs more than the same again (llama.cpp keeps its graph), and in a reply sizes change.
@@ -190,24 +190,24 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
     sizes = [size for group in SIZES for size in group * 2 if size <= largest]
     for number, n in enumerate(sizes):
         if number == 2 * len(SIZES[0]):  # the sizes that tell most are known
-            _measure_context(target, found, tokens, over)
+            _measure_context(target, costs, tokens, over)
         if over():
             break
         # In its first pass of a size a GPU's driver compiles or loads kernels.
-        for size in (n, 1, n) if target.asynchronous and n not in found.verify else (n,):
+        for size in (n, 1, n) if target.asynchronous and n not in costs.verify else (n,):
             target.truncate(0)
             seconds, rows = timed_pass(target, tokens[:size], size)
         if n in EQUAL_SIZES and n not in alike and not isinstance(rows, TopK):
             alike[n] = all(np.array_equal(row, single) for row, single in zip(rows, singles, strict=False))
-        found.verify[n] = min(seconds, found.verify.get(n, seconds))
+        costs.verify[n] = min(seconds, costs.verify.get(n, seconds))
         progress(0.4 + 0.6 * number / len(sizes))
     if alike:
-        found.equal_up_to, found.tried = _equal_sizes(alike)
+        costs.equal_up_to, costs.tried = _equal_sizes(alike)
     if not singles:  # the device keeps the likeliest tokens, so whole rows have passes of their own
         target.truncate(0)
         sizes = [n for n in EQUAL_SIZES if n <= largest]
-        found.equal_up_to, found.tried = _compare(target, tokens, 0, sizes, cancelled)
-    return found
+        costs.equal_up_to, costs.tried = _compare(target, tokens, 0, sizes, cancelled)
+    return costs
 
 
 def _equal_sizes(alike: dict[int, bool]) -> tuple[int, int]:
@@ -220,14 +220,14 @@ def _equal_sizes(alike: dict[int, bool]) -> tuple[int, int]:
     return equal, max(alike)
 
 
-def _measure_context(target: Context, found: TargetCosts, tokens: list[int], over: Callable[[float], bool]) -> None:
+def _measure_context(target: Context, costs: TargetCosts, tokens: list[int], over: Callable[[float], bool]) -> None:
     """Measure what tokens of context add to a pass, as far as it shows behind as many as there is time to read."""
-    several, slice_ = _SEVERAL, max(found.verify)
-    if several not in found.verify:
+    several, slice_ = _SEVERAL, max(costs.verify)
+    if several not in costs.verify:
         return
-    look_s = 2 * (found.verify[1] + found.verify[several])
+    look_s = 2 * (costs.verify[1] + costs.verify[several])
     target.truncate(0)
-    while (context := len(target.tokens)) < _LOOK_BACK and not over(found.verify[slice_] + look_s):
+    while (context := len(target.tokens)) < _LOOK_BACK and not over(costs.verify[slice_] + look_s):
         more = min(slice_, target.n_ctx - several - context)
         if more <= 0:
             break
@@ -241,35 +241,35 @@ def _measure_context(target: Context, found: TargetCosts, tokens: list[int], ove
         for _ in range(2):
             target.truncate(context)
             looks.append(timed_pass(target, tokens[:n], n)[0])
-        added[n] = max(0.0, min(looks) - found.verify[n])
-    if added[several] >= (_VISIBLE - 1) * found.verify[several]:
-        found.per_row = max(0.0, added[several] - added[1]) / ((several - 1) * context)
-        found.per_pass = max(0.0, added[1] / context - found.per_row)
+        added[n] = max(0.0, min(looks) - costs.verify[n])
+    if added[several] >= (_VISIBLE - 1) * costs.verify[several]:
+        costs.per_row = max(0.0, added[several] - added[1]) / ((several - 1) * context)
+        costs.per_pass = max(0.0, added[1] / context - costs.per_row)
 
 
-def _compare_behind(target: Context, found: TargetCosts, cancelled: Cancelled) -> None:
-    """Lower `found.equal_up_to` to the size up to which all rows behind a long context are equal too.
+def _compare_behind(target: Context, costs: TargetCosts, cancelled: Cancelled) -> None:
+    """Lower `costs.equal_up_to` to the size up to which all rows behind a long context are equal too.
 
     Takes at most BOUND_S to read the context, and what `_compare` takes. Where the time does not suffice for a comparison,
-    `found.behind` stays None, so that the next loading compares.
+    `costs.behind` stays None, so that the next loading compares.
     """
-    if found.tried < 2:
+    if costs.tried < 2:
         return
     text = [(7 * n + 5) % target.n_vocab for n in range(MEASURED)]
     possible = [n for n in EQUAL_SIZES if n <= min(target.rows, target.n_ctx)]
-    if found.equal_up_to == found.tried < possible[-1]:  # the time did not suffice, as where a GPU's driver compiled kernels
+    if costs.equal_up_to == costs.tried < possible[-1]:  # the time did not suffice, as where a GPU's driver compiled kernels
         target.truncate(0)
         equal_up_to, tried = _compare(target, text, 0, possible, cancelled)
-        if tried > found.tried:
-            found.equal_up_to, found.tried = equal_up_to, tried
-    sizes = [n for n in EQUAL_SIZES if n <= found.equal_up_to]
+        if tried > costs.tried:
+            costs.equal_up_to, costs.tried = equal_up_to, tried
+    sizes = [n for n in EQUAL_SIZES if n <= costs.equal_up_to]
     longest = max(sizes, default=0)
     target.truncate(0)
     _fill(target, text, min(BEHIND, target.n_ctx - longest) if sizes else 0, cancelled)
     context = len(target.tokens)
     equal_up_to, tried = _compare(target, text, context, sizes, cancelled)
     if tried > 1 or not sizes:
-        found.behind, found.equal_up_to = context, equal_up_to
+        costs.behind, costs.equal_up_to = context, equal_up_to
 
 
 def _fill(target: Context, text: list[int], context: int, cancelled: Cancelled) -> None:

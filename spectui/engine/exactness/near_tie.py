@@ -30,7 +30,7 @@ def rounding(one: Iterable[Round], other: Iterable[Round], length: int) -> float
     None: no row has two such tokens.
     """
     rows = islice(zip(_rows(one), _rows(other), strict=False), max(0, length - _ROWS), length)
-    moved = [max(each) - min(each) for each in (_moved(a, b) for a, b in rows) if len(each) > 1]
+    moved = [max(logits) - min(logits) for logits in (_moved(a, b) for a, b in rows) if len(logits) > 1]
     return max(moved, default=None)
 
 
@@ -75,8 +75,8 @@ def _moved(one: tuple[Round, int], other: tuple[Round, int]) -> list[float]:
 def _shares(round: Round, index: int) -> dict[int, float]:
     """Token -> its probability, of the likely ones that are known of this row."""
     chosen, likeliest = round.tokens[index], round.likeliest
-    found = {id: p for id, _, p in likeliest.at(index)} if likeliest is not None else {}
-    return {id: p for id, p in {**found, chosen.id: chosen.p_target}.items() if p is not None and p >= _LIKELY}
+    shares = {id: p for id, _, p in likeliest.at(index)} if likeliest is not None else {}
+    return {id: p for id, p in {**shares, chosen.id: chosen.p_target}.items() if p is not None and p >= _LIKELY}
 
 
 def _noise(knobs: Knobs) -> str:

@@ -33,35 +33,35 @@ def beyond_training(info: ModelInfo | None, role: str = "target") -> str:
     )
 
 
-def rounds_differently(found: TargetCosts) -> str:
+def rounds_differently(costs: TargetCosts) -> str:
     """A sentence on passes whose logits are not those of single ones, without --strict; "" where all are."""
-    if found.equal_up_to >= found.tried:
+    if costs.equal_up_to >= costs.tried:
         return ""
-    several, end = ("several", ", without drafts") if found.equal_up_to < 2 else (f"more than {found.equal_up_to}", "")
+    several, end = ("several", ", without drafts") if costs.equal_up_to < 2 else (f"more than {costs.equal_up_to}", "")
     return (
         f"This model's kernels round passes of {several} tokens differently from single ones, so at near-ties the text may "
         f"leave plain decoding's; --strict keeps it the same{end}."
     )
 
 
-def rounds_alike(found: TargetCosts, strict: bool) -> str:
+def rounds_alike(costs: TargetCosts, strict: bool) -> str:
     """The pass size up to which the logits are equal, and with which context."""
-    if strict and found.behind is None:
+    if strict and costs.behind is None:
         return "there was no time to compare passes of several tokens with single ones, so strict makes none"
-    where = f"behind {found.behind} tokens too" if found.behind else "in an empty context"
-    if found.tried < 2:
+    where = f"behind {costs.behind} tokens too" if costs.behind else "in an empty context"
+    if costs.tried < 2:
         return ""
-    if found.equal_up_to < 2:
+    if costs.equal_up_to < 2:
         return "passes of several tokens round differently from single ones"
-    found_so = f"passes of up to {found.equal_up_to} tokens round as single ones do, {where}"
+    found_so = f"passes of up to {costs.equal_up_to} tokens round as single ones do, {where}"
     return f"{found_so}; strict makes none longer" if strict else found_so
 
 
-def strictly_plain(found: TargetCosts) -> str:
+def strictly_plain(costs: TargetCosts) -> str:
     """A sentence on why --strict drafts nothing, and what to do; "" where it allows drafts."""
-    if found.strict_up_to > 1:
+    if costs.strict_up_to > 1:
         return ""
-    if found.behind is None:
+    if costs.behind is None:
         why = "there was no time to compare passes of several tokens with single ones: the next start compares again"
     else:
         why = (

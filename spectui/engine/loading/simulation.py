@@ -112,9 +112,9 @@ class Simulation:
             self.devices = tuple(device._replace(free=free(device)) for device in devices)
 
     def _ask(self, context: Context) -> tuple[MemoryUse, ...]:
-        found: tuple[MemoryUse, ...] = context.simulated_memory()
+        uses: tuple[MemoryUse, ...] = context.simulated_memory()
         self.look()
-        return found
+        return uses
 
     def _close(self, model: Model, context: Context) -> None:
         context.close()
@@ -217,9 +217,9 @@ def main() -> None:
     on_abort(report_abort)
     question = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    found = answer(*question)
+    answered = answer(*question)
     with out:
-        pickle.dump(found, out)
+        pickle.dump(answered, out)
 
 
 if __name__ == "__main__":

@@ -106,10 +106,10 @@ def of_highest_class(records: bytes, allowed: Set[int]) -> int | None:
 
 def _numbers(ranges: str) -> set[int]:
     """The numbers of a list such as 0-3,8."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", ranges):
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+        numbers.update(range(int(first), int(last or first) + 1))
+    return numbers
 
 
 def _text(file: Path) -> str:

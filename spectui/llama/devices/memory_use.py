@@ -37,15 +37,15 @@ def logged(lines: Iterable[str]) -> tuple[MemoryUse, ...]:
     sizes: list[MemoryUse] = []
     compute: dict[str, MemoryUse] = {}
     for line in lines:
-        found = _LINE.search(line)
-        if found is None:
+        match = _LINE.search(line)
+        if match is None:
             continue
-        size = round(float(found[3]) * 2**20)
-        use = MemoryUse(_device_of(found[1]), **{_PART[found[2]]: size})
-        if found[1].endswith("_Mapped"):
+        size = round(float(match[3]) * 2**20)
+        use = MemoryUse(_device_of(match[1]), **{_PART[match[2]]: size})
+        if match[1].endswith("_Mapped"):
             use = use._replace(mapped=size)
-        if found[2] == "compute":
-            compute[found[1]] = use  # a buffer that was made again replaces the one before
+        if match[2] == "compute":
+            compute[match[1]] = use  # a buffer that was made again replaces the one before
         else:
             sizes.append(use)
     return added([*sizes, *compute.values()])
@@ -79,8 +79,8 @@ def logged_weights(
     embedding that is the output too; then the host keeps one and a GPU gets another, or it is repacked. `shares`: as in
     `divided`.
     """
-    found = divided(logged(lines), shares)
-    on_gpus = sum(use.weights for use in found if use.device != HOST)
+    uses = divided(logged(lines), shares)
+    on_gpus = sum(use.weights for use in uses if use.device != HOST)
     rest = n_bytes - on_gpus + (tied if on_gpus else 0)
 
     def on_host(use: MemoryUse) -> MemoryUse:
@@ -89,7 +89,7 @@ def logged_weights(
         weights = max(repacked, min(use.weights, max(0, rest) + twice))
         return use._replace(weights=weights, mapped=weights - repacked)
 
-    return tuple(on_host(use) if use.device == HOST else use for use in found)
+    return tuple(on_host(use) if use.device == HOST else use for use in uses)
 
 
 def logged_output(lines: Iterable[str], rows: int, more: int) -> MemoryUse:
@@ -98,7 +98,7 @@ def logged_output(lines: Iterable[str], rows: int, more: int) -> MemoryUse:
 
     llama.cpp logs the buffer when it has room for one row, and makes it larger, unlogged, when a pass needs more.
     """
-    of_one = next((float(found[1]) * 2**20 for line in lines if (found := _OUTPUT.search(line))), 0.0)
+    of_one = next((float(match[1]) * 2**20 for line in lines if (match := _OUTPUT.search(line))), 0.0)
     return MemoryUse(HOST, compute=round(of_one * rows) + more)
 
 

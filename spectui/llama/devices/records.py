@@ -64,12 +64,12 @@ class MemoryUse(NamedTuple):
 
 def added(uses: Iterable[MemoryUse]) -> tuple[MemoryUse, ...]:
     """The uses of each device added up, in the order in which the devices appear first."""
-    found: dict[str, MemoryUse] = {}
+    sums: dict[str, MemoryUse] = {}
     for use in uses:
-        before = found.get(use.device, MemoryUse(use.device))
+        before = sums.get(use.device, MemoryUse(use.device))
         parts = (mine + theirs for mine, theirs in zip(before[1:], use[1:], strict=True))
-        found[use.device] = MemoryUse(use.device, *parts)
-    return tuple(use for use in found.values() if use.total)
+        sums[use.device] = MemoryUse(use.device, *parts)
+    return tuple(use for use in sums.values() if use.total)
 
 
 class ModelInfo(NamedTuple):

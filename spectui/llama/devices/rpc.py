@@ -41,23 +41,23 @@ class ServerError(LoadError):
 
 def addresses(text: str) -> list[str]:
     """The servers in "host:port,host:port", each once. Raises UsageError."""
-    found = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    for address in found:
+    listed = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for address in listed:
         # llama.cpp looks up IPv4 addresses only.
         match = re.fullmatch(r"[A-Za-z0-9._-]+:([0-9]{1,5})", address)
         if match is None or not 0 < int(match[1]) < 65536:
             raise UsageError(f"rpc is addresses such as 192.168.1.7:50052, with commas, not {address!r}.")
-    if len(found) > _MOST:
-        raise UsageError(f"llama.cpp uses at most {_MOST} RPC servers, and rpc names {len(found)}.")
-    return found
+    if len(listed) > _MOST:
+        raise UsageError(f"llama.cpp uses at most {_MOST} RPC servers, and rpc names {len(listed)}.")
+    return listed
 
 
 def on_this_machine(address: str) -> bool:
     """Whether this server is a program on this machine, so that it may compute on the same cores. Looks its name up."""
     host = address.partition(":")[0]
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as found:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
-            found.bind((host, 0))  # an address of another machine cannot be had
+            probe.bind((host, 0))  # an address of another machine cannot be had
         except OSError:
             return False
     return True
@@ -82,14 +82,14 @@ def without_servers(setup: Setup) -> Setup:
 
 def problems(servers: Sequence[str]) -> dict[str, str]:
     """What is wrong with each server that cannot be used: address -> why. Returns within `ANSWER_S` seconds."""
-    found = dict.fromkeys(servers, "it does not answer")
+    sentences = dict.fromkeys(servers, "it does not answer")
 
     def ask(server: str) -> None:
         problem = _problem(server)
         if problem:
-            found[server] = problem
+            sentences[server] = problem
         else:
-            found.pop(server, None)
+            sentences.pop(server, None)
 
     # A look-up of a name cannot be given a limit, so the threads are not waited for longer.
     threads = [threading.Thread(target=ask, args=(server,), daemon=True) for server in servers]
@@ -98,7 +98,7 @@ def problems(servers: Sequence[str]) -> dict[str, str]:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, deadline - monotonic()))
-    return dict(found)
+    return dict(sentences)
 
 
 def _problem(server: str) -> str:
@@ -164,8 +164,8 @@ def add_servers(text: str) -> None:
     from spectui.llama.library import symbol
 
     add, register = _functions()
-    if found := problems(new):
-        (server, problem), *others = found.items()
+    if unusable := problems(new):
+        (server, problem), *others = unusable.items()
         also = "".join(f", nor can {other} ({why})" for other, why in others)
         raise ServerError(
             f"The RPC server {server} cannot be used ({problem}){also}: start ggml-rpc-server there, or leave out --rpc."

@@ -58,19 +58,19 @@ class Heads(Context):
 
     def evaluate(self, tokens: Sequence[int], rows: int) -> Rows:
         """As `Context.evaluate`, for one row at most. Tokens that lie more than one behind the target's are drafted ones."""
-        start, found = len(self.tokens), np.empty((0, self.n_vocab), np.float32)
+        start, logits = len(self.tokens), np.empty((0, self.n_vocab), np.float32)
         known = max(0, len(self._target.tokens) + 1 - start)
         if not self._target.tokens:  # it has no rows: costs are being measured, of tokens read and then of drafted ones
             known = 0 if start else len(tokens)
         if read := tokens[:known]:
-            found = self._read_tokens(read, rows or len(read) < len(tokens))
+            logits = self._read_tokens(read, rows or len(read) < len(tokens))
         for token in tokens[known:]:
-            found = self._follow(token)
-        return found
+            logits = self._follow(token)
+        return logits
 
     def submit(self, tokens: Sequence[int], rows: int, k: int | None) -> Any:
-        found = self.evaluate(tokens, rows)
-        return lambda: found
+        logits = self.evaluate(tokens, rows)
+        return lambda: logits
 
     def truncate(self, length: int) -> None:
         """As `Context.truncate`. Drafted tokens are dropped whatever the length: they are to be read with the target's rows."""
@@ -104,27 +104,27 @@ class Heads(Context):
     def _read_tokens(self, tokens: Sequence[int], rows: int) -> Rows:
         """Tokens with the target's hidden rows, in each head's cells; the first head's logits."""
         start = len(self.tokens)
-        found = np.empty((0, self.n_vocab), np.float32)
+        logits = np.empty((0, self.n_vocab), np.float32)
         for head in reversed(range(self.max_drafted or 1)):
             super().truncate(start)
             self._select(head)
-            found = super().evaluate(tokens, rows if head == 0 else 0)
+            logits = super().evaluate(tokens, rows if head == 0 else 0)
         self._read = len(self.tokens)
         self._own = [self._row()] if rows else []
         self._hidden.drop_before(self._read - 2)  # the last token is read again where a pass behind it was given up
-        return found
+        return logits
 
     def _follow(self, token: int) -> Rows:
         """The logits behind a drafted token."""
         if self.max_drafted is None:
-            found = super().evaluate([token], 1)
+            logits = super().evaluate([token], 1)
         else:  # the next head has no cells of this draft yet
             drafted = [*self.tokens[self._read :], token]
             super().truncate(self._read)
             self._select(min(len(drafted), self.max_drafted - 1))
-            found = super().evaluate(drafted, 1)
+            logits = super().evaluate(drafted, 1)
         self._own.append(self._row())
-        return found
+        return logits
 
     def _select(self, head: int) -> None:
         if self.max_drafted is not None:
@@ -200,8 +200,8 @@ class Eagle(Heads):
         self._encoded.n_tokens = n
         self._batch.pos[:n] = range(start + 1, start + 1 + n)
         self._compute(llama.llama_encode, self._encoded)
-        found = extension.llama_get_embeddings_nextn(self.handle)
-        self._states[:n] = np.ctypeslib.as_array(found, (n, self.model.width))
+        states = extension.llama_get_embeddings_nextn(self.handle)
+        self._states[:n] = np.ctypeslib.as_array(states, (n, self.model.width))
 
 
 class DFlash(Heads):
@@ -237,7 +237,7 @@ class DFlash(Heads):
 
     def evaluate(self, tokens: Sequence[int], rows: int) -> Rows:
         """As `Heads.evaluate`."""
-        start, found = len(self.tokens), np.empty((0, self.n_vocab), np.float32)
+        start, logits = len(self.tokens), np.empty((0, self.n_vocab), np.float32)
         known = len(tokens) - min(rows, 1)
         if start > self._read:
             known = 0
@@ -248,8 +248,8 @@ class DFlash(Heads):
             self._read = len(self.tokens)
             self._hidden.drop_before(self._read - 2)
         for token in tokens[known:]:
-            found = self._follow(token)
-        return found
+            logits = self._follow(token)
+        return logits
 
     def _follow(self, token: int) -> Rows:
         """The logits behind the text's last token, or behind a drafted one."""
@@ -299,10 +299,10 @@ class Assistant(Heads):
 
     def _read_tokens(self, tokens: Sequence[int], rows: int) -> Rows:
         self.tokens.extend(tokens[:-1] if rows else tokens)
-        found = Context.evaluate(self, tokens[-1:], 1) if rows else np.empty((0, self.n_vocab), np.float32)
+        logits = Context.evaluate(self, tokens[-1:], 1) if rows else np.empty((0, self.n_vocab), np.float32)
         self._read = len(self.tokens)
         self._own = [self._row()] if rows else []
-        return found
+        return logits
 
     def _decode(self, tokens: Sequence[int], rows: int, at: int | None = None) -> None:
         super()._decode(tokens, rows, len(self._target.tokens))

@@ -85,8 +85,8 @@ class ReplyMarks:
         self.line_ends_head = False
         self._closing: dict[int, str] = {}  # for each opening mark
         self._answer = ""
-        for each in _CHANNELS:
-            tokens = [[self._token(name) for name in names] for names in each[:4]]
+        for channel in _CHANNELS:
+            tokens = [[self._token(name) for name in names] for names in channel[:4]]
             if all(None not in names for names in tokens):
                 heads, bodies, opens, closes = ({id for id in names if id is not None} for names in tokens)
                 self.heads |= heads
@@ -94,7 +94,7 @@ class ReplyMarks:
                 self.opens |= opens
                 self.closes |= closes
                 self.line_ends_head = self.line_ends_head or not bodies
-                self._answer = each.answer
+                self._answer = channel.answer
         if not self.heads:
             pairs = [*_named(model.template or ""), *_probed(rendered), *_PAIRS]
             for opens_with, closes_with in pairs:

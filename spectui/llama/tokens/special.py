@@ -66,9 +66,9 @@ class SpecialTokens:
         """`template`: user-defined tokens that it names are its marks too, as in files of older converters."""
         self._model = model
         self._by_name: dict[str, _Special] = {}
-        for each in _special(model):
-            self._by_name.setdefault(each.name, each)
-        control = {each.name for each in self._by_name.values() if each.attributes & _CONTROL}
+        for token in _special(model):
+            self._by_name.setdefault(token.name, token)
+        control = {token.name for token in self._by_name.values() if token.attributes & _CONTROL}
         marks = {name for name in self._by_name.keys() - control if _is_mark(name) and name in template}
         thoughts = marks_in(template)  # many templates cut a reply at them, to leave out what it thought
         self._control = _Names(control)
@@ -164,12 +164,12 @@ def shown(text: str, stand_ins: Mapping[str, str]) -> str:
 
 def _special(model: Model) -> list[_Special]:
     """In the order in which llama.cpp looks for them: longer ones first."""
-    found = []
+    tokens = []
     for token in range(model.n_vocab):
         attributes = llama.llama_vocab_get_attr(model.vocab, token)
         if attributes & (_CONTROL | _USER_DEFINED) and (name := model.token_text(token)):
-            found.append(_Special(token, name, attributes))
-    return sorted(found, key=lambda each: -len(each.name.encode("utf-8", "replace")))
+            tokens.append(_Special(token, name, attributes))
+    return sorted(tokens, key=lambda token: -len(token.name.encode("utf-8", "replace")))
 
 
 def _is_mark(name: str) -> bool:

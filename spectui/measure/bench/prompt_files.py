@@ -51,17 +51,17 @@ def read(path: Path, system: str) -> list[Prompt]:
     is_stdin = str(path) == "-" and sys.stdin is not None
     name = "Standard input" if is_stdin else f"The prompt file {path}"
     text = read_text(sys.stdin.buffer if is_stdin else path, name, LARGEST_FILE, "shorten it")
-    found: list[Prompt] = []
+    prompts: list[Prompt] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             is_json = path.suffix == ".jsonl"
             prompt = _parsed(line, path, number, system) if is_json else Prompt("", _asked(line.strip(), system))
             title = prompt.name or _short(prompt.messages[-1].content)
-            taken = {each.name for each in found}
-            found.append(prompt._replace(name=title if title not in taken else f"{title} ({number})"))
-    if not found:
+            taken = {prompt.name for prompt in prompts}
+            prompts.append(prompt._replace(name=title if title not in taken else f"{title} ({number})"))
+    if not prompts:
         raise UsageError(f"{name} is empty: write one prompt a line.")
-    return found
+    return prompts
 
 
 def _system(text: str) -> list[Message]:
@@ -97,9 +97,9 @@ def _parsed(line: str, path: Path, number: int, system: str) -> Prompt:
     if not isinstance(value, list) or not isinstance(name, str) or not isinstance(system, str):
         raise UsageError(f'{path}, line {number}: a prompt is a string, or an object with "prompt" or "messages".')
     messages = [
-        _message(each["role"], each["content"])
-        for each in value
-        if isinstance(each, dict) and each.get("role") in _ROLES and isinstance(each.get("content"), str)
+        _message(entry["role"], entry["content"])
+        for entry in value
+        if isinstance(entry, dict) and entry.get("role") in _ROLES and isinstance(entry.get("content"), str)
     ]
     if len(messages) < len(value) or not messages or messages[-1].role != "user":
         raise UsageError(

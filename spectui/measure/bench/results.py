@@ -100,7 +100,7 @@ def header(conditions: Conditions) -> str:
 
 def parsed_conditions(value: Mapping[str, Any]) -> Conditions:
     """The conditions that a JSON object says. Raises one of `_FAULTS`."""
-    settings = {key: tuple(each) if isinstance(each, list) else each for key, each in value["settings"].items()}
+    settings = {key: tuple(setting) if isinstance(setting, list) else setting for key, setting in value["settings"].items()}
     conditions = Conditions(**{**value, "settings": settings})
     _check_kinds(conditions)
     return conditions
@@ -118,16 +118,16 @@ def parsed(value: Mapping[str, Any], conditions: Conditions) -> Run:
     _check_kinds(run.setting)
     times = (run.prompt_s or 0.0, run.time_to_first_token_s or 0.0, run.wall_s, run.stolen, run.decoding, run.speed)
     counts = (run.predict, run.repetition, run.prompt_tokens or 0, *vars(run.statistics).values())
-    numbers = [number for each in (*times, *counts) for number in (each if isinstance(each, list) else [each])]
+    numbers = [number for entry in (*times, *counts) for number in (entry if isinstance(entry, list) else [entry])]
     if not all(0 <= number < inf for number in numbers):
         raise ValueError("a number that no run has")
     return run
 
 
 def _check_kinds(record: Any) -> None:
-    for each in fields(record):
-        if not isinstance(getattr(record, each.name), _KINDS.get(str(each.type), object)):
-            raise TypeError(each.name)
+    for field in fields(record):
+        if not isinstance(getattr(record, field.name), _KINDS.get(str(field.type), object)):
+            raise TypeError(field.name)
 
 
 def read(path: Path) -> list[Run]:

@@ -74,8 +74,8 @@ class EngineModels:
         if not self.facts and not setup.server:
             self.facts = {
                 "kernels": kernels_used(loaded.target, loaded.draft),
-                "models": ", drafted by ".join(_in_words(each) for each in (loaded.target, loaded.draft) if each),
-                "devices": ", ".join(f"{each.name} {each.description} ({size(each.total)})" for each in loaded.devices),
+                "models": ", drafted by ".join(_in_words(part) for part in (loaded.target, loaded.draft) if part),
+                "devices": ", ".join(f"{part.name} {part.description} ({size(part.total)})" for part in loaded.devices),
             }
         if loaded.draft is not None:
             self._draft = loaded.draft.path
@@ -155,7 +155,7 @@ def plan(
 def remaining(planned: Sequence[PlannedRun], done: Sequence[Run]) -> list[PlannedRun]:
     """The runs that are not among those made before, under the same conditions."""
     made = {(run.setting, run.prompt, run.repetition) for run in done}
-    return [each for each in planned if (each.setting, each.prompt.name, each.repetition) not in made]
+    return [run for run in planned if (run.setting, run.prompt.name, run.repetition) not in made]
 
 
 def prepare(models: EngineModels, knobs: Knobs) -> tuple[Loaded, Conditions, Callable[[PlannedRun], Run]]:

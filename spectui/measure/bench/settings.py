@@ -79,19 +79,19 @@ def values(key: str, text: str, origin: str) -> list[Any]:
 
     Raises UsageError with a sentence that names `origin`.
     """
-    found: list[Any] = []
+    converted: list[Any] = []
     for part in text.split(","):
         if not part.strip():
             raise UsageError(f"{origin}: {text!r} has an empty value: write a list such as 4,8,16, or a range such as 4:16:4.")
-        found += _range(key, part, origin) if ":" in part else [convert(key, part.strip(), origin)]
-        if len(found) > MOST_VALUES:
+        converted += _range(key, part, origin) if ":" in part else [convert(key, part.strip(), origin)]
+        if len(converted) > MOST_VALUES:
             raise UsageError(f"{origin}: {text!r} means more than {MOST_VALUES} values: take a larger step.")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(converted))
 
 
 def _range(key: str, part: str, origin: str) -> list[Any]:
     kind = SETTINGS[key].kind
-    ends = [convert(key, each.strip(), origin) if kind is str else _number(each, part, origin) for each in part.split(":")]
+    ends = [convert(key, end.strip(), origin) if kind is str else _number(end, part, origin) for end in part.split(":")]
     if kind is str or len(ends) not in (2, 3):
         raise UsageError(f"{origin}: {part!r} is no range: write FIRST:LAST or FIRST:LAST:STEP with numbers.")
     first, last, step = (*ends, 1.0)[:3]
@@ -118,7 +118,7 @@ def _number(text: str, part: str, origin: str) -> float:
 
 def check_size(lists: Mapping[str, Sequence[Any]], replies: int) -> None:
     """Raise UsageError if the combinations of these lists, with `replies` runs of each, are too many to be made."""
-    combinations = prod(len(each) for each in lists.values())
+    combinations = prod(len(choices) for choices in lists.values())
     if combinations * replies > MOST_RUNS:
         raise UsageError(
             f"These lists mean {combinations:,} combinations, {combinations * replies:,} runs, and a bench makes at most "
@@ -132,7 +132,7 @@ def sweep(lists: Mapping[str, Sequence[Any]]) -> tuple[list[Setting], int]:
     A list for each key of `SWEPT`. draft-min and p-min mean nothing to the policies auto and profile, nor the knobs of drafts
     to the drafter off: combinations that only differ in those are one.
     """
-    found: dict[Setting, None] = {}
+    combined: dict[Setting, None] = {}
     dropped = 0
     for combination in product(*(lists[key] for key in SWEPT)):
         setting = Setting(*combination)
@@ -143,8 +143,8 @@ def sweep(lists: Mapping[str, Sequence[Any]]) -> tuple[list[Setting], int]:
         if setting.draft_min > setting.draft_max:
             dropped += 1
         else:
-            found[setting] = None
-    return list(found), dropped
+            combined[setting] = None
+    return list(combined), dropped
 
 
 def usual(drafts: bool, temperature: Sequence[float]) -> list[Setting]:
@@ -152,10 +152,10 @@ def usual(drafts: bool, temperature: Sequence[float]) -> list[Setting]:
     drafter, lengths, thresholds = ("model", (4, 8, 16), (0.4, 0.75)) if drafts else ("suffix", (4, 8, 16), (0.5,))
     return [
         setting
-        for each in temperature
+        for value in temperature
         for setting in (
-            Setting(temperature=each),
-            *(Setting(drafter, "fixed", most, 0, p_min, each) for most in lengths for p_min in thresholds),
+            Setting(temperature=value),
+            *(Setting(drafter, "fixed", most, 0, p_min, value) for most in lengths for p_min in thresholds),
         )
     ]
 

@@ -202,7 +202,7 @@ def _beside(row: Row, other: Row, group: Sequence[Row], prompts: Sequence[str]) 
     plain = _plain(group, row.setting.temperature)
     if plain is None or any(pairs.values()):
         return pairs
-    own, its = (paired(each, plain, prompts) for each in (row, other))
+    own, its = (paired(one, plain, prompts) for one in (row, other))
     return {prompt: [a - b for a, b in zip(own[prompt], its[prompt], strict=False)] for prompt in own if prompt in its}
 
 

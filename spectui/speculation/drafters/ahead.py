@@ -87,11 +87,11 @@ class AheadDrafter(DraftModel):
         if (job := self.job) is None:
             return None
         job.enough.set()
-        found, length = job.found[:], len(tokens) - len(job.base)
-        if not found or knobs != job.knobs:
+        candidates, length = job.found[:], len(tokens) - len(job.base)
+        if not candidates or knobs != job.knobs:
             return None
         # After a rejected draft the text is shorter than the text before the guess.
-        guess = DraftedText(job.base, (each.id for each in found[: max(length, 0)]))
+        guess = DraftedText(job.base, (candidate.id for candidate in candidates[: max(length, 0)]))
         right = length > 0 and guess.common(tokens) == len(tokens)
         if right:
             self._next = length
@@ -145,14 +145,14 @@ class AheadDrafter(DraftModel):
     def _found(self, index: int) -> Candidate | None:
         """What the thread has found, or finds in the pass that it is in."""
         assert self.job is not None
-        found, waited = self.job.found, 0.0
-        if index >= len(found):
+        candidates, waited = self.job.found, 0.0
+        if index >= len(candidates):
             began = perf_counter()
             self.settle()
             waited = perf_counter() - began
-        if index >= len(found):
+        if index >= len(candidates):
             return None
-        return found[index]._replace(seconds=max(0.0, found[index].seconds - waited))
+        return candidates[index]._replace(seconds=max(0.0, candidates[index].seconds - waited))
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:

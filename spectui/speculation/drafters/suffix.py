@@ -96,8 +96,8 @@ class SuffixAutomaton:
         """A copy of `target` for the shorter strings that end there."""
         clone = self._state(self._length[state] + 1, dict(self._next[target]))
         self._link[clone] = self._link[target]
-        for each in (self._count, self._last_end, self._followed, self._commonest):
-            each[clone] = each[target]
+        for column in (self._count, self._last_end, self._followed, self._commonest):
+            column[clone] = column[target]
         while state >= 0 and self._next[state].get(token) == target:
             self._next[state][token] = clone
             state = self._link[state]
@@ -107,8 +107,8 @@ class SuffixAutomaton:
         self._next.append(transitions)
         self._link.append(-1)
         self._length.append(length)
-        for each in (self._count, self._last_end, self._followed, self._commonest):
-            each.append(0)
+        for column in (self._count, self._last_end, self._followed, self._commonest):
+            column.append(0)
         return len(self._next) - 1
 
     @property

@@ -78,7 +78,7 @@ class PackedRounds(Sequence[Round]):
             packed, ends, latest = tuple(self._packed), tuple(self._ends), tuple(self._latest)
         first = bisect_right(ends, start)
         before = ends[first - 1] if first else 0
-        rounds = [round for each in packed[first : bisect_left(ends, stop) + 1] for round in unpack(each)]
+        rounds = [round for chunk in packed[first : bisect_left(ends, stop) + 1] for round in unpack(chunk)]
         rounds += latest[: max(0, stop - (ends[-1] if ends else 0))]
         return rounds[start - before :][: stop - start]
 
@@ -92,8 +92,8 @@ class PackedRounds(Sequence[Round]):
         if unread:
             yield from self._first_read(unread)
             return
-        for each in packed:
-            yield from unpack(each)
+        for chunk in packed:
+            yield from unpack(chunk)
         yield from latest
 
     def __eq__(self, other: object) -> bool:
@@ -109,7 +109,7 @@ class PackedRounds(Sequence[Round]):
 
     def __getitem__(self, number: int | slice) -> Round | list[Round]:
         if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
+            return [self[index] for index in range(*number.indices(len(self)))]
         index = range(len(self))[number]
         with self._lock:
             chunk = bisect_right(self._ends, index)
@@ -126,8 +126,8 @@ class PackedRounds(Sequence[Round]):
     def _first_read(self, chunks: Sequence[bytes]) -> Iterator[Round]:
         ends = [0]
         try:
-            for each in chunks:
-                rounds = unpack(each)
+            for chunk in chunks:
+                rounds = unpack(chunk)
                 ends.append(ends[-1] + len(rounds))
                 yield from rounds
         except PackedError:

@@ -48,16 +48,16 @@ def pack(rounds: Sequence[Round]) -> bytes:
     names = [name for name in _names(Round) if name not in _PARTS]
     token_names = [name for name in _names(Token) if name not in _FOLLOWING]
     row, token_row = attrgetter(*names), attrgetter(*token_names)
-    for each in rounds:
-        if not knobs or knobs[-1] != each.knobs:
-            knobs.append(each.knobs)
-        values = [round(value, 6) if type(value) is float else value for value in row(each)]
-        drafted, tokens = _rounded(each.drafted), _rounded(map(token_row, each.tokens))
-        likeliest = _likeliest_row(each.likeliest, pieces)
-        rows.append([values, len(knobs) - 1, drafted, tokens, likeliest, _reason_row(each.reason)])
+    for round_ in rounds:
+        if not knobs or knobs[-1] != round_.knobs:
+            knobs.append(round_.knobs)
+        values = [round(value, 6) if type(value) is float else value for value in row(round_)]
+        drafted, tokens = _rounded(round_.drafted), _rounded(map(token_row, round_.tokens))
+        likeliest = _likeliest_row(round_.likeliest, pieces)
+        rows.append([values, len(knobs) - 1, drafted, tokens, likeliest, _reason_row(round_.reason)])
     table = {
         "round": names, "draft": _names(DraftToken), "token": token_names,
-        "knobs": [dataclasses.asdict(each) for each in knobs], "pieces": list(pieces), "rows": rows,
+        "knobs": [dataclasses.asdict(round_) for round_ in knobs], "pieces": list(pieces), "rows": rows,
     }  # fmt: skip
     return zlib.compress(json.dumps(table, separators=(",", ":")).encode())
 
@@ -66,7 +66,7 @@ def unpack(packed: bytes) -> tuple[Round, ...]:
     """The rounds that `pack` made these bytes from, with texts made safe to show. Raises PackedError."""
     try:
         table = json.loads(zlib.decompressobj().decompress(packed, MOST_BYTES))
-        knobs = [read_knobs(each) for each in table["knobs"]]
+        knobs = [read_knobs(settings) for settings in table["knobs"]]
         pieces = [(number, safe(text)) for number, text in table["pieces"]]
         rows = table["rows"]
         values, numbers, drafted, tokens, likeliest, reasons = zip(*rows, strict=True) if rows else ((),) * 6
@@ -103,19 +103,19 @@ def _likeliest_row(likeliest: Likeliest | None, pieces: dict[tuple[int, str], in
     """[each, index in `pieces` of each token, probabilities]: the same few tokens are likely in many rounds."""
     if likeliest is None:
         return None
-    found = zip(array("i", likeliest.ids), likeliest.texts, strict=True)
-    numbers = [pieces.setdefault(each, len(pieces)) for each in found]
+    tokens = zip(array("i", likeliest.ids), likeliest.texts, strict=True)
+    numbers = [pieces.setdefault(token, len(pieces)) for token in tokens]
     return [likeliest.each, numbers, list(map(_rounded_share, array("f", likeliest.p)))]
 
 
 def _likeliest(row: list[Any] | None, pieces: Sequence[tuple[int, str]]) -> Likeliest | None:
     if row is None:
         return None
-    each, numbers, shares = row
+    row_length, numbers, shares = row
     if len(numbers) != len(shares):
         raise ValueError(row)
     ids, texts = zip(*map(pieces.__getitem__, numbers), strict=True) if numbers else ((), ())
-    return Likeliest(each, array("i", ids).tobytes(), array("f", shares).tobytes(), texts)
+    return Likeliest(row_length, array("i", ids).tobytes(), array("f", shares).tobytes(), texts)
 
 
 def _reason_row(reason: Reason | None) -> dict[str, Any] | None:
@@ -212,17 +212,17 @@ def checked_columns(kind: type, names: Sequence[str], rows: Sequence[Sequence[An
         if name not in allowed:
             continue
         types, words = allowed[name]
-        found = set(map(type, column))
-        if not found <= types or (words and not set(column) <= words):
+        kinds = set(map(type, column))
+        if not kinds <= types or (words and not set(column) <= words):
             raise ValueError(name)
-        if found & {list, tuple}:
+        if kinds & {list, tuple}:
             if not all(isinstance(text, str) for texts in column for text in texts):
                 raise ValueError(name)
             column = tuple(tuple(map(safe, texts)) for texts in column)
-        elif str in found:
-            made_safe = {each: safe(each) if isinstance(each, str) else each for each in set(column)}
+        elif str in kinds:
+            made_safe = {value: safe(value) if isinstance(value, str) else value for value in set(column)}
             column = tuple(map(made_safe.__getitem__, column))
-        elif not _are_sound([each for each in column if each is not None] if type(None) in found else column):
+        elif not _are_sound([value for value in column if value is not None] if type(None) in kinds else column):
             raise ValueError(name)
         columns[name] = column
     return columns
