@@ -6,10 +6,9 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,26 +28,38 @@ WORTH = 32
 _LEAST = 256
 """Tokens from which a conversation is written: fewer are read again in about a second."""
 
-_Arrays = dict[str, Any]
+_DAMAGED = (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile)
+
+Kept = TypeVar("Kept")
 
 
 class Slot(NamedTuple):
-    """A conversation that is not in the contexts. `keys`: of the target and of the draft (see `Pair.state_keys`)."""
+    """A conversation that is not in the contexts. `states`: the target's, and the draft's behind it if there is one."""
 
-    keys: tuple[str, str]
-    target: SavedState
-    draft: SavedState | None
+    states: tuple[SavedState, ...]
     budget: LossBudget
 
     @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self.target.nbytes + (self.draft.nbytes if self.draft is not None else 0)
+    def tokens(self) -> list[int]:
+        """The target's."""
+        tokens: list[int] = self.states[0].tokens.tolist()
+        return tokens
 
 
 def begins(tokens: Sequence[int], others: Sequence[int]) -> bool:
     """Whether these tokens begin with the others, but for a few of their last ones."""
     return len(others) - common_prefix(tokens, others) < WORTH
+
+
+def longest(kept: Iterable[tuple[Kept, list[int]]], prompt: Sequence[int], least: int) -> tuple[Kept | None, int]:
+    """What has the longest common prefix with the prompt, of at least so many tokens, by its tokens. Returns also how many
+    another one needs to be better."""
+    best: Kept | None = None
+    for one, tokens in kept:
+        common = common_prefix(tokens, prompt)
+        if common >= least:
+            best, least = one, common + 1
+    return best, least
 
 
 class StateFiles:
@@ -65,22 +76,18 @@ class StateFiles:
         """Whether a conversation of these tokens is to be written: it is long enough, and not there."""
         return self.wanted and len(tokens) >= _LEAST and tokens != self._last
 
-    def best(self, keys: tuple[str, str], prompt: Sequence[int], least: int) -> Slot | None:
-        """The conversation of this target with the longest common prefix, of at least so many tokens."""
-        best: Path | None = None
-        for file in _files(keys[0]) if self.wanted else ():
-            common = common_prefix(self._tokens_of(file), prompt)
-            if common >= least:
-                best, least = file, common + 1
+    def best(self, key: str, prompt: Sequence[int], least: int) -> Slot | None:
+        """The conversation of the target with this key that has the longest common prefix, of at least so many tokens."""
+        files = _files(key) if self.wanted else []
+        best, _ = longest(((file, self._tokens_of(file)) for file in files), prompt, least)
         if best is None:
             return None
         try:
             with np.load(best) as arrays:
-                same_draft = str(arrays["draft_key"]) == keys[1]
-                draft = _state("draft", arrays) if same_draft and "draft.tokens" in arrays else None
-                slot = Slot(keys, _state("target", arrays), draft, LossBudget(*arrays["budget"].tolist()))
+                states = [_state(f"{at}.", arrays) for at in range(int(arrays["states"]))]
+                slot = Slot(tuple(states), LossBudget(*arrays["budget"].tolist()))
             os.utime(best)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except _DAMAGED as error:
             self._tell(f"A saved conversation could not be read, so its prompt is read anew: {error}")
             best.unlink(missing_ok=True)
             return None
@@ -88,18 +95,20 @@ class StateFiles:
 
     def write(self, slot: Slot) -> None:
         """Write it in place of what it goes on from."""
-        tokens = slot.target.tokens.tolist()
-        name = hashlib.blake2b(slot.target.tokens.tobytes(), digest_size=8).hexdigest()
-        file = paths.kept_directory() / f"{slot.keys[0]}-{name}.npz"
-        arrays: _Arrays = {"draft_key": np.array(slot.keys[1]), **_arrays("target", slot.target)}
-        arrays["budget"] = np.array([slot.budget.balance, slot.budget.tokens, slot.budget.passes])
-        if slot.draft is not None:
-            arrays |= _arrays("draft", slot.draft)
+        target, tokens, budget = slot.states[0], slot.tokens, slot.budget
+        name = hashlib.blake2b(target.tokens.tobytes(), digest_size=8).hexdigest()
+        file = paths.kept_directory() / f"{target.key}-{name}.npz"
+        arrays: dict[str, Any] = {"states": len(slot.states), "budget": [budget.balance, budget.tokens, budget.passes]}
+        for at, state in enumerate(slot.states):
+            lengths = [checkpoint.length for checkpoint in state.checkpoints]
+            arrays |= {f"{at}.key": state.key, f"{at}.tokens": state.tokens, f"{at}.lengths": lengths}
+            for number, checkpoint in enumerate(state.checkpoints):
+                arrays |= {f"{at}.{number}.state": checkpoint.state, f"{at}.{number}.hidden": checkpoint.hidden}
         try:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with replacing(file) as part, part.open("wb") as out:
                 np.savez(out, **arrays)
-            for other in _files(slot.keys[0]):
+            for other in _files(target.key):
                 if other != file and begins(tokens, self._tokens_of(other)):
                     other.unlink(missing_ok=True)
             self._last = tokens
@@ -114,29 +123,19 @@ class StateFiles:
             version = file, file.stat().st_mtime_ns
             if version not in self._tokens:
                 with np.load(file) as arrays:
-                    self._tokens[version] = arrays["target.tokens"].tolist()
+                    self._tokens[version] = arrays["0.tokens"].tolist()
             return self._tokens[version]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        except _DAMAGED:
             return []
 
 
-def _arrays(name: str, state: SavedState) -> _Arrays:
-    arrays: _Arrays = {f"{name}.tokens": state.tokens, f"{name}.cells": state.cells, f"{name}.hidden": state.hidden}
-    for number, checkpoint in enumerate(state.checkpoints):
-        arrays[f"{name}.{number}.length"] = np.array(checkpoint.length)
-        arrays[f"{name}.{number}.state"] = checkpoint.state
-        arrays[f"{name}.{number}.hidden"] = np.array(checkpoint.hidden, np.float32)
-    return arrays
-
-
-def _state(name: str, arrays: Any) -> SavedState:
-    def checkpoint(number: int) -> Checkpoint:
-        length, state, hidden = (arrays[f"{name}.{number}.{part}"] for part in ("length", "state", "hidden"))
-        return Checkpoint(int(length), state, hidden if hidden.ndim else float(hidden))
-
-    number = sum(key.startswith(f"{name}.") and key.endswith(".length") for key in arrays)
-    tokens, cells, hidden = (arrays[f"{name}.{part}"] for part in ("tokens", "cells", "hidden"))
-    return SavedState(tokens, cells, hidden, tuple(map(checkpoint, range(number))))
+def _state(place: str, arrays: Any) -> SavedState:
+    """The state whose parts have names that begin so."""
+    checkpoints = (
+        Checkpoint(length, arrays[f"{place}{number}.state"], arrays[f"{place}{number}.hidden"])
+        for number, length in enumerate(arrays[f"{place}lengths"].tolist())
+    )
+    return SavedState(str(arrays[f"{place}key"]), arrays[f"{place}tokens"], tuple(checkpoints))
 
 
 def _files(key: str = "") -> list[Path]:
@@ -146,10 +145,6 @@ def _files(key: str = "") -> list[Path]:
 def _drop_oldest() -> None:
     for part in leftovers(paths.kept_directory()):
         part.unlink(missing_ok=True)
-    files = sorted(((file.stat().st_mtime_ns, file.stat().st_size, file) for file in _files()), reverse=True)
-    total = 0
-    for _, size, file in files:
-        total += size
-        if total > MOST_BYTES:
-            with suppress(OSError):
-                file.unlink()
+    files = sorted(_files(), key=lambda file: file.stat().st_mtime_ns)
+    while sum(file.stat().st_size for file in files) > MOST_BYTES:
+        files.pop(0).unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from threading import Thread
 
 from spectui import paths
 from spectui.engine.pair import Pair
-from spectui.engine.slots.files import WORTH, Slot, StateFiles, begins
+from spectui.engine.slots.files import WORTH, Slot, StateFiles, begins, longest
 from spectui.llama.cells import saved_state
 from spectui.llama.context import Context
 from spectui.llama.cpu.quota import free_memory
@@ -45,39 +45,34 @@ class Slots:
         common = common_prefix(tokens, prompt)
         if len(tokens) - common >= WORTH:
             self.keep(pair)
-        best, where = self._best(pair, prompt, common + WORTH)
-        if best is None or not saved_state.restore(pair.context, best.target):
+        slot, where = self._best(pair.state_keys[0], prompt, common + WORTH)
+        if slot is None:
             return ""
-        draft = _draft_of(pair)
-        if draft is not None and (best.draft is None or not saved_state.restore(draft, best.draft)):
-            draft.clear()
-        pair.strategy.budget = replace(best.budget)
+        states = {state.key: state for state in slot.states}
+        for context, key in _contexts(pair):
+            if key not in states or not saved_state.restore(context, states[key]):
+                context.clear()
+        if not pair.context.tokens:
+            return ""
+        pair.strategy.budget = replace(slot.budget)
         return where
 
-    def _best(self, pair: Pair, prompt: Sequence[int], least: int) -> tuple[Slot | None, str]:
-        """The slot of this pair's target with the longest common prefix, of at least so many tokens."""
-        best: Slot | None = None
-        for slot in self._slots:
-            if slot.keys[0] == pair.state_keys[0]:
-                common = common_prefix(slot.target.tokens.tolist(), prompt)
-                if common >= least:
-                    best, least = slot, common + 1
-        on_disk = self._files.best(pair.state_keys, prompt, least)
-        if on_disk is not None:
-            return on_disk, "disk"
-        if best is None:
-            return None, ""
-        self._slots = [*(slot for slot in self._slots if slot is not best), best]
-        draft = best.draft if best.keys[1] == pair.state_keys[1] else None
-        return best._replace(draft=draft), "memory"
+    def _best(self, key: str, prompt: Sequence[int], least: int) -> tuple[Slot | None, str]:
+        """The slot of the target with this key that has the longest common prefix, of at least so many tokens."""
+        slots = ((slot, slot.tokens) for slot in self._slots if slot.states[0].key == key)
+        best, least = longest(slots, prompt, least)
+        on_disk = self._files.best(key, prompt, least)
+        if best is not None:
+            self._slots.sort(key=lambda slot: slot is best)
+        return (best, "memory") if on_disk is None else (on_disk, "disk")
 
     def keep(self, pair: Pair) -> None:
         """Save the conversation in the contexts, if it is long enough."""
-        if self._most and (slot := _saved(pair)) is not None:
-            tokens = slot.target.tokens.tolist()
-            self._slots = [other for other in self._slots if not _is_within(other, slot.keys, tokens)]
-            self._slots.append(slot)
-            while sum(slot.nbytes for slot in self._slots) > self._most:
+        if self._most and (new := _saved(pair)) is not None:
+            keys, tokens = {state.key for state in new.states}, new.tokens
+            self._slots = [slot for slot in self._slots if slot.states[-1].key not in keys or not begins(tokens, slot.tokens)]
+            self._slots.append(new)
+            while sum(state.nbytes for slot in self._slots for state in slot.states) > self._most:
                 del self._slots[0]
 
     def clear(self) -> None:
@@ -100,18 +95,14 @@ class Slots:
 
 def _saved(pair: Pair) -> Slot | None:
     """What the contexts hold; None if that is little, or llama.cpp does not save it."""
-    if len(pair.context.tokens) < WORTH or (target := saved_state.save(pair.context)) is None:
+    if len(pair.context.tokens) < WORTH:
         return None
-    draft = _draft_of(pair)
-    drafted = saved_state.save(draft) if draft is not None else None
-    return Slot(pair.state_keys, target, drafted, replace(pair.strategy.budget))
+    target, *drafts = (saved_state.save(context, key) for context, key in _contexts(pair))
+    return Slot((target, *filter(None, drafts)), replace(pair.strategy.budget)) if target is not None else None
 
 
-def _is_within(slot: Slot, keys: tuple[str, str], tokens: Sequence[int]) -> bool:
-    """Whether it has next to nothing that these tokens lack."""
-    return slot.keys == keys and begins(tokens, slot.target.tokens.tolist())
-
-
-def _draft_of(pair: Pair) -> Context | None:
-    """The draft's context; None without one, and where it computes beside the target: it then reads again."""
-    return None if isinstance(pair.drafter, AheadDrafter) else pair.draft_context
+def _contexts(pair: Pair) -> list[tuple[Context, str]]:
+    """Those whose states are saved, with their keys. A draft that computes beside the target reads again."""
+    drafts = pair.draft_context if not isinstance(pair.drafter, AheadDrafter) else None
+    contexts = [pair.context, *([drafts] if drafts is not None else [])]
+    return list(zip(contexts, pair.state_keys, strict=False))

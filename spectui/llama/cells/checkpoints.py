@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spectui.llama.heads.rows import HiddenRows, Rows
 from spectui.llama.library import llama
 
-_PARTIAL_ONLY = 1
+WHOLE, PARTIAL_ONLY = 0, 1
 """LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: without the cells that can be cut back (llama.h)."""
 
 MOST_BYTES = 1 << 30
@@ -36,6 +36,20 @@ class Checkpoint(NamedTuple):
     hidden: Rows | float = 0.0
 
 
+def saved(context: Any, flags: int, memory: _Bytes | None = None) -> _Bytes | None:
+    """The state of a llama_context *, in this memory if its size is right; None if llama.cpp does not save all of it."""
+    size = llama.llama_state_seq_get_size_ext(context, 0, flags)
+    state: _Bytes = memory if memory is not None and memory.nbytes == size else np.empty(size, np.uint8)
+    done = llama.llama_state_seq_get_data_ext(context, state.ctypes.data_as(_pointer), size, 0, flags)
+    return state if done == size else None
+
+
+def restored(context: Any, state: _Bytes, flags: int) -> bool:
+    """Whether the context has taken the state."""
+    size = state.nbytes
+    return bool(size) and llama.llama_state_seq_set_data_ext(context, state.ctypes.data_as(_pointer), size, 0, flags) == size
+
+
 class Checkpoints:
     """A context's saved states. Those that lie behind a truncation are dropped."""
 
@@ -49,20 +63,20 @@ class Checkpoints:
     def save(self, length: int) -> None:
         """Save the state before a draft, in the memory of an earlier one: it is tens of megabytes, and a round makes one."""
         oldest = self._rounds.pop(0).state if len(self._rounds) >= self._most else None
-        if (state := self._saved(oldest)) is not None:
+        if (state := saved(self._context, PARTIAL_ONLY, oldest)) is not None:
             self._rounds.append(Checkpoint(length, state))
 
     def keep(self, length: int, hidden: HiddenRows | None) -> None:
         """Keep the state for the prompts of later turns, and as many of the earlier ones as there is room for. `hidden`: what
         the target keeps for heads."""
-        if (state := self._saved()) is not None:
+        if (state := saved(self._context, PARTIAL_ONLY)) is not None:
             self._kept.append(Checkpoint(length, state, hidden.row(length - 1) if hidden is not None else 0.0))
             while sum(checkpoint.state.nbytes for checkpoint in self._kept) > MOST_BYTES:
                 del self._kept[0]
 
     def kept(self, length: int) -> tuple[Checkpoint, ...]:
         """What is to be saved beside the cells of so many tokens: the kept states, and where its cells lie in a ring."""
-        now = self._saved() if self._ring else None
+        now = saved(self._context, PARTIAL_ONLY) if self._ring else None
         return (*self._kept, *((Checkpoint(length, now),) if now is not None else ()))
 
     def adopt(self, checkpoints: Sequence[Checkpoint]) -> None:
@@ -77,8 +91,7 @@ class Checkpoints:
         self.truncate(length)
         for checkpoint in sorted((*self._kept, *self._rounds), key=lambda saved: -saved.length):
             state = _in_ring(checkpoint, self._ring) if self._ring else checkpoint.state
-            address, size = state.ctypes.data_as(_pointer), state.nbytes
-            if size and llama.llama_state_seq_set_data_ext(self._context, address, size, 0, _PARTIAL_ONLY) == size:
+            if restored(self._context, state, PARTIAL_ONLY):
                 if hidden is not None:
                     hidden.put(checkpoint.length - 1, checkpoint.hidden)
                 return checkpoint.length
@@ -88,13 +101,6 @@ class Checkpoints:
         """Drop the states of more than so many tokens."""
         self._kept = [checkpoint for checkpoint in self._kept if checkpoint.length <= length]
         self._rounds = [checkpoint for checkpoint in self._rounds if checkpoint.length <= length]
-
-    def _saved(self, memory: _Bytes | None = None) -> _Bytes | None:
-        """The present state; None if llama.cpp does not save all of it."""
-        size = llama.llama_state_seq_get_size_ext(self._context, 0, _PARTIAL_ONLY)
-        state: _Bytes = memory if memory is not None and memory.nbytes == size else np.empty(size, np.uint8)
-        done = llama.llama_state_seq_get_data_ext(self._context, state.ctypes.data_as(_pointer), size, 0, _PARTIAL_ONLY)
-        return state if done == size else None
 
 
 def _in_ring(checkpoint: Checkpoint, ring: int) -> _Bytes:
