@@ -97,11 +97,9 @@ def command(
     if not plain:  # before there is an engine, which would load its libraries at the same time
         from spectui.engine.loading.plan import plan_in_words
         from spectui.telemetry.monitor import Monitor
-        from spectui.ui.app import SpectuiApp
-        from spectui.ui.keys import keymap
+        from spectui.ui.app import show
         from spectui.ui.remembered import Remembered
         from spectui.ui.screen.chat import ChatScreen
-        from spectui.ui.terminal_watchdog import terminal_restored
     catalogue = (
         served_models(server)
         if server is not None
@@ -123,16 +121,14 @@ def command(
             session = ChatSession(engine, setup, journal, crash=crash, offer=offer)
             session.user_knobs.profiles, session.user_knobs.given = profiles, given
             ctx.exit(chat(session, catalogue, resumed, interactive=is_terminal()))
-        keys, unmapped = keymap(settings.ui.keys)
-        app = SpectuiApp(
+        code = show(
             engine,
             setup,
             settings.knobs,
-            theme=settings.ui.theme or None,
-            theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
-            keymap=keys,
+            settings.ui,
+            "spectui died: spectui chat --continue goes on with what is saved.",
+            [*unknown_variables(), *unused_flags()],
             monitor=Monitor(),
-            notices=[*unknown_variables(), *unused_flags(), *unmapped],
             journal=journal,
             crash=crash,
             offer=offer,
@@ -147,13 +143,11 @@ def command(
             ),
             remembered=Remembered(paths.state_directory() / "window.json"),
         )
-        with terminal_restored("spectui died: spectui chat --continue goes on with what is saved."):
-            app.run()
     finally:
         run.end()
         if lost := journal.close():  # the window and the plain chat have closed it, and show nothing any more
             complain(lost, 0)
-    ctx.exit(app.return_code or 0)
+    ctx.exit(code)
 
 
 def _own_engine(knobs: Knobs, watch: Watch) -> Engine:

@@ -29,25 +29,9 @@ def command(ctx: click.Context, /, name: str, speed: float, no_color: bool) -> N
     must_draw("spectui replay")
     if no_color:
         os.environ["NO_COLOR"] = "1"
-    from spectui import paths
     from spectui.config import load
-    from spectui.ui.app import SpectuiApp
-    from spectui.ui.keys import keymap
+    from spectui.ui.app import show
     from spectui.ui.screen.replay import ReplayScreen
-    from spectui.ui.terminal_watchdog import terminal_restored
 
-    ui = load({}).ui
-    keys, unmapped = keymap(ui.keys)
-    app = SpectuiApp(
-        player,
-        player.setup,
-        player.knobs,
-        theme=ui.theme or None,
-        theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
-        keymap=keys,
-        notices=unmapped,
-        make_screen=partial(ReplayScreen, player=player),
-    )
-    with terminal_restored("spectui died while it played a conversation."):
-        app.run()
-    ctx.exit(app.return_code or 0)
+    died, screen = "spectui died while it played a conversation.", partial(ReplayScreen, player=player)
+    ctx.exit(show(player, player.setup, player.knobs, load({}).ui, died, make_screen=screen))

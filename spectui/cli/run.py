@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
+from click.exceptions import Exit
 
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.models.server import server_engine, server_setup
@@ -99,24 +100,18 @@ def command(
     terms = Terms(grammar=obeyed)
     messages = [Message("system", setup.system)] if setup.system.strip() else []
     verdict = None
-    stopped: list[int] = []
-    try:
-        with ExitStack() as ending:
-            ending.callback(printer.end)
-            ending.callback(worker.close)
-            stopped = ending.enter_context(stopping(worker.stop))
-            loaded = outcome(worker, worker.call(methodcaller("load", setup)), printer)
-            if stopped:
-                ctx.exit(INTERRUPTED)
-            worker.knobs = settings.recommended(loaded.sampling, loaded.target.path).knobs
-            messages.append(Message("user", question))
-            finished = outcome(worker, worker.call(methodcaller("generate", messages, terms)), printer)
-            if check and not stopped:
-                verdict = _verified(worker, messages, terms, finished, printer, stopped)
-    except SpectuiError:
+    with ExitStack() as ending:
+        ending.callback(printer.end)
+        ending.callback(worker.close)
+        stopped = ending.enter_context(stopping(worker.stop))
+        loaded = outcome(worker, worker.call(methodcaller("load", setup)), printer)
         if stopped:
-            ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
-        raise
+            ctx.exit(INTERRUPTED)
+        worker.knobs = settings.recommended(loaded.sampling, loaded.target.path).knobs
+        messages.append(Message("user", question))
+        finished = outcome(worker, worker.call(methodcaller("generate", messages, terms)), printer)
+        if check and not stopped:
+            verdict = _verified(worker, messages, terms, finished, printer, stopped)
     if finished.reason.value == "context":
         _say_full(loaded)
     elif finished.reason.value == "server_limit":
@@ -247,7 +242,8 @@ def outcome(worker: SessionEngine, future: Future[Result], printer: Printer) -> 
 
 @contextmanager
 def stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
-    """The first Ctrl+C calls `stop` and is appended to the list; a second one raises KeyboardInterrupt."""
+    """The first Ctrl+C calls `stop` and is appended to the list; a second one raises KeyboardInterrupt. A SpectuiError behind
+    the first one only says that something was stopped: the command ends as interrupted."""
     caught: list[int] = []
 
     def handle(number: int, frame: Any) -> None:
@@ -259,6 +255,10 @@ def stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
     before = signal.signal(signal.SIGINT, handle)
     try:
         yield caught
+    except SpectuiError:
+        if caught:
+            raise Exit(INTERRUPTED) from None
+        raise
     finally:
         signal.signal(signal.SIGINT, before)
 

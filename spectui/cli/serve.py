@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectui import paths
+from spectui.attach.address import read_key
 from spectui.cli.models.hub import fetched, hub_options
-from spectui.cli.options import ENGINE, INTERRUPTED, Command, color_option, configuration, setting_options
+from spectui.cli.options import ENGINE, INTERRUPTED, SERVER, Command, color_option, configuration, setting_options
 from spectui.cli.run import Printer, outcome, stopping
 from spectui.cli.terminal import is_terminal
 from spectui.errors import SpectuiError, UsageError
 
 if TYPE_CHECKING:
     from spectui.config import Configuration
-    from spectui.engine.events import Event
     from spectui.serve.watching import WatchedEngine
 
 _MISSING = "spectui serve needs two packages more: pip install 'spectui[serve]'."
@@ -42,7 +41,7 @@ _MISSING = "spectui serve needs two packages more: pip install 'spectui[serve]'.
 @click.option("--print", "client", metavar="CLIENT", help="print what to put into a client's settings, and end")
 @color_option
 @hub_options
-@setting_options(*ENGINE, "ui")
+@setting_options(*ENGINE, "ui", without=SERVER)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -72,7 +71,7 @@ def command(
         click.echo(settings_of(client, f"http://{host}:{port}", alias or "spectui"))
         return
     settings = configuration(profile, config_path, values)
-    key = _key(api_key_file)
+    key = read_key(str(api_key_file)) if api_key_file is not None else ""
     try:
         import uvicorn
 
@@ -81,7 +80,9 @@ def command(
     except ImportError as error:
         raise UsageError(_MISSING) from error
     from spectui.engine.demo import default_setup
+    from spectui.engine.events import Notice
     from spectui.engine.isolation.process import engine_for
+    from spectui.engine.protocol import also
     from spectui.engine.requests import Requests
     from spectui.serve.watching import WatchedEngine
 
@@ -99,89 +100,55 @@ def command(
         ending.callback(engine.close)
         printer = Printer(text=False, colours=False)
         ending.callback(printer.end)
-        try:
-            with stopping(engine.stop) as stopped:
-                loaded = outcome(engine, engine.call(methodcaller("load", setup)), printer)
-        except SpectuiError:
-            if stopped:
-                ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
-            raise
+        with stopping(engine.stop) as stopped:
+            loaded = outcome(engine, engine.call(methodcaller("load", setup)), printer)
         if stopped:
             ctx.exit(INTERRUPTED)
         engine.knobs = settings.recommended(loaded.sampling, loaded.target.path).knobs
         engine.events = deque(maxlen=0)  # nobody takes them
-        if not in_window:
-            engine.listen = partial(_notice, printer)
         requests = Requests(engine)
         ending.callback(requests.close)
         watched = WatchedEngine(requests, loaded)
         if not in_window:
+            engine.listen = also(engine.listen, lambda event: printer(event) if isinstance(event, Notice) else None)
             watched.ended = lambda request: click.echo(request.in_words)
-        server = Server(requests, engine, loaded, Access(host, key, cors), alias)
-        config = uvicorn.Config(
-            server.app,
-            lifespan="off",
-            log_config=None,
-            log_level="critical",
-            limit_concurrency=256,
-            server_header=False,
-            timeout_graceful_shutdown=1,
+        server = Server(watched, engine, Access(host, key, cors), alias)
+        http = uvicorn.Server(
+            uvicorn.Config(
+                server.app,
+                lifespan="off",
+                log_config=None,
+                log_level="critical",
+                limit_concurrency=256,
+                server_header=False,
+                timeout_graceful_shutdown=1,
+            )
         )
-        http = uvicorn.Server(config)
         name, number = listening.getsockname()[:2]
         where = f"http://{f'[{name}]' if ':' in name else name}:{number}/v1"
-        if in_window:
-            thread = Thread(target=http.run, args=([listening],), name="spectui-http")
-            thread.start()
-            try:
-                _window(watched, settings, where)
-            finally:
-                http.should_exit = True
-                requests.close()  # so that no stream goes on
-                thread.join()
-        else:
+        if not in_window:
             click.echo(f"spectui: {where} serves {server.name}; Ctrl+C ends it.", err=True)
             http.run([listening])
+            return
+        thread = Thread(target=http.run, args=([listening],), name="spectui-http")
+        thread.start()
+        try:
+            _window(watched, settings, where)
+        finally:
+            http.should_exit = True
+            requests.close()  # so that no stream goes on
+            thread.join()
 
 
 def _window(watched: WatchedEngine, settings: Configuration, where: str) -> None:
     """Show the requests until the window is closed."""
     from spectui.telemetry.monitor import Monitor
-    from spectui.ui.app import SpectuiApp
-    from spectui.ui.keys import keymap
+    from spectui.ui.app import show
     from spectui.ui.screen.serve import ServeScreen
-    from spectui.ui.terminal_watchdog import terminal_restored
 
-    keys, unmapped = keymap(settings.ui.keys)
-    app = SpectuiApp(
-        watched,
-        watched.loaded.setup,
-        watched.knobs,
-        theme=settings.ui.theme or None,
-        theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
-        keymap=keys,
-        monitor=Monitor(),
-        notices=unmapped,
-        make_screen=partial(ServeScreen, watched=watched, where=where),
-    )
-    with terminal_restored("spectui died while it served."):
-        app.run()
-
-
-def _notice(printer: Printer, event: Event) -> None:
-    from spectui.engine.events import Notice
-
-    if isinstance(event, Notice):
-        printer(event)
-
-
-def _key(file: Path | None) -> str:
-    """The key that clients must send; "" for none. Raises UsageError."""
-    if file is None:
-        return ""
-    from spectui.attach.address import read_key
-
-    return read_key(str(file))
+    setup, screen = watched.loaded.setup, partial(ServeScreen, watched=watched, where=where)
+    died = "spectui died while it served."
+    show(watched, setup, watched.knobs, settings.ui, died, monitor=Monitor(), make_screen=screen)
 
 
 def _listening(host: str, port: int) -> socket.socket:

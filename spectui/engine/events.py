@@ -150,14 +150,15 @@ class Finished(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A reply failed. The text so far stays, and the next prompt works. `no_room`: the context is too small for
-    the prompt, of so many `tokens`; `to_drop`: as in `Finished`, for the prompt. `refused`: what was asked is wrong."""
+    """A reply failed. The text so far stays, and the next prompt works. `no_room`: the context, of `n_ctx` tokens, is too small
+    for the prompt, of so many `tokens`; `to_drop`: as in `Finished`, for the prompt. `refused`: what was asked is wrong."""
 
     message: str
     to_drop: int = 0
     no_room: bool = False
     refused: bool = False
     tokens: int = 0
+    n_ctx: int = 0
 
 
 class Guess(NamedTuple):

@@ -12,6 +12,7 @@ from spectui.engine.events import FREE, Event, Finished, Loaded, Message, Terms
 from spectui.knobs import Knobs, Setup
 
 Result = TypeVar("Result")
+Told = TypeVar("Told")
 
 
 class Engine(Protocol):
@@ -61,10 +62,10 @@ class SessionEngine(Engine, Protocol):
         """
 
 
-def also(listen: Callable[[Event], None], other: Callable[[Event], None]) -> Callable[[Event], None]:
+def also(listen: Callable[[Told], None], other: Callable[[Told], None]) -> Callable[[Told], None]:
     """A listener that calls both, whatever one of them raises."""
 
-    def both(event: Event) -> None:
+    def both(event: Told) -> None:
         try:
             listen(event)
         finally:

@@ -12,9 +12,9 @@ from spectui.errors import SpectuiError
 class NoRoomError(SpectuiError):
     """The prompt has more tokens than the context holds. `to_drop`: see `to_drop`."""
 
-    def __init__(self, message: str, to_drop: int = 0, tokens: int = 0) -> None:
+    def __init__(self, message: str, to_drop: int = 0, tokens: int = 0, n_ctx: int = 0) -> None:
         super().__init__(message)
-        self.to_drop, self.tokens = to_drop, tokens
+        self.to_drop, self.tokens, self.n_ctx = to_drop, tokens, n_ctx
 
 
 LARGER = "set a larger context with -c/--ctx-size"
@@ -28,7 +28,7 @@ def no_room(messages: Sequence[Message], tokens: int, n_ctx: int, to_drop: int =
     guided = messages[0].role == "system" and not to_drop  # dropped turns leave room for both
     shorter = "the prompt or the system prompt" if guided else "the prompt"
     return NoRoomError(
-        f"{what} {tokens} tokens and the context holds {n_ctx}: shorten {shorter}, or {larger}.", to_drop, tokens
+        f"{what} {tokens} tokens and the context holds {n_ctx}: shorten {shorter}, or {larger}.", to_drop, tokens, n_ctx
     )
 
 

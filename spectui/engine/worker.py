@@ -286,7 +286,7 @@ class Worker(Emitter):
 
     def _reply_failed(self, error: Exception) -> Event:
         if isinstance(error, NoRoomError):
-            return Failed(str(error), error.to_drop, no_room=True, refused=True, tokens=error.tokens)
+            return Failed(str(error), error.to_drop, no_room=True, refused=True, tokens=error.tokens, n_ctx=error.n_ctx)
         if isinstance(error, SpectuiError):
             return Failed(str(error), refused=isinstance(error, RefusedError))
         return Failed(self._unexpected(error, "the next prompt may work"))

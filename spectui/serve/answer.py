@@ -15,21 +15,26 @@ from spectui.speculation.statistics import Statistics
 from spectui.thinking import CLOSE, OPEN
 
 
-@dataclass
+@dataclass(eq=False)
 class Part:
     """A part of an answer. `kind`: thought, text or call. `text`: what it is so far; of a call, its arguments."""
 
     kind: str
+    index: int = 0
     text: str = ""
     name: str = ""
     id: str = ""
 
 
-class Step(NamedTuple):
-    """What some tokens add: texts with the index of the part that each belongs to. A call begins with an empty one."""
+Added = list[tuple[Part, str]]
+"""Texts with the part that each belongs to. A call begins with an empty one."""
 
-    tokens: range
-    added: list[tuple[int, str]]
+
+class Written(NamedTuple):
+    """A token of the reply. `likeliest`: id, text and probability of those that were likeliest there."""
+
+    token: Token
+    likeliest: list[tuple[int, str, float]]
 
 
 class Answer:
@@ -42,44 +47,39 @@ class Answer:
         self._thinks = self._blank = False  # nothing but white space has come in this part of the reply
         self._space = ""  # of a thought, which counts only if more comes
         self.parts: list[Part] = []
-        self.tokens: list[Token] = []
-        self.likeliest: list[list[tuple[int, str, float]]] = []
-        """Of each token: id, text and probability of those that were likeliest there."""
+        self.tokens: list[Written] = []
         self.last: Round | None = None
         self.statistics = Statistics()
         self.prompt = Prompt(0, 0, 0, 0.0)
         """What was read of the prompt last."""
         self.ended: Finished | Failed | None = None
 
-    def take(self, event: Event) -> list[Step]:
-        """What an event adds, token by token. The end has no token."""
-        steps: list[Step] = []
+    def take(self, event: Event) -> Iterator[tuple[list[Written], Added]]:
+        """Take an event: each of its tokens, with what that adds. The end of a reply may add a text without a token."""
         if isinstance(event, Prompt):
             self.prompt = event
         elif isinstance(event, RoundDone):
-            self.last = event.round
+            self.last, likeliest = event.round, event.round.likeliest
             self.statistics.add(event.round)
-            for at, token in enumerate(event.round.tokens, len(self.tokens)):
-                self.tokens.append(token)
-                steps.append(Step(range(at, at + 1), self._added(self._divided(token))))
-            likeliest, number = event.round.likeliest, len(event.round.tokens)
-            self.likeliest += map(likeliest.at, range(number)) if likeliest is not None else [[]] * number
+            for at, token in enumerate(event.round.tokens):
+                written = Written(token, likeliest.at(at) if likeliest is not None else [])
+                self.tokens.append(written)
+                yield [written], self._added(self._divided(token))
         elif isinstance(event, Finished | Failed):
             self.ended = event
-            steps.append(Step(range(0), self._added(self._calls.end() if self._calls is not None else ())))
-        return steps
+            yield [], self._added(self._calls.end() if self._calls is not None else ())
 
-    def _added(self, deltas: Iterable[Delta]) -> list[tuple[int, str]]:
+    def _added(self, deltas: Iterable[Delta]) -> Added:
         """Add the deltas to the parts."""
-        added: list[tuple[int, str]] = []
+        added: Added = []
         for kind, text in deltas:
             if kind == "name":
-                self.parts.append(Part("call", name=text, id=token_hex(5)[:9]))
+                self.parts.append(Part("call", len(self.parts), name=text, id=token_hex(5)[:9]))
                 text = ""
             elif not self.parts or self.parts[-1].kind != kind:
-                self.parts.append(Part(kind))
+                self.parts.append(Part(kind, len(self.parts)))
             self.parts[-1].text += text
-            added.append((len(self.parts) - 1, text))
+            added.append((self.parts[-1], text))
         return added
 
     def _divided(self, token: Token) -> Iterator[Delta]:
@@ -125,13 +125,13 @@ class Answer:
             return "tool_calls"
         return "cancelled" if reason is StopReason.CANCELLED else "stop"
 
-    def figures(self, tokens: int | None = None) -> dict[str, Any]:
-        """llama-server's `timings` after so many tokens of the reply, None for all, and why the last round drafted so."""
+    def figures(self) -> dict[str, Any]:
+        """llama-server's `timings` so far, and why the last round drafted so."""
         figures, prompt, last = self.statistics, self.prompt, self.last
         timings = {
             "cache_n": prompt.reused,
             **_speed("prompt", max(0, prompt.done - prompt.reused), prompt.seconds),
-            **_speed("predicted", len(self.tokens) if tokens is None else tokens, figures.decode_s),
+            **_speed("predicted", len(self.tokens), figures.decode_s),
             "draft_n": figures.drafted,
             "draft_n_accepted": figures.accepted,
         }

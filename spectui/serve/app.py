@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from inspect import isawaitable
 from pathlib import Path
 from time import time
@@ -20,17 +21,20 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from spectui.engine.events import Event, Failed, Finished, Loaded, Prompt, RoundDone
+from spectui.engine.events import Event, Failed
 from spectui.engine.protocol import SessionEngine, also
-from spectui.engine.requests import Request, Requests, TooManyError
+from spectui.engine.requests import Request, TooManyError
 from spectui.errors import SpectuiError
-from spectui.serve import anthropic, asking, fields, responses
+from spectui.serve import asking
 from spectui.serve.access import Access, body_of
 from spectui.serve.answer import Answer
+from spectui.serve.anthropic import Messages
 from spectui.serve.dialects import Chat, Completion, Dialect, LlamaCompletion
-from spectui.serve.fields import Asked, BadRequestError, Body, read
+from spectui.serve.fields import Asked, BadRequestError, Body, asked, read, rows
+from spectui.serve.responses import Responses
 from spectui.serve.tools import form_of
-from spectui.speculation.statistics import Statistics
+from spectui.serve.watching import Watched, WatchedEngine
+from spectui.speculation.statistics import Statistics, total
 
 QUIET_S = 5.0
 """Seconds without news after which a stream says that it waits: clients give up on silence."""
@@ -43,27 +47,22 @@ Said = Response | dict[str, Any] | list[Any]
 
 
 class Metrics:
-    """What was done since the start, as llama-server names it for Prometheus. Counts an engine's events, in its thread."""
+    """What was done since the start, as llama-server names it for Prometheus."""
 
     def __init__(self) -> None:
         self.started = int(time())
         self.written = Statistics()
         self._read = self._reused = self._longest = 0
         self._read_s = 0.0
-        self._prompt: Prompt | None = None
 
-    def take(self, event: Event) -> None:
-        """One more event."""
-        if isinstance(event, Prompt):
-            self._prompt = event
-        elif isinstance(event, RoundDone):
-            self.written.add(event.round)
-            self._longest = max(self._longest, event.n_context or 0)
-        elif isinstance(event, Finished | Failed) and (prompt := self._prompt) is not None:
-            self._prompt = None
+    def add(self, ended: Watched) -> None:
+        """Count a request."""
+        self.written = total((self.written, ended.figures))
+        if (prompt := ended.prompt) is not None:
             self._read += max(0, prompt.done - prompt.reused)
             self._reused += prompt.reused
             self._read_s += prompt.seconds
+            self._longest = max(self._longest, prompt.done + ended.figures.emitted)
 
     def text(self, processing: int, deferred: int) -> str:
         """Prometheus' text. `processing`, `deferred`: requests that are answered, and that wait."""
@@ -96,15 +95,15 @@ class Metrics:
 class Server:
     """Answers with one engine's models."""
 
-    def __init__(self, requests: Requests, engine: SessionEngine, loaded: Loaded, access: Access, name: str = "") -> None:
-        """`engine`: has loaded these models. `name`: what the model is called; "": as its file."""
-        self.requests, self.loaded, self._engine, self._access = requests, loaded, engine, access
-        self.name = name or Path(loaded.target.path).stem
+    def __init__(self, watched: WatchedEngine, engine: SessionEngine, access: Access, name: str = "") -> None:
+        """`engine`: has loaded the models. `name`: what the model is called; "": as its file."""
+        self.requests, self._target, self._engine, self._access = watched.requests, watched.loaded.target, engine, access
+        self.name = name or Path(self._target.path).stem
         about = engine.call(asking.about).result()
         self._template, self._marks, self.form = about.template, about.marks, form_of(about.template)
         self._written: OrderedDict[str, tuple[int, ...]] = OrderedDict()
         self.metrics = Metrics()
-        engine.listen = also(engine.listen, self.metrics.take)
+        watched.ended = also(watched.ended, self.metrics.add)
         cors = Middleware(
             CORSMiddleware,
             allow_origins=[access.cors],
@@ -124,9 +123,11 @@ class Server:
             "/slots": self._slots, "/metrics": self._metrics, "/health": lambda *_: {"status": "ok"},
         }  # fmt: skip
         posts: Mapping[str, Callable[[HttpRequest, Body], Awaitable[Said]]] = {
-            "/chat/completions": self._chat, "/messages": self._messages, "/responses": self._responses,
-            "/completion": self._completion, "/completions": self._completion, "/infill": self._infill,
-            "/messages/count_tokens": self._count, "/chat/completions/input_tokens": self._count,
+            "/chat/completions": partial(self._answer, Chat), "/completions": partial(self._answer, Completion),
+            "/messages": partial(self._answer, Messages), "/responses": partial(self._answer, Responses),
+            "/completion": partial(self._answer, LlamaCompletion), "/infill": self._infill,
+            "/messages/count_tokens": partial(self._count, Messages),
+            "/chat/completions/input_tokens": partial(self._count, Chat),
             "/tokenize": self._tokenize, "/detokenize": self._detokenize, "/apply-template": self._apply,
         }  # fmt: skip
         return [
@@ -150,36 +151,12 @@ class Server:
 
     # Replies
 
-    async def _chat(self, http: HttpRequest, body: Body) -> Response:
-        return await self._answer(http, Chat, body, self._asked(body))
+    def _asked(self, kind: type[Dialect], body: Body) -> Asked:
+        return asked(kind.as_chat(body), self.form, self._written, kind.raw)
 
-    async def _messages(self, http: HttpRequest, body: Body) -> Response:
-        return await self._answer(http, anthropic.Messages, body, self._asked(anthropic.as_chat(body)))
-
-    async def _responses(self, http: HttpRequest, body: Body) -> Response:
-        return await self._answer(http, responses.Responses, body, self._asked(responses.as_chat(body)))
-
-    async def _completion(self, http: HttpRequest, body: Body) -> Response:
-        kind = Completion if http.url.path == "/v1/completions" else LlamaCompletion
-        return await self._answer(http, kind, body, fields.completion(body, _grammar))
-
-    async def _infill(self, http: HttpRequest, body: Body) -> Response:
-        texts = [read(body, name, str, "") for name in ("input_prefix", "input_suffix", "prompt")]
-        others = [
-            (read(file, "filename", str, ""), fields.needed(file, "text", str)) for file in fields.rows(body, "input_extra")
-        ]
-        tokens = await self._call(asking.infill, *texts, others, self.loaded.target.n_ctx)
-        # llama.vim names samplers that only shape what is filled in.
-        return await self._answer(
-            http, LlamaCompletion, body, fields.completion({**body, "prompt": tokens, "samplers": None}, _grammar)
-        )
-
-    def _asked(self, body: Body) -> Asked:
-        return fields.chat(body, self.form, lambda text: self._written.get(text, ()), _grammar)
-
-    async def _answer(self, http: HttpRequest, kind: type[Dialect], body: Body, asked: Asked) -> Response:
-        """Put it into the queue, and answer with what comes, in this dialect."""
-        loop, events = asyncio.get_running_loop(), asyncio.Queue[Event]()
+    async def _answer(self, kind: type[Dialect], http: HttpRequest, body: Body) -> Response:
+        """Put what is asked into the queue, and answer with what comes, in this dialect."""
+        loop, events, asked = asyncio.get_running_loop(), asyncio.Queue[Event](), self._asked(kind, body)
         agent = http.headers.get("user-agent", "").partition(" ")[0] or (http.client.host if http.client else "")
         answer = Answer(self.form, asked.tools, self._marks)
         dialect = kind(body, self.name, answer)
@@ -195,48 +172,41 @@ class Server:
         if asked.stream:
             first = await _next(events)
             if isinstance(first, Failed):  # what fails at once is answered with a status of its own
-                raise self._refusal(first)
+                raise BadRequestError.of(first)
             pieces = self._streamed(dialect, events, first)
             gone = BackgroundTask(self.requests.cancel, request)  # at the end, and when the client has closed its socket
             return StreamingResponse(pieces, 200, {"cache-control": "no-cache"}, "text/event-stream", gone)
         while answer.ended is None:
             if (event := await _next(events)) is not None:
-                answer.take(event)
+                list(answer.take(event))
             if await http.is_disconnected():
                 self.requests.cancel(request)
         self._remember(answer)
         if isinstance(answer.ended, Failed):
-            raise self._refusal(answer.ended)
+            raise BadRequestError.of(answer.ended)
         return JSONResponse(dialect.whole())
 
     async def _streamed(self, dialect: Dialect, events: asyncio.Queue[Event], event: Event | None) -> AsyncIterator[str]:
-        answer = dialect.answer
-        while True:
-            for piece in dialect.stream(event) if event is not None else [": waiting\n\n"]:
-                yield piece
-            if answer.ended is not None:
-                break
-            event = await _next(events)
-        self._remember(answer)
-        if isinstance(answer.ended, Failed):
-            yield dialect.error(self._refusal(answer.ended))
-            return
-        for piece in dialect.end():
-            yield piece
-        yield dialect.done
+        while dialect.answer.ended is None:
+            yield "".join(dialect.stream(event)) if event is not None else ": waiting\n\n"
+            event = await _next(events) if dialect.answer.ended is None else None
+        self._remember(dialect.answer)
 
     def _remember(self, answer: Answer) -> None:
         """The reply has ended: its tokens are known again when it comes back."""
         if text := answer.text():
-            self._written[text] = tuple(token.id for token in answer.tokens)
+            self._written[text] = tuple(token.id for token, _ in answer.tokens)
             if len(self._written) > _REMEMBERED:
                 self._written.popitem(last=False)
 
-    def _refusal(self, failed: Failed) -> BadRequestError:
-        if failed.no_room:
-            numbers = {"n_prompt_tokens": failed.tokens, "n_ctx": self.loaded.target.n_ctx}
-            return BadRequestError(failed.message, 400, "exceed_context_size_error", **numbers)
-        return BadRequestError(failed.message) if failed.refused else BadRequestError(failed.message, 500, "server_error")
+    async def _infill(self, http: HttpRequest, body: Body) -> Response:
+        texts = [read(body, name, str, "") for name in ("input_prefix", "input_suffix", "prompt")]
+        others = [(read(file, "filename", str, ""), read(file, "text", str, "")) for file in rows(body, "input_extra")]
+        if not all("text" in file for file in rows(body, "input_extra")):
+            raise BadRequestError("text is missing in a file of input_extra.")
+        tokens = await self._call(asking.infill, *texts, others, self._target.n_ctx)
+        # llama.vim names samplers that only shape what is filled in.
+        return await self._answer(LlamaCompletion, http, {**body, "prompt": tokens, "samplers": None})
 
     # What else can be asked
 
@@ -245,13 +215,19 @@ class Server:
         future: Future[Any] = self._engine.call(function, *arguments)
         return await asyncio.wrap_future(future)
 
-    async def _count(self, http: HttpRequest, body: Body) -> Said:
-        asked = self._asked(anthropic.as_chat(body) if "/messages" in http.url.path else body)
-        return {"input_tokens": len(await self._call(asking.prompt, asked.messages, asked.terms))}
+    async def _count(self, kind: type[Dialect], http: HttpRequest, body: Body) -> Said:
+        return {"input_tokens": len(await self._prompt(kind, body))}
 
     async def _apply(self, http: HttpRequest, body: Body) -> Said:
-        asked = self._asked(body)
-        return {"prompt": await self._call(asking.prompt_text, asked.messages, asked.terms)}
+        return {"prompt": await self._text(await self._prompt(Chat, body))}
+
+    async def _prompt(self, kind: type[Dialect], body: Body) -> list[int]:
+        asked = self._asked(kind, body)
+        tokens: list[int] = await self._call(asking.prompt, asked.messages, asked.terms)
+        return tokens
+
+    async def _text(self, tokens: Sequence[int]) -> str:
+        return b"".join(await self._call(asking.pieces, tokens)).decode("utf-8", "replace")
 
     async def _tokenize(self, http: HttpRequest, body: Body) -> Said:
         text, special = read(body, "content", str, ""), read(body, "parse_special", bool, True)
@@ -265,10 +241,10 @@ class Server:
         tokens = read(body, "tokens", list, [])
         if not all(isinstance(token, int) for token in tokens):
             raise BadRequestError("tokens is a list of whole numbers.")
-        return {"content": b"".join(await self._call(asking.pieces, tokens)).decode("utf-8", "replace")}
+        return {"content": await self._text(tokens)}
 
     def _models(self, *_: Any) -> dict[str, Any]:
-        target = self.loaded.target
+        target = self._target
         meta = {
             "n_ctx": target.n_ctx, "n_ctx_train": target.trained_ctx, "n_vocab": target.n_vocab,
             "n_params": target.parameters, "size": target.bytes,
@@ -279,14 +255,14 @@ class Server:
     def _props(self, *_: Any) -> Said:
         tools = self.form.name if self.form is not None else "The template has no form of calls that is read back."
         return {
-            "default_generation_settings": {"n_ctx": self.loaded.target.n_ctx}, "total_slots": 1, "build_info": "spectui",
-            "model_path": self.loaded.target.path, "model_alias": self.name, "chat_template": self._template, "tools": tools,
+            "default_generation_settings": {"n_ctx": self._target.n_ctx}, "total_slots": 1, "build_info": "spectui",
+            "model_path": self._target.path, "model_alias": self.name, "chat_template": self._template, "tools": tools,
             "endpoint_metrics": True, "endpoint_slots": True, "modalities": {"vision": False, "audio": False},
         }  # fmt: skip
 
     def _slots(self, *_: Any) -> Said:
         running, drafts = self.requests.running, self.requests.knobs.drafter != "off"
-        slot = {"id": 0, "n_ctx": self.loaded.target.n_ctx, "speculative": drafts, "is_processing": running is not None}
+        slot = {"id": 0, "n_ctx": self._target.n_ctx, "speculative": drafts, "is_processing": running is not None}
         own = {"client": running.client, "params": {"speculative.types": ["spectui"]}} if running is not None else {}
         return [slot | own]
 
@@ -303,12 +279,6 @@ async def _next(events: asyncio.Queue[Event]) -> Event | None:
         return None
 
 
-def _grammar(schema: str) -> str:
-    from spectui.llama.grammar import of_schema
-
-    return of_schema(schema)
-
-
 def _piece(piece: bytes) -> str | list[int]:
     try:
         return piece.decode()
@@ -319,8 +289,8 @@ def _piece(piece: bytes) -> str | list[int]:
 async def _refuse(http: HttpRequest, error: Exception) -> Response:
     """What is answered where a request is wrong: a grammar, a template too."""
     refused = error if isinstance(error, BadRequestError) else BadRequestError(str(error))
-    body = anthropic.error_body(refused) if "/messages" in http.url.path else refused.body()
-    return JSONResponse(body, refused.status)
+    kind = Messages if "/messages" in http.url.path else Chat
+    return JSONResponse(kind.refusal(refused), refused.status)
 
 
 async def _not_found(http: HttpRequest, error: Exception) -> Response:

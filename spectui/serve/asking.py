@@ -41,22 +41,10 @@ def pieces(session: Session, ids: Sequence[int]) -> list[bytes]:
     return [target.piece(token) or target.token_text(token).encode() for token in ids]
 
 
-def joined(session: Session, parts: Sequence[int | str]) -> list[int]:
-    """The tokens of a prompt that is made of texts and of tokens."""
-    target = session.pair_in_use.target
-    texts = ([part] if isinstance(part, int) else target.tokenize(part, special=True, within=True) for part in parts)
-    return [token for tokens in texts for token in tokens]
-
-
 def prompt(session: Session, messages: Sequence[Message], terms: Terms) -> list[int]:
     """The tokens of a conversation's prompt. Raises SpectuiError."""
     first, begun = session.prompt(messages, terms)
     return first + begun
-
-
-def prompt_text(session: Session, messages: Sequence[Message], terms: Terms) -> str:
-    """The text of a conversation's prompt, with the names of control tokens. Raises SpectuiError."""
-    return b"".join(pieces(session, prompt(session, messages, terms))).decode("utf-8", "replace")
 
 
 def infill(session: Session, before: str, after: str, begun: str, others: Sequence[tuple[str, str]], n_ctx: int) -> list[int]:

@@ -10,22 +10,18 @@ from time import time
 from typing import Any
 
 from spectui import __version__
-from spectui.engine.events import Event, Prompt
-from spectui.serve.answer import Answer, Part, Step
+from spectui.engine.events import Event, Failed, Finished, Prompt
+from spectui.serve.answer import Added, Answer, Part, Written
 from spectui.serve.fields import BadRequestError, Body, likeliest, read
 
-Added = Sequence[tuple[int, str]]
-"""Texts with the index of the part that each belongs to."""
-
-
-def event(data: dict[str, Any], name: str = "") -> str:
-    """A server-sent event."""
-    return (f"event: {name}\n" if name else "") + f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
+Object = dict[str, Any]
 
 
 class Dialect:
-    """A form of answers. Each answer has one of its own."""
+    """A form of answers. Each answer has one of its own. In a stream an object that has a `type` is an event of that name."""
 
+    raw = False
+    """Whether a text is gone on with, and no conversation."""
     done = ""
     """What ends a stream."""
     hears_comments = True
@@ -39,105 +35,106 @@ class Dialect:
         """How many of the likeliest tokens are told beside each; 0: no probabilities at all."""
         self._begun = False
 
+    @staticmethod
+    def as_chat(body: Body) -> Object:
+        """The body of a chat completion that asks for the same. Raises BadRequestError."""
+        return dict(body)
+
     def stream(self, news: Event) -> Iterator[str]:
-        """What an event of the engine adds to a stream. A failure adds nothing."""
-        steps = [step for step in self.answer.take(news) if step.added or step.tokens]
+        """What an event of the engine adds to a stream. The last one ends it."""
+        for written, added in self.answer.take(news):
+            if added or (written and (self.timed or self.likeliest)):
+                yield from map(_sent, self.piece(written, added))
         if isinstance(news, Prompt):
-            if not self._begun:
-                yield from self.begin()
+            yield from map(_sent, () if self._begun else self.begin())
             self._begun = True
-            yield self.progress(news)
-        elif self.timed or self.likeliest:  # each token has an event of its own
-            for step in steps:
-                yield from self.piece(step.tokens, step.added)
-        elif added := _joined(steps):
-            yield from self.piece(range(steps[0].tokens.start, steps[-1].tokens.stop), added)
+            yield self._reading(news)
+        elif isinstance(news, Failed):
+            yield _sent(self.refusal(BadRequestError.of(news)))
+        elif isinstance(news, Finished):
+            yield from map(_sent, self.end())
+            yield self.done
 
-    def begin(self) -> Iterator[str]:
-        """The first events."""
-        yield from ()
-
-    def progress(self, prompt: Prompt) -> str:
+    def _reading(self, prompt: Prompt) -> str:
         """What keeps the client waiting while a prompt is read."""
         if self.hears_comments and not read(self.body, "return_progress", bool, False):
             return f": {prompt.done} of {prompt.total} tokens read\n\n"
         told = {"total": prompt.total, "cache": prompt.reused, "processed": prompt.done, "time_ms": 1000 * prompt.seconds}
-        return self.progressed({"prompt_progress": told, **self.answer.figures()})
+        return _sent(self.progress({"prompt_progress": told, **self.answer.figures()}))
 
-    def progressed(self, told: dict[str, Any]) -> str:
+    def begin(self) -> Sequence[Object]:
+        """The first events."""
+        return ()
+
+    def progress(self, told: Object) -> Object:
         """The event for what is read of the prompt."""
         raise NotImplementedError
 
-    def piece(self, tokens: range, added: Added) -> Iterator[str]:
-        """The events for what these tokens add."""
+    def piece(self, written: Sequence[Written], added: Added) -> Iterator[Object]:
+        """The events for what a token adds."""
         raise NotImplementedError
 
-    def end(self) -> Iterator[str]:
+    def end(self) -> Iterator[Object]:
         """The last events."""
         raise NotImplementedError
 
-    def whole(self) -> dict[str, Any]:
+    def whole(self) -> Object:
         """The answer in one body."""
         raise NotImplementedError
 
-    def error(self, error: BadRequestError) -> str:
-        """The event for an error within the stream."""
-        return event(error.body())
+    @staticmethod
+    def refusal(error: BadRequestError) -> Object:
+        """The body of an error, and the event for one within a stream."""
+        return error.body()
 
-    def probabilities(self, tokens: range) -> list[dict[str, Any]]:
+    def probabilities(self, tokens: Sequence[Written]) -> list[Object]:
         """These tokens with the model's probabilities, and the likeliest ones."""
 
-        def row(id: int, text: str, p: float) -> dict[str, Any]:
+        def row(id: int, text: str, p: float) -> Object:
             return {"id": id, "token": text, "bytes": list(text.encode()), "logprob": log(max(p, 1e-30))}
 
-        answer = self.answer
         return [
             row(token.id, token.text, token.p_target or 0.0)
-            | {"top_logprobs": [row(*other) for other in answer.likeliest[at][: self.likeliest]]}
-            for at, token in ((at, answer.tokens[at]) for at in tokens)
+            | {"top_logprobs": [row(*other) for other in likeliest[: self.likeliest]]}
+            for token, likeliest in tokens
         ]
 
 
-def _joined(steps: Sequence[Step]) -> list[tuple[int, str]]:
-    """What these steps add, texts of one part that follow each other as one. Where a call begins stays apart."""
-    added: list[tuple[int, str]] = []
-    for index, text in (one for step in steps for one in step.added):
-        if added and added[-1][0] == index and added[-1][1]:
-            text = added.pop()[1] + text
-        added.append((index, text))
-    return added
+def _sent(data: Object) -> str:
+    """A server-sent event."""
+    named = f"event: {data['type']}\n" if "type" in data else ""
+    return f"{named}data: {json.dumps(data, ensure_ascii=False)}\n\n"
 
 
 class Blocks(Dialect):
     """A form that opens and closes each part of the answer in a stream."""
 
-    def __init__(self, body: Body, model: str, answer: Answer) -> None:
-        super().__init__(body, model, answer)
-        self._open = -1
+    hears_comments = False
+    _open: Part | None = None
 
-    def piece(self, tokens: range, added: Added) -> Iterator[str]:
-        for index, text in added:
-            if index != self._open:
+    def piece(self, written: Sequence[Written], added: Added) -> Iterator[Object]:
+        for part, text in added:
+            if part is not self._open:
                 yield from self.close()
-                self._open = index
-                yield from self.opened(index, self.answer.parts[index])
+                self._open = part
+                yield from self.opened(part)
             if text:
-                yield self.added(index, self.answer.parts[index], text)
+                yield self.added(part, text)
 
-    def close(self) -> Iterator[str]:
+    def close(self) -> Iterator[Object]:
         """The open part ends, if there is one."""
-        if self._open >= 0:
-            yield from self.closed(self._open, self.answer.parts[self._open])
+        if self._open is not None:
+            yield from self.closed(self._open)
 
-    def opened(self, index: int, part: Part) -> Iterator[str]:
+    def opened(self, part: Part) -> Iterator[Object]:
         """A part begins."""
         raise NotImplementedError
 
-    def added(self, index: int, part: Part, text: str) -> str:
+    def added(self, part: Part, text: str) -> Object:
         """The text is added to the part."""
         raise NotImplementedError
 
-    def closed(self, index: int, part: Part) -> Iterator[str]:
+    def closed(self, part: Part) -> Iterator[Object]:
         """The part ends."""
         raise NotImplementedError
 
@@ -147,112 +144,101 @@ class Chat(Dialect):
 
     done = "data: [DONE]\n\n"
 
-    def _head(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+    def _body(self, kind: str, choices: list[Object], **others: Any) -> Object:
         return {
             "id": f"chatcmpl-{self.id}", "object": kind, "created": self.created, "model": self.model,
-            "system_fingerprint": f"b-spectui-{__version__}", "choices": choices,
+            "system_fingerprint": f"b-spectui-{__version__}", "choices": choices, **others,
         }  # fmt: skip
 
-    def _chunk(self, delta: dict[str, Any], tokens: range = range(0), finish: str | None = None, **others: Any) -> str:
-        choice: dict[str, Any] = {"index": 0, "delta": delta, "finish_reason": finish}
-        if tokens and self.likeliest:
-            choice["logprobs"] = {"content": self.probabilities(tokens)}
-        return event({**self._head("chat.completion.chunk", [choice]), **others})
+    def _choice(self, written: Sequence[Written], finish: str | None, **said: Object) -> Object:
+        logprobs = {"logprobs": {"content": self.probabilities(written)}} if written and self.likeliest else {}
+        return {"index": 0, **said, "finish_reason": finish, **logprobs}
 
-    def begin(self) -> Iterator[str]:
-        yield self._chunk({"role": "assistant", "content": None})
+    def _chunk(self, delta: Object, written: Sequence[Written] = (), finish: str | None = None, **others: Any) -> Object:
+        return self._body("chat.completion.chunk", [self._choice(written, finish, delta=delta)], **others)
 
-    def progressed(self, told: dict[str, Any]) -> str:
+    def begin(self) -> Sequence[Object]:
+        return (self._chunk({"role": "assistant", "content": None}),)
+
+    def progress(self, told: Object) -> Object:
         return self._chunk({}, **told)
 
-    def piece(self, tokens: range, added: Added) -> Iterator[str]:
-        figures = self.answer.figures(tokens.stop) if tokens and self.timed else {}
-        for delta in [self._delta(index, text) for index, text in added] or [{"content": ""}]:
-            yield self._chunk(delta, tokens, **figures)
-            tokens = range(0)
+    def piece(self, written: Sequence[Written], added: Added) -> Iterator[Object]:
+        figures = self.answer.figures() if written and self.timed else {}
+        for delta in [self._delta(part, text) for part, text in added] or [{"content": ""}]:
+            yield self._chunk(delta, written, **figures)
+            written = ()
 
-    def _delta(self, index: int, text: str) -> dict[str, Any]:
-        part = self.answer.parts[index]
+    def _delta(self, part: Part, text: str) -> Object:
         if part.kind != "call":
             return {"content" if part.kind == "text" else "reasoning_content": text}
-        call: dict[str, Any] = {"index": sum(before.kind == "call" for before in self.answer.parts[:index])}
-        if not text:  # it begins
-            return {"tool_calls": [call | _call(part, "")]}
-        return {"tool_calls": [call | {"function": {"arguments": text}}]}
+        before = sum(other.kind == "call" for other in self.answer.parts[: part.index])
+        said = {"function": {"arguments": text}} if text else _call(part, "")  # it begins
+        return {"tool_calls": [{"index": before, **said}]}
 
-    def end(self) -> Iterator[str]:
-        yield self._chunk({}, finish=self.answer.why, **self.answer.figures())
+    def end(self) -> Iterator[Object]:
+        figures = self.answer.figures()
+        yield self._chunk({}, finish=self.answer.why, **figures)
         if read(read(self.body, "stream_options", dict, {}), "include_usage", bool, False):
-            yield event({**self._head("chat.completion.chunk", []), "usage": self.answer.usage(), **self.answer.figures()})
+            yield self._body("chat.completion.chunk", [], usage=self.answer.usage(), **figures)
 
-    def whole(self) -> dict[str, Any]:
+    def whole(self) -> Object:
         answer = self.answer
-        message: dict[str, Any] = {"role": "assistant", "content": answer.text()}
+        message: Object = {"role": "assistant", "content": answer.text()}
         if thought := answer.text("thought"):
             message["reasoning_content"] = thought
         if calls := [part for part in answer.parts if part.kind == "call"]:
             message["content"] = message["content"] or None
             message["tool_calls"] = [_call(call, call.text) for call in calls]
-        choice = {"index": 0, "message": message, "finish_reason": answer.why}
-        if self.likeliest:
-            choice["logprobs"] = {"content": self.probabilities(range(len(answer.tokens)))}
-        return {**self._head("chat.completion", [choice]), "usage": answer.usage(), **answer.figures()}
+        choice = self._choice(answer.tokens, answer.why, message=message)
+        return self._body("chat.completion", [choice], usage=answer.usage(), **answer.figures())
 
 
-def _call(part: Part, arguments: str) -> dict[str, Any]:
+def _call(part: Part, arguments: str) -> Object:
     return {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": arguments}}
 
 
 class Completion(Dialect):
-    """OpenAI's completions: a text that goes on."""
+    """A text that goes on: OpenAI's completions, with the fields of llama-server's own beside theirs."""
 
+    raw = True
     done = "data: [DONE]\n\n"
 
-    def _body(self, text: str, tokens: range = range(0), finish: str | None = None, **others: Any) -> dict[str, Any]:
-        logprobs = {"content": self.probabilities(tokens)} if self.likeliest and tokens else None
+    def _body(self, text: str, written: Sequence[Written], finish: str | None = None, **others: Any) -> Object:
+        answer, rows = self.answer, self.probabilities(written) if self.likeliest else []
+        logprobs = {"content": rows} if rows else None
         return {
             "id": f"cmpl-{self.id}", "object": "text_completion", "created": self.created, "model": self.model,
             "system_fingerprint": f"b-spectui-{__version__}",
-            "choices": [{"index": 0, "text": text, "logprobs": logprobs, "finish_reason": finish}], **others,
+            "choices": [{"index": 0, "text": text, "logprobs": logprobs, "finish_reason": finish}],
+            "index": 0, "content": text, "tokens": [token.id for token, _ in written], "stop": finish is not None, "id_slot": 0,
+            "tokens_predicted": len(answer.tokens), "tokens_evaluated": answer.prompt.total,
+            **({"completion_probabilities": rows} if rows else {}), **others,
         }  # fmt: skip
 
-    def progressed(self, told: dict[str, Any]) -> str:
-        return event(self._body("", **told))
+    def progress(self, told: Object) -> Object:
+        return self._body("", (), **told)
 
-    def piece(self, tokens: range, added: Added) -> Iterator[str]:
-        figures = self.answer.figures(tokens.stop) if self.timed else {}
-        yield event(self._body("".join(text for _, text in added), tokens, **figures))
+    def piece(self, written: Sequence[Written], added: Added) -> Iterator[Object]:
+        yield self._body("".join(text for _, text in added), written, **(self.answer.figures() if self.timed else {}))
 
-    def end(self) -> Iterator[str]:
-        yield event(self._ended("", range(0)))
+    def end(self) -> Iterator[Object]:
+        yield self._last("", ())
 
-    def whole(self) -> dict[str, Any]:
-        return self._ended(self.answer.text(), range(len(self.answer.tokens)))
+    def whole(self) -> Object:
+        return self._last(self.answer.text(), self.answer.tokens)
 
-    def _ended(self, text: str, tokens: range) -> dict[str, Any]:
-        return self._body(text, tokens, self.answer.why, usage=self.answer.usage(), **self.answer.figures())
+    def _last(self, text: str, written: Sequence[Written]) -> Object:
+        answer = self.answer
+        why = {"length": "limit", "stop": "word" if answer.stopped else "eos"}.get(answer.why, "none")
+        body = self._body(text, written, answer.why, usage=answer.usage(), **answer.figures()) | {
+            "stop_type": why, "truncated": False, "has_new_line": "\n" in answer.text(),
+            "tokens_cached": answer.prompt.total + len(answer.tokens) - 1,
+        }  # fmt: skip
+        return body if read(self.body, "return_tokens", bool, False) else {**body, "tokens": []}
 
 
 class LlamaCompletion(Completion):
-    """llama-server's own `/completion`, and `/infill`."""
+    """The same as `/completion` and `/infill`, whose streams end without a mark."""
 
     done = ""
-
-    def _body(self, text: str, tokens: range = range(0), finish: str | None = None, **others: Any) -> dict[str, Any]:
-        answer = self.answer
-        body = {
-            "index": 0, "content": text, "tokens": [token.id for token in answer.tokens[tokens.start : tokens.stop]],
-            "stop": finish is not None, "id_slot": 0, "tokens_predicted": tokens.stop, "tokens_evaluated": answer.prompt.total,
-        }  # fmt: skip
-        if self.likeliest and tokens:
-            body["completion_probabilities"] = self.probabilities(tokens)
-        return body | others
-
-    def _ended(self, text: str, tokens: range) -> dict[str, Any]:
-        answer = self.answer
-        listed: dict[str, Any] = {} if read(self.body, "return_tokens", bool, False) else {"tokens": []}
-        why = {"length": "limit", "stop": "word" if answer.stopped else "eos"}.get(answer.why, "none")
-        return self._body(text, tokens, why, **answer.figures()) | listed | {
-            "model": self.model, "stop_type": why, "truncated": False, "has_new_line": "\n" in answer.text(),
-            "tokens_predicted": len(answer.tokens), "tokens_cached": answer.prompt.total + len(answer.tokens) - 1,
-        }  # fmt: skip

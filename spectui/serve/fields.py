@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 from spectui.attach.requests import LLAMA_SERVER
-from spectui.engine.events import FREE, Message, Terms
+from spectui.engine.events import Failed, Message, Terms
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs
 from spectui.serve.tools import Form, tool_grammar
@@ -48,20 +48,27 @@ class BadRequestError(SpectuiError):
         super().__init__(message)
         self.status, self.kind, self.others = status, kind, others
 
+    @classmethod
+    def of(cls, failed: Failed) -> BadRequestError:
+        """Why a reply failed."""
+        if failed.no_room:
+            numbers = {"n_prompt_tokens": failed.tokens, "n_ctx": failed.n_ctx}
+            return cls(failed.message, 400, "exceed_context_size_error", **numbers)
+        return cls(failed.message) if failed.refused else cls(failed.message, 500, "server_error")
+
     def body(self) -> dict[str, Any]:
         """What is answered."""
         return {"error": {"code": self.status, "message": str(self), "type": self.kind, **self.others}}
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """What a body asks for. `tools`: the names of those that the reply may call."""
 
     messages: tuple[Message, ...]
-    terms: Terms = FREE
-    knobs: Mapping[str, Any] = field(default_factory=dict)
-    tools: tuple[str, ...] = ()
-    stream: bool = False
+    terms: Terms
+    knobs: Mapping[str, Any]
+    tools: tuple[str, ...]
+    stream: bool
 
 
 def read(table: Body, name: str, kind: type[Value] | tuple[type, ...], otherwise: Value) -> Value:
@@ -73,14 +80,6 @@ def read(table: Body, name: str, kind: type[Value] | tuple[type, ...], otherwise
         kinds = kind if isinstance(kind, tuple) else (kind,)
         raise BadRequestError(f"{name} is {' or '.join(_NAMES[kind] for kind in kinds)}, not {json.dumps(value)[:60]}.")
     return value  # type: ignore[return-value]
-
-
-def needed(table: Body, name: str, kind: type[Value]) -> Value:
-    """The field's value. Raises BadRequestError if it is missing or of another kind."""
-    if table.get(name) is None:
-        raise BadRequestError(f"{name} is missing: give {_NAMES[kind]}.")
-    value: Value = read(table, name, kind, table[name])
-    return value
 
 
 def rows(table: Body, name: str) -> list[Body]:
@@ -96,7 +95,7 @@ def knobs(body: Body) -> dict[str, Any]:
     for name, neutral in _ABSENT.items():
         if body.get(name) is not None and body[name] not in neutral:
             raise BadRequestError(f"{name} would change the answer, and spectui does not have it: leave it out.")
-    flat = {**body, **{f"speculative.{key}": value for key, value in _object(body, "speculative").items()}}
+    flat = {**body, **{f"speculative.{key}": value for key, value in read(body, "speculative", dict, {}).items()}}
     asked: dict[str, Any] = {}
     for name, key in _KNOBS.items():
         usual = getattr(Knobs(), key)
@@ -116,10 +115,6 @@ def knobs(body: Body) -> dict[str, Any]:
     except UsageError as error:
         raise BadRequestError(str(error)) from None
     return asked
-
-
-def _object(table: Body, name: str) -> Body:
-    return value if isinstance(value := table.get(name), dict) else {}
 
 
 def likeliest(body: Body) -> int:
@@ -145,7 +140,7 @@ def text_of(content: Any) -> str:
     return "\n".join(texts)
 
 
-def messages(body: Body, written: Callable[[str], tuple[int, ...]]) -> tuple[Message, ...]:
+def messages(body: Body, written: Mapping[str, tuple[int, ...]]) -> tuple[Message, ...]:
     """The conversation. `written`: the tokens of a reply that was written here, by its text. Raises BadRequestError."""
     talk: list[Message] = []
     for row in rows(body, "messages"):
@@ -162,7 +157,7 @@ def messages(body: Body, written: Callable[[str], tuple[int, ...]]) -> tuple[Mes
         elif role != "tool" and row.get("content") is None:
             raise BadRequestError("A message needs a content.")
         thought = read(row, "reasoning_content", str, "") if role == "assistant" else ""
-        tokens = written(content) if role == "assistant" else ()
+        tokens = written.get(content, ()) if role == "assistant" else ()
         talk.append(Message(role, content, tokens, thought, json.dumps(others) if others else ""))
     if not talk:
         raise BadRequestError("messages is a list of at least one message.")
@@ -185,63 +180,58 @@ def _call(row: Body) -> dict[str, Any]:
     return {"id": row.get("id"), "type": "function", "function": {"name": function.get("name"), "arguments": arguments}}
 
 
-def chat(body: Body, form: Form | None, written: Callable[[str], tuple[int, ...]], schema: Callable[[str], str]) -> Asked:
-    """What a chat completion asks for. `form`: how the model calls tools. `schema`: makes a grammar of a JSON schema.
+def asked(body: Body, form: Form | None, written: Mapping[str, tuple[int, ...]], raw: bool = False) -> Asked:
+    """What a completion asks for, of a chat or of a `raw` text. `form`: how the model calls tools. `written`: as in `messages`.
 
-    Raises BadRequestError, or what `schema` raises.
+    Raises BadRequestError.
     """
-    talk = messages(body, written)
-    tools = [tool["function"] for tool in rows(body, "tools") if isinstance(tool.get("function"), dict)]
-    choice, offered = body.get("tool_choice"), tools
-    if isinstance(choice, dict):
-        name = (_object(choice, "function") or choice).get("name")
-        offered = [tool for tool in tools if tool.get("name") == name]
-        if not offered:
-            raise BadRequestError(f"tool_choice names {str(name)[:60]!r}, which is none of the tools.")
-    elif choice == "none":
-        offered = []
-    if form is None or not offered:
-        return _asked(talk, body, Terms(grammar=constraint(body, schema)))
-    names, grammar, trigger = tuple(str(tool.get("name")) for tool in offered), constraint(body, schema), ""
-    if not grammar:
-        forced = isinstance(choice, dict) or choice in ("required", "any")
-        grammar, trigger = tool_grammar(form, offered, schema, not forced), "" if forced else form.trigger(names)
-    listed = json.dumps([{"type": "function", "function": tool} for tool in tools])
-    return _asked(talk, body, Terms(tools=listed, grammar=grammar, trigger=trigger), names)
-
-
-def _asked(talk: tuple[Message, ...], body: Body, terms: Terms, tools: tuple[str, ...] = ()) -> Asked:
-    """With what every endpoint has. Raises BadRequestError."""
-    terms = terms._replace(likeliest=likeliest(body))
+    talk = (_begun(body),) if raw else messages(body, written)
+    terms, tools = _with_tools(body, form, Terms(grammar=constraint(body), raw=raw, likeliest=likeliest(body)))
     return Asked(talk, terms, knobs(body), tools, read(body, "stream", bool, False))
 
 
-def constraint(body: Body, schema: Callable[[str], str]) -> str:
-    """The grammar that the body asks for; "" for none."""
+def _begun(body: Body) -> Message:
+    """The text, or the tokens, that the reply goes on with."""
+    prompt = body.get("prompt")
+    if isinstance(prompt, list) and len(prompt) == 1 and not isinstance(prompt[0], int):
+        prompt = prompt[0]
+    if isinstance(prompt, list) and prompt and all(isinstance(token, int) and token >= 0 for token in prompt):
+        return Message("user", "", tuple(prompt))
+    if isinstance(prompt, str):
+        return Message("user", prompt)
+    raise BadRequestError("prompt is one text, or the tokens of one: ask for several one by one.")
+
+
+def _with_tools(body: Body, form: Form | None, terms: Terms) -> tuple[Terms, tuple[str, ...]]:
+    """The terms, with the tools that the body offers to a model that calls them in this form; and the names of those."""
+    tools = [tool["function"] for tool in rows(body, "tools") if isinstance(tool.get("function"), dict)]
+    choice, offered = body.get("tool_choice"), tools
+    if isinstance(choice, dict):
+        function = choice.get("function")
+        name = (function if isinstance(function, dict) else choice).get("name")
+        offered = [tool for tool in tools if tool.get("name") == name]
+        if not offered:
+            raise BadRequestError(f"tool_choice names {str(name)[:60]!r}, which is none of the tools.")
+    if form is None or not offered or terms.raw or choice == "none":
+        return terms, ()
+    names = tuple(str(tool.get("name")) for tool in offered)
+    if not terms.grammar:
+        forced = isinstance(choice, dict) or choice in ("required", "any")
+        grammar, trigger = tool_grammar(form, offered, not forced), "" if forced else form.trigger(names)
+        terms = terms._replace(grammar=grammar, trigger=trigger)
+    return terms._replace(tools=json.dumps([{"type": "function", "function": tool} for tool in tools])), names
+
+
+def constraint(body: Body) -> str:
+    """The grammar, or the JSON schema, that the body asks for; "" for none."""
     wanted = read(body, "response_format", dict, {})
     kind = wanted.get("type", "text")
     if kind not in ("text", "json_object", "json_schema"):
         raise BadRequestError(f"The type of response_format is text, json_object or json_schema, not {str(kind)[:40]!r}.")
     inner = read(wanted, "json_schema", dict, {}) if kind == "json_schema" else wanted
-    given = inner.get("schema") if kind != "text" else body.get("json_schema")
-    if grammar := read(body, "grammar", str, ""):
-        return grammar
-    if given is None:
-        return schema('{"type": "object"}') if kind != "text" else ""
-    if not isinstance(given, dict):
+    schema = inner.get("schema") if kind != "text" else body.get("json_schema")
+    if schema is None and kind != "text":
+        schema = {"type": "object"}
+    if schema is not None and not isinstance(schema, dict):
         raise BadRequestError("A JSON schema is an object.")
-    return schema(json.dumps(given))
-
-
-def completion(body: Body, schema: Callable[[str], str]) -> Asked:
-    """What a completion of a text, or of tokens, asks for. Raises what `chat` does."""
-    prompt = body.get("prompt")
-    if isinstance(prompt, list) and len(prompt) == 1 and not isinstance(prompt[0], int):
-        prompt = prompt[0]
-    if isinstance(prompt, list) and prompt and all(isinstance(token, int) and token >= 0 for token in prompt):
-        asked = Message("user", "", tuple(prompt))
-    elif isinstance(prompt, str):
-        asked = Message("user", prompt)
-    else:
-        raise BadRequestError("prompt is one text, or the tokens of one: ask for several one by one.")
-    return _asked((asked,), body, Terms(grammar=constraint(body, schema), raw=True))
+    return read(body, "grammar", str, "") or (json.dumps(schema) if schema is not None else "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spectui.errors import SpectuiError
@@ -50,18 +50,20 @@ def form_of(template: str) -> Form | None:
     return FORMS[2] if '"parameters"' in template and "<|eot_id|>" in template else None
 
 
-def tool_grammar(form: Form, tools: Sequence[Mapping[str, Any]], schema: Callable[[str], str], alone: bool) -> str:
-    """GBNF for calls of these tools. `schema` makes it of a JSON schema. `alone`: the object of a call alone is one too.
+def tool_grammar(form: Form, tools: Sequence[Mapping[str, Any]], alone: bool) -> str:
+    """GBNF for calls of these tools. `alone`: the object of a call alone is one too.
 
     Each tool has rules of its own, because references in a schema begin at its root. A schema that cannot be made a grammar
     leaves the arguments of its tool free.
     """
+    from spectui.llama.grammar import of_schema  # it loads llama.cpp, which most requests leave to the engine
+
     call, rules, free = [], [], '{"type": "object"}'
     for number, tool in enumerate(tools):
         try:
-            made = schema(json.dumps(tool.get("parameters") or {"type": "object"}))
+            made = of_schema(json.dumps(tool.get("parameters") or {"type": "object"}))
         except SpectuiError:
-            made = schema(free)
+            made = of_schema(free)
         rules.append("".join(f"t{number}-{name}" if name else other for other, name in _RULES.findall(made)))
         name, field = (json.dumps(json.dumps(text)) for text in (tool.get("name"), form.arguments))
         call.append(f'"{{" s "\\"name\\"" s ":" s {name} s "," s {field} s ":" s t{number}-root s "}}"')

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events
 from textual.app import SystemCommand
@@ -20,18 +20,21 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.theme import ThemeProvider
 
+from spectui import paths
 from spectui.chat.commands import COMMANDS
 from spectui.chat.session import ChatSession
+from spectui.config import UiSettings
 from spectui.engine.protocol import Engine
 from spectui.knobs import Knobs, Setup, specs, title
 from spectui.store.journal import Journal
 from spectui.store.records import StoredConversation
 from spectui.store.recovery.crash import Crash
 from spectui.telemetry.monitor import Monitor
-from spectui.ui.keys import binding
+from spectui.ui.keys import binding, keymap
 from spectui.ui.remembered import Remembered, note, restore
 from spectui.ui.screen import controls
 from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.terminal_watchdog import terminal_restored
 from spectui.ui.textual_patches.app import TerminalApp
 from spectui.ui.textual_patches.screen import Palette
 from spectui.ui.textual_patches.text_area import SteadyTextArea
@@ -254,3 +257,24 @@ def _enable_collector() -> None:
     window and engine."""
     gc.freeze()
     gc.enable()
+
+
+def show(
+    engine: Engine, setup: Setup, knobs: Knobs, look: UiSettings, died: str, notices: Sequence[str] = (), **parts: Any
+) -> int:
+    """Show the window in this terminal until it is closed, and return its code. `died`: the last words in the terminal if this
+    process is killed. `parts`: the other parameters of `SpectuiApp`."""
+    keys, unmapped = keymap(look.keys)
+    app = SpectuiApp(
+        engine,
+        setup,
+        knobs,
+        theme=look.theme or None,
+        theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
+        keymap=keys,
+        notices=[*notices, *unmapped],
+        **parts,
+    )
+    with terminal_restored(died):
+        app.run()
+    return app.return_code or 0

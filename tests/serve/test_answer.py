@@ -6,7 +6,7 @@ import pytest
 
 from spectui.engine.events import Finished, RoundDone
 from spectui.knobs import Knobs
-from spectui.serve.answer import Answer
+from spectui.serve.answer import Added, Answer
 from spectui.serve.tools import FORMS, Form
 from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
@@ -16,15 +16,15 @@ def said(
     tokens: list[tuple[str, bool]], form: Form | None = None, marks: dict[int, str] | None = None
 ) -> list[tuple[str, str]]:
     answer = Answer(form, ["f"] if form else [], marks or {})
-    added: list[tuple[int, str]] = []
+    added: Added = []
     for at, (text, thought) in enumerate(tokens):
         token = Token(at, text, "plain", None, at, at, None, 0.5, thought)
         round = Round(at, at, Knobs(), (), (token,), 0.0, 0.1, 0.0, 0.1)
-        added += [one for step in answer.take(RoundDone(round, at)) for one in step.added]
+        added += [one for _, new in answer.take(RoundDone(round, at)) for one in new]
     end = Finished(StopReason.EOS, "", Statistics(), Knobs(), 1, 0.1, 0.1)
-    added += [one for step in answer.take(end) for one in step.added]
-    for at, part in enumerate(answer.parts):
-        assert "".join(text for index, text in added if index == at) == part.text
+    added += [one for _, new in answer.take(end) for one in new]
+    for part in answer.parts:
+        assert "".join(text for of, text in added if of is part) == part.text
     return [(part.name or part.kind, part.text) for part in answer.parts]
 
 

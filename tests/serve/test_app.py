@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from spectui.engine.events import Failed, Finished
 from spectui.engine.isolation.process import EngineProcess
-from spectui.llama.grammar import of_schema
 from spectui.serve.access import Access
 from spectui.serve.tools import FORMS, tool_grammar
 from tests.helpers.smollm2 import SNAKE, ask, opened, setup
@@ -79,8 +79,8 @@ def test_each_tools_arguments_obey_its_own_schema(client: Client) -> None:
     ]
     for tool in tools:
         tool["parameters"]["$defs"] = {"Of": of[tool["name"]]}
-    assert "t2-object" in tool_grammar(FORMS[0], [*tools, {"name": "c", "parameters": {"$ref": "#/no"}}], of_schema, alone=True)
-    grammar, written = tool_grammar(FORMS[0], tools, of_schema, alone=False), {}
+    assert "t2-object" in tool_grammar(FORMS[0], [*tools, {"name": "c", "parameters": {"$ref": "#/no"}}], alone=True)
+    grammar, written = tool_grammar(FORMS[0], tools, alone=False), {}
     for seed in range(8):
         said = client.chat("Call!", grammar=grammar, temperature=1.0, seed=seed, max_tokens=200, stop="</tool_call>")
         call = json.loads(said["message"]["content"].removeprefix("<tool_call>"))
@@ -201,14 +201,14 @@ def test_a_prompt_without_room_says_both_numbers(client: Client) -> None:
 
 
 def test_a_client_that_leaves_ends_its_reply(client: Client) -> None:
-    requests, before = client.server.requests, client.server.metrics.written.emitted
+    seen = len(client.watched.seen)
     with client.stream("POST", "/v1/chat/completions", json={**TALK, "max_tokens": 900, "stream": True}) as answer:
         next(answer.iter_lines())
-    until(lambda: requests.running is None)
     with pytest.raises(httpx2.ReadTimeout):
         client.post("/v1/chat/completions", json={**TALK, "max_tokens": 900}, timeout=0.2)
-    until(lambda: requests.running is None and not requests.waiting)
-    assert client.server.metrics.written.emitted - before < 900
+    until(lambda: all(isinstance(watched.events[-1], Finished | Failed) for watched in client.watched.seen[seen:]))
+    for watched in client.watched.seen[seen:]:
+        assert watched.figures.emitted < 900
 
 
 def test_an_engine_that_is_killed_ends_one_reply() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click.exceptions import Exit
 
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.models.server import server_setup
@@ -196,12 +197,12 @@ def make_runs(
                 return run
 
             measure(loaded, shared, make_and_tell)
-    except (Stopped, click.Abort):
+    except (Stopped, click.Abort, Exit):
         stopped = stopped or [1]
     except UsageError:
         raise
     except SpectuiError as error:
-        problem = None if stopped else error  # Ctrl+C stopped the loading, and the error only says that
+        problem = error
     finally:
         worker.close()
         line.end()

@@ -10,7 +10,6 @@ import click
 from spectui.cli.measure.common import Options, columns, measurement, tell_if_busy
 from spectui.cli.options import INTERRUPTED, SERVER
 from spectui.cli.terminal import prepare_stdout
-from spectui.errors import SpectuiError
 
 
 @measurement("costs", "models", "devices", "speculation", replies=False, without=SERVER)
@@ -31,10 +30,6 @@ def command(ctx: click.Context, options: Options, again: bool) -> None:
         with stopping(worker.stop) as stopped:
             loaded = outcome(worker, worker.call(report.load, setup, again), printer)
             busy = tell_if_busy("passes may take longer than they need")
-    except SpectuiError:
-        if stopped:
-            ctx.exit(INTERRUPTED)  # Ctrl+C stopped the loading, and the error only says that
-        raise
     finally:
         worker.close()
         printer.end()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -30,12 +30,35 @@ REPLAY: list[BindingType] = [
 ]
 
 
-class ReplayScreen(ChatScreen):
-    """Plays a conversation. The text area takes no text, so that plain keys can steer."""
+class OnlookingScreen(ChatScreen):
+    """Shows what was asked elsewhere. The text area takes no text, so that plain keys are commands."""
 
     AUTO_FOCUS = "#transcript"
+    PLAIN_KEYS = ""
+    """What they do, in the place of the text."""
+    ALLOWED: ClassVar[Set[str]] = {*LOOKING, "stop", "interrupt"}
+    """The commands that there are."""
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.prompt.disabled = True
+        self.prompt.placeholder = self.PLAIN_KEYS
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Messages and models stay as they are."""
+        return (action != "run" or parameters[0] in self.ALLOWED) and super().check_action(action, parameters)
+
+    def take_text(self, event: events.Key | events.Paste) -> bool:
+        """Nothing is typed."""
+        return False
+
+
+class ReplayScreen(OnlookingScreen):
+    """Plays a conversation."""
+
     BINDINGS: ClassVar[list[BindingType]] = REPLAY
     BINDING_GROUPS: ClassVar[Mapping[str, Any]] = {**OWN_GROUPS, "replay": REPLAY}
+    PLAIN_KEYS = "Space pauses, + and - change the speed, . plays one round"
 
     def __init__(self, session: ChatSession, *, player: ConversationPlayer, **parts: Any) -> None:
         super().__init__(session, **parts)
@@ -44,10 +67,7 @@ class ReplayScreen(ChatScreen):
         self._shown_knobs: Knobs | None = None
 
     def on_mount(self) -> None:
-        """The text area takes no text."""
         super().on_mount()
-        self.prompt.disabled = True
-        self.prompt.placeholder = "Space pauses, + and - change the speed, . plays one round"
         self.show_state()
 
     def _tick(self) -> None:
@@ -71,11 +91,6 @@ class ReplayScreen(ChatScreen):
             self.show_all()
         if turn.made is not None and turn.made.dropped != self.session.oldest.dropped:
             self.session.oldest.leave_out(turn.made.dropped)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Knobs, models and messages stay as they were recorded."""
-        changes = action == "run" and parameters[0] not in {*LOOKING, "stop", "interrupt"}
-        return not changes and super().check_action(action, parameters)
 
     def why_fixed(self, key: str) -> str:
         """Nothing can be turned."""
@@ -105,10 +120,6 @@ class ReplayScreen(ChatScreen):
         self.player.paused = True
         self.player.step()
         self.show_state()
-
-    def take_text(self, event: events.Key | events.Paste) -> bool:
-        """The keys are the replay's."""
-        return False
 
     def on_key(self, event: events.Key) -> None:
         """A typed key shows why no model can answer."""

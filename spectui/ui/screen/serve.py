@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rich.text import Text
-from textual import events
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
 from spectui.chat.session import ChatSession
 from spectui.serve.watching import Watched, WatchedEngine
 from spectui.text import one_line, printable
-from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.screen.commands import OWN_GROUPS
-from spectui.ui.screen.replay import LOOKING
+from spectui.ui.screen.replay import OnlookingScreen
 
 ROWS = 6
 
@@ -25,15 +23,14 @@ SERVE: list[BindingType] = [
     Binding("f", "follow", "Follow", id="follow", tooltip="Show what is being written now"),
 ]
 
-_STEERING = {command.id for command in OWN_GROUPS["steering"]} - {"tune", "compare", "models", "devices"}
 
-
-class ServeScreen(ChatScreen):
+class ServeScreen(OnlookingScreen):
     """Shows requests, and turns the knobs that they do not set themselves."""
 
-    AUTO_FOCUS = "#transcript"
     BINDINGS: ClassVar[list[BindingType]] = SERVE
     BINDING_GROUPS: ClassVar[Mapping[str, Any]] = {**OWN_GROUPS, "serve": SERVE}
+    PLAIN_KEYS = "p and n choose a request, f follows what is written, Esc ends the shown one"
+    ALLOWED = OnlookingScreen.ALLOWED | {command.id for command in OWN_GROUPS["steering"]} - {"devices", "placement", "schema"}
 
     def __init__(self, session: ChatSession, *, watched: WatchedEngine, where: str, **parts: Any) -> None:
         """`where`: the server's address."""
@@ -44,11 +41,9 @@ class ServeScreen(ChatScreen):
         self._wanted: Watched | None = None  # what is to be shown as soon as the window is free
 
     def on_mount(self) -> None:
-        """The list stands above the text; the text area takes no text."""
+        """The list stands above the text."""
         super().on_mount()
         self.query_one("#main").mount(self._list, before=0)
-        self.prompt.disabled = True
-        self.prompt.placeholder = "p and n choose a request, f follows what is written, Esc ends the shown one"
 
     def _tick(self) -> None:
         watched = self._watched
@@ -72,21 +67,22 @@ class ServeScreen(ChatScreen):
         self._drain()
         self.session.new_chat()
 
-    def _rows(self) -> Text:
-        shown = self._watched.shown or self._wanted
-        rows = [*self._watched.seen]
-        at = rows.index(shown) if shown in rows else len(rows) - 1
-        start = max(0, min(at - ROWS // 2, len(rows) - ROWS))
-        lines = Text(no_wrap=True, overflow="ellipsis")
-        for seen in rows[start : start + ROWS]:
-            marked = "> " if seen is shown else "  "
-            lines.append(f"{marked}{one_line(seen.in_words)}\n", "bold" if seen is shown else "")
-        return lines if rows else Text(f"{self._where} waits for its first request.")
+    @property
+    def _at(self) -> int:
+        """The place in the list of what is shown, or is to be; else the last one."""
+        seen, shown = self._watched.seen, self._wanted or self._watched.shown
+        return seen.index(shown) if shown in seen else len(seen) - 1
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Messages and models stay as they are; knobs turn."""
-        asks = action == "run" and parameters[0] not in {*LOOKING, *_STEERING, "stop", "interrupt"}
-        return not asks and super().check_action(action, parameters)
+    def _rows(self) -> Text:
+        seen, shown = self._watched.seen, self._wanted or self._watched.shown
+        if not seen:
+            return Text(f"{self._where} waits for its first request.")
+        start = max(0, min(self._at - ROWS // 2, len(seen) - ROWS))
+        lines = Text(no_wrap=True, overflow="ellipsis")
+        for one in seen[start : start + ROWS]:
+            marked, style = ("> ", "bold") if one is shown else ("  ", "")
+            lines.append(f"{marked}{one_line(one.in_words)}\n", style)
+        return lines
 
     async def action_run(self, identity: str) -> None:
         """Esc ends the request that is shown, wherever the focus is."""
@@ -94,10 +90,6 @@ class ServeScreen(ChatScreen):
             self.session.stop()
         else:
             await super().action_run(identity)
-
-    def take_text(self, event: events.Key | events.Paste) -> bool:
-        """Keys are commands: nothing is typed."""
-        return False
 
     @property
     def way_on(self) -> str:
@@ -107,13 +99,10 @@ class ServeScreen(ChatScreen):
 
     def action_choose(self, step: int) -> None:
         """Show another request."""
-        rows = [*self._watched.seen]
-        shown = self._wanted or self._watched.shown
-        if rows:
-            at = rows.index(shown) + step if shown in rows else len(rows) - 1
-            self._follows = False
-            if rows[at := max(0, min(at, len(rows) - 1))] is not shown:
-                self._show_request(rows[at])
+        seen, self._follows = self._watched.seen, False
+        chosen = seen[max(0, min(self._at + step, len(seen) - 1))] if seen else None
+        if chosen is not None and chosen is not (self._wanted or self._watched.shown):
+            self._show_request(chosen)
 
     def action_follow(self) -> None:
         """Show what is written now, from now on."""
