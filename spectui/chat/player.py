@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
+from spectui import paths
 from spectui.engine.events import FREE, Event, Failed, Finished, Loaded, Message, ModelInfo, Prompt, RoundDone, Terms
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import UNKNOWN, Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
 from spectui.store.records import FAILED, Reply, StoredConversation, StoredMessage, unknown_reply
 from spectui.store.rounds.packed import PackedRounds
+
+DEMO = "demo"
+"""The id of the recorded chat that ships."""
 
 SLOWEST, FASTEST = 0.01, 1000.0
 """Bounds of the speed, in times as fast as it was."""
@@ -22,6 +27,11 @@ UNKNOWN_S = 0.05
 
 BROKEN_OFF = "The reply broke off here."
 NO_REPLY = "This prompt got no reply."
+
+
+def demo_file() -> Path:
+    """The file of the recorded chat that ships."""
+    return paths.PACKAGE / "chat" / "demo.db"
 
 
 class Lane:
@@ -81,6 +91,7 @@ class ConversationPlayer:
         setup = next((turn.made.setup for turn in turns if turn.made is not None), Setup(model="recorded"))
         self.setup = replace(setup, system=conversation.system)
         """What the last reply was made by, at first the first one, with the conversation's system prompt."""
+        self._begun = False
         self._turns = iter(turns)
         self._coming: Iterator[Event] = iter(())
         self._next: Event | None = None
@@ -96,10 +107,11 @@ class ConversationPlayer:
     @property
     def ended(self) -> bool:
         """Whether all of it was played."""
-        return self.turn is None and self._next is None
+        return self._begun and self.turn is None and self._next is None
 
     def load(self, setup: Setup) -> None:
         """Say that the models of the first reply are loaded."""
+        self._begun = True
         self._say(self._loaded())
         self._turn_on()
 

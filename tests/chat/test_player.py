@@ -66,6 +66,7 @@ def test_it_takes_the_recorded_time_at_the_asked_speed(speed: float) -> None:
 
 def test_a_prompt_waits_until_it_is_sent() -> None:
     player = ConversationPlayer(chat(), FASTEST)
+    assert not player.ended, "it has not begun"
     player.load(Setup())
     player.advance(1e6)
     assert player.turn is not None and player.turn.prompt == "hello" and len(player.events) == 1

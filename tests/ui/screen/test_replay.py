@@ -30,7 +30,7 @@ async def replay(
         player, player.setup, Knobs(), theme_directories=(THEMES,), make_screen=partial(ReplayScreen, player=player)
     )
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await wait_until(pilot, lambda: isinstance(app.screen, ReplayScreen) and bool(player.turn or player.ended))
+        await wait_until(pilot, lambda: isinstance(app.screen, ReplayScreen) and session_of(app).state != "loading")
         yield app, pilot, player
 
 
