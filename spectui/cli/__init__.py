@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
@@ -38,6 +39,22 @@ EXAMPLES = (
 
 BROKEN_PIPE = 141
 """128 + the number of the signal, as a shell reports it."""
+
+
+class Commands(Mapping[str, click.Command]):
+    """The commands by name, as click has them; each is imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        command: click.Command = import_module(f"spectui.cli.{FOLDERS.get(name, '')}{name}").command
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
 
 
 class Root(Group):
@@ -74,9 +91,6 @@ class Root(Group):
             # click would exit with 1, but a reader that went away is no error.
             ctx.exit(silence())
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         room = formatter.width - 6 - max(map(len, COMMANDS))
         for heading, names in GROUPS.items():
@@ -88,12 +102,6 @@ class Root(Group):
         with formatter.section("Examples"):
             for line in EXAMPLES:
                 formatter.write(f"  {line}\n")
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"spectui.cli.{FOLDERS.get(cmd_name, '')}{cmd_name}").command
-        return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0].startswith("-") and args[0] not in ctx.help_option_names and args[0] != "--version":
@@ -134,6 +142,7 @@ def print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -
 @click.group(
     "spectui",
     cls=Root,
+    commands=Commands(),  # type: ignore[arg-type]  # none is added
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     invoke_without_command=True,
 )

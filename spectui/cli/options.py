@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from spectui.config import Configuration, Setting, load, nearest, settings, unknown_variables
 from spectui.errors import UsageError
@@ -72,12 +73,10 @@ class Option(click.Option):
         self.heading, self.rare = heading, rare
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The names and the help; but in the short help the first names alone, short and long, and no rare flag."""
+        """The names and the help; but in the short help the first names alone, short and long."""
         record = super().get_help_record(ctx)
         if record is None or ctx.meta.get(_WHOLE):
             return record
-        if self.rare:
-            return None
         short, long = ([name for name in self.opts if name.startswith("--") is is_long] for is_long in (False, True))
         return f"{', '.join((*short[:1], *long[:1]))} {self.metavar or ''}".rstrip(), record[1]
 
@@ -110,7 +109,12 @@ class SettingOption(Option):
             heading=HEADINGS[spec.section],
             **{"help": help, "rare": row.key not in _USUAL, **bare, **several, **place},
         )
-        self.bare = spec.bare
+        self.bare, self.choices = spec.bare, spec.choices
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The values that begin so, or files."""
+        choices = [CompletionItem(choice) for choice in self.choices if choice.startswith(incomplete)]
+        return choices or super().shell_complete(ctx, incomplete)
 
 
 class ListOption(Option):
@@ -177,11 +181,12 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {_OPTIONS: []}
+        whole = ctx.meta.get(_WHOLE)
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
-            if record is not None and isinstance(option, click.Option):
+            if record is not None and isinstance(option, click.Option) and (whole or not getattr(option, "rare", False)):
                 heading = getattr(option, "heading", _OPTIONS)
-                if heading in HEADINGS.values() and not ctx.meta.get(_WHOLE):  # of each there are few
+                if heading in HEADINGS.values() and not whole:  # of each there are few
                     heading = _USUAL_HEADING
                 groups.setdefault(heading, []).append(record)
         for heading, records in groups.items():

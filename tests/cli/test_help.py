@@ -106,3 +106,29 @@ def test_what_is_no_text_is_not_written_to_standard_output() -> None:
     for line in ("draft make -m x --type q4_0 -o -", "bench --results -"):
         done = invoke(*line.split())
         assert (done.exit_code, "needs the name of a file" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("spectui re", ["replay"]),
+        ("spectui chat --policy ", ["auto", "fixed", "expected"]),
+        ("spectui chat -m x", ["x"]),
+        ("spectui chat --no-h", ["--no-history"]),
+    ],
+)
+def test_a_shell_completes_commands_flags_and_values(words: str, offered: list[str]) -> None:
+    variables = {"_SPECTUI_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = CliRunner().invoke(root, prog_name="spectui", env=variables)
+    assert [line.partition(",")[2] for line in done.stdout.splitlines()] == offered
+
+
+def test_a_maker_of_man_pages_has_every_command_and_flag() -> None:
+    """click-man goes through the attributes of click's objects."""
+    groups = [root]
+    for group in groups:
+        assert [*group.commands] == group.list_commands(click.Context(group))
+        groups += [each for each in group.commands.values() if isinstance(each, click.Group)]
+    chat = root.commands["chat"]
+    records = [each.get_help_record(click.Context(chat)) for each in chat.params if isinstance(each, click.Option)]
+    assert records and None not in records
