@@ -13,19 +13,19 @@ from spectui.errors import UsageError
 
 
 @click.command("replay", cls=Command)
-@click.argument("name", metavar="ID")
+@click.argument("name", metavar="ID|demo")
 @click.option("--speed", type=float, default=1.0, metavar="X", help="play at so many times the recorded speed (default 1)")
 @color_option
 @click.pass_context
 def command(ctx: click.Context, /, name: str, speed: float, no_color: bool) -> None:
-    """Play a conversation in the window. No model is loaded."""
-    from spectui.chat.player import FASTEST, SLOWEST, ConversationPlayer
+    """Play a conversation in the window; demo is one that ships. No model is loaded."""
+    from spectui.chat.player import DEMO, FASTEST, SLOWEST, ConversationPlayer, demo_file
     from spectui.store.database import database_file
     from spectui.store.library import open_conversation
 
     if not SLOWEST <= speed <= FASTEST:
         raise UsageError(f"--speed must be between {SLOWEST:g} and {FASTEST:g}, not {speed:g}.")
-    player = ConversationPlayer(open_conversation(database_file(), name), speed)
+    player = ConversationPlayer(open_conversation(demo_file() if name == DEMO else database_file(), name), speed)
     must_draw("spectui replay")
     if no_color:
         os.environ["NO_COLOR"] = "1"

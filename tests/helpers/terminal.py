@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 
 import pexpect
@@ -141,3 +142,8 @@ class Terminal:
                     style = (cell.fg, cell.bold, cell.underscore)
                     found[style] = found.get(style, "") + cell.data
         return found
+
+
+def without_engine(file: Path, *arguments: str) -> Terminal:
+    """`spectui` where llama-cpp-python, numpy and gguf are not installed; `file`: as in `loaded_modules`."""
+    return Terminal(str(file), *arguments, module="tests.helpers.loaded_modules", BLOCKED="llama_cpp numpy gguf")
