@@ -142,7 +142,7 @@ def print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -
 @click.group(
     "spectui",
     cls=Root,
-    commands=Commands(),  # type: ignore[arg-type]  # none is added
+    commands=Commands(),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     invoke_without_command=True,
 )
