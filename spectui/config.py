@@ -33,13 +33,7 @@ VARIABLES = (*(f"SPECTUI_{kind.upper()}_DIR" for kind in paths.KINDS), "SPECTUI_
 
 _SWITCHED = {"1": "on", "true": "on", "enabled": "on", "0": "off", "false": "off", "disabled": "off"}
 
-SYNONYMS = {
-    "gpu_layers": {"all": "-2", "auto": "-1"},
-    "gpu_layers_draft": {"all": "-2", "auto": "-1"},
-    "top_k": {"-1": "0"},
-    "flash_attn": _SWITCHED,
-    "flash_attn_draft": _SWITCHED,
-}
+SYNONYMS = {"top_k": {"-1": "0"}, "flash_attn": _SWITCHED, "flash_attn_draft": _SWITCHED}
 """Other words that llama.cpp takes, so that its lines can be pasted."""
 
 
@@ -149,7 +143,8 @@ def convert(key: str, value: Any, origin: str) -> Any:
     """`value`, which is text or came from TOML, as the setting's own type and in its range. Raises UsageError."""
     row = SETTINGS[key]
     if isinstance(value, str):
-        value = SYNONYMS.get(key, {}).get(value.strip().lower(), value)
+        numbers = {word: str(number) for number, word in row.spec.words.items()}
+        value = {**numbers, **SYNONYMS.get(key, {})}.get(value.strip().lower(), value)
     value = _typed(row, value, origin)
     try:
         check(key, value, row.spec)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -34,6 +34,8 @@ class Spec:
     """The value of a flag that is given without one; "" if it needs one."""
     adds: bool = False
     """A flag that is given again adds to the value, behind a comma."""
+    words: Mapping[float, str] = field(default_factory=dict)
+    """What some numbers are called: -1 "random". The word can be given for the number."""
 
 
 def setting(default: Any, help: str, *flags: str, **spec: Any) -> Any:
@@ -73,9 +75,15 @@ class Knobs:
         "--spec-draft-p-min", low=0.0, high=1.0, step=0.05,
     )  # fmt: skip
     temperature: float = _sampling(
-        0.8, "0 always takes the likeliest token", "--temp", "--temperature", low=0.0, high=5.0, step=0.05
+        0.8,
+        "how freely tokens are chosen: 0 always takes the likeliest",
+        "--temp",
+        "--temperature",
+        low=0.0,
+        high=5.0,
+        step=0.05,
     )
-    top_k: int = _sampling(40, "keep the k likeliest tokens (0: all)", "--top-k", low=0, high=1000, step=1)
+    top_k: int = _sampling(40, "keep the k likeliest tokens (0: all)", "--top-k", low=0, high=1000, step=1, words={0: "all"})
     top_p: float = _sampling(0.95, "keep the likeliest tokens that add up to p", "--top-p", low=0.0, high=1.0, step=0.01)
     min_p: float = _sampling(
         0.05, "drop tokens less likely than this share of the likeliest", "--min-p", low=0.0, high=1.0, step=0.01
@@ -87,19 +95,24 @@ class Knobs:
         0.0, "take this from the logit of each of the last 64 tokens", "--presence-penalty", low=-2.0, high=2.0, step=0.1
     )
     frequency_penalty: float = _sampling(
-        0.0, "take this from it for each time that it is among them", "--frequency-penalty", low=-2.0, high=2.0, step=0.1
+        0.0,
+        "take this from a token's logit for each time that it is among the last 64",
+        "--frequency-penalty",
+        low=-2.0,
+        high=2.0,
+        step=0.1,
     )
     seed: int = _sampling(
         -1, "the text depends on the target and this number alone (-1: a new one for each reply)", "-s", "--seed",
-        low=-1, high=2**32 - 1, step=1,
+        low=-1, high=2**32 - 1, step=1, words={-1: "random"},
     )  # fmt: skip
     predict: int = _sampling(
         -1, "most tokens in a reply (-1: until the model ends it)", "-n", "--predict", "--n-predict", low=-1,
-        high=2**31 - 1, step=16,
+        high=2**31 - 1, step=16, words={-1: "no limit"},
     )  # fmt: skip
     reasoning_budget: int = _sampling(
         -1, "most tokens that the model thinks, then its thinking is ended (-1: no limit, 0: none)",
-        "--reasoning-budget", low=-1, high=2**31 - 1, step=16,
+        "--reasoning-budget", low=-1, high=2**31 - 1, step=16, words={-1: "no limit", 0: "none"},
     )  # fmt: skip
     chat_template_kwargs: str = _sampling(
         "", 'values for the chat template of the next prompts, a JSON object such as {"enable_thinking": false}',
@@ -147,19 +160,20 @@ class Setup:
         "--server-key-file", metavar="FILE",
     )  # fmt: skip
     ctx_size: int = _models(
-        4096, "context in tokens (0: what the model was trained with)", "-c", "--ctx-size", low=0, high=10_000_000
-    )
+        4096, "context in tokens (0: what the model was trained with)", "-c", "--ctx-size", low=0, high=10_000_000,
+        words={0: "as trained"},
+    )  # fmt: skip
     ctx_size_draft: int = _models(
         0, "the draft's context in tokens (0: the target's)", "-cd", "--ctx-size-draft", "--spec-draft-ctx-size", low=0,
         high=10_000_000,
     )  # fmt: skip
     gpu_layers: int = _devices(
         -1, "layers of the target on GPUs (-1, auto: as many as fit; -2, all)", "-ngl", "--gpu-layers",
-        "--n-gpu-layers", low=-2, high=9999,
+        "--n-gpu-layers", low=-2, high=9999, words={-1: "auto", -2: "all"},
     )  # fmt: skip
     gpu_layers_draft: int = _devices(
         -1, "layers of the draft on GPUs (-1, auto: as many as fit; -2, all)", "-ngld", "--gpu-layers-draft",
-        "--n-gpu-layers-draft", "--spec-draft-ngl", low=-2, high=9999,
+        "--n-gpu-layers-draft", "--spec-draft-ngl", low=-2, high=9999, words={-1: "auto", -2: "all"},
     )  # fmt: skip
     device: str = _devices(
         "", "devices of the target, with commas (none: CPU alone; empty: all GPUs)", "-dev", "--device", metavar="NAMES"

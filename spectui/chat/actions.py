@@ -6,6 +6,7 @@ returns. Where it cannot be done it raises SpectuiError with a sentence, which m
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
@@ -23,6 +24,7 @@ from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.config import SETTINGS, convert, nearest, shown
 from spectui.errors import ExistsError, UsageError
 from spectui.knobs import Knobs, Setup, spec_of, title
+from spectui.profiles import named_prompts
 from spectui.profiles.setup_line import flags_of
 from spectui.speculation.records import StopReason
 from spectui.store import export
@@ -192,6 +194,19 @@ def system(session: ChatSession, words: str) -> str:
     return f"System prompt: {session.setup.system or 'none'}"
 
 
+def use_named_prompt(session: ChatSession, words: str) -> str:
+    """Take a named system prompt and the knobs of its head; without words, list the names."""
+    if not words:
+        lines = (f"{name}: {about}" for name, about in named_prompts.listed().items())
+        return "\n".join(lines) or Remark(sentences.NO_NAMED_PROMPT)
+    prompt, fixed = named_prompts.read(words), session.models.fixed
+    session.user_knobs.take({key: value for key, value in prompt.knobs.items() if key not in fixed})
+    if prompt.text:
+        session.set_system(prompt.text)
+    left = "".join(f" {title(key)} stays: {fixed[key].sentence}" for key in prompt.knobs if key in fixed)
+    return Remark(f"As {words} from the next prompt on.{left}")
+
+
 def code(session: ChatSession, words: str) -> str:
     """The last reply's last code block, or another."""
     blocks = last_code_blocks(session.messages)
@@ -280,9 +295,8 @@ def set_knob(session: ChatSession, words: str) -> str:
         text = "" if value.strip() == '""' else value.strip()
         given = text if SETTINGS[key].kind is not tuple else [unescaped(text)] if text else []
         session.knobs = replace(session.knobs, **{key: convert(key, given, "/set")}).checked()
-    lines = (f"{title(key)} {shown(getattr(session.knobs, key))}: {spec_of(Knobs, key).help}"
-             for key in ([key] if name else names))  # fmt: skip
-    return "\n".join(lines)
+    known = ((key, getattr(session.knobs, key), spec_of(Knobs, key)) for key in ([key] if name else names))
+    return "\n".join(f"{title(key)} {spec.words.get(value) or shown(value)}: {spec.help}" for key, value, spec in known)
 
 
 def reset(session: ChatSession, words: str) -> str:
@@ -377,10 +391,7 @@ def token(session: ChatSession, words: str) -> str:
     tokens = [(token, round) for round in last.rounds for token in round.tokens] if last is not None else []
     if not tokens:
         raise UsageError("There is no reply yet.")
-    try:
-        number = int(words or -1)
-    except ValueError:
-        number = 0
+    number = int(words or -1) if re.fullmatch(r"-?\d{0,9}", words) else 0
     nth = number if number > 0 else len(tokens) + 1 + number
     if not 0 < nth <= len(tokens):
         raise UsageError(f"/token takes a number up to {len(tokens)}, or from -1 back.")

@@ -14,6 +14,9 @@ from spectui.chat import actions
 from spectui.chat.actions import wordless
 from spectui.chat.device_choice import devices
 from spectui.chat.session import ChatSession
+from spectui.errors import SpectuiError
+from spectui.knobs import Knobs, specs, title
+from spectui.profiles import named_prompts
 
 
 class Command(NamedTuple):
@@ -22,7 +25,7 @@ class Command(NamedTuple):
     `keys`: the window's, as Textual names them; "" if it has none. `slash`: its name behind a slash; "" if it has none there.
     `arguments`: what can follow that in the plain chat, and `plain`: what it does there, where that is not `help`. `shown`: on
     the window's last line too. `do` does it to a session, with the words after it (see `chat.actions`). `possible`: whether
-    its key acts now.
+    its key acts now. `words`: what can follow in the window, each with a line about it.
     """
 
     id: str
@@ -35,6 +38,7 @@ class Command(NamedTuple):
     shown: bool = False
     do: Callable[[ChatSession, str], str] | None = None
     possible: Callable[[ChatSession], bool] = lambda session: True
+    words: Callable[[ChatSession], Mapping[str, str]] = lambda session: {}
 
     @property
     def behind_slash(self) -> str:
@@ -57,6 +61,13 @@ def _crashed_here(session: ChatSession) -> bool:
     return session.models.crash is not None and bool(session.setup.model) and not session.setup.server
 
 
+def _profiles(session: ChatSession) -> Mapping[str, str]:
+    try:
+        return dict.fromkeys(session.user_knobs.profiles.names(), "")
+    except SpectuiError:
+        return {}  # the configuration cannot be read, which the command says
+
+
 def _page(number: int, page: str, **more: Any) -> Command:
     return Command(f"page.{page}", f"Page: {page}", f"See the panel's page: {page}", f"alt+{number}", **more)
 
@@ -67,7 +78,8 @@ PANEL = (
     _page(1, "now", slash="stats", plain="how fast it is, and whether drafting pays", do=actions.stats),
     *(_page(number, page) for number, page in enumerate(("rounds", "details", "machine"), 2)),
     _page(5, "settings", slash="set", arguments="[KNOB [VALUE]]", do=actions.set_knob,
-          plain='say or turn knobs, which act at once; "" for none'),
+          plain='say or turn knobs, which act at once; "" for none',
+          words=lambda session: {title(key): spec.help for key, _, spec in specs(Knobs)}),
 )  # fmt: skip
 
 STEERING = (
@@ -79,11 +91,11 @@ STEERING = (
     Command("drafter", "Drafter", "Who drafts: turn on by one", "f8", possible=_drafts_here),
     Command("policy", "Policy", "How long drafts are: turn on by one", "f9", possible=_drafts_here),
     Command("think", "Think", "Have the model think before its replies, or not", "alt+h", "think", "[on|off]",
-            do=actions.think),
+            do=actions.think, words=lambda session: {"on": "", "off": ""}),
     Command("schema", "Schema", "Let replies be free of the JSON schema again", slash="schema", arguments="[FILE]",
             plain="have replies obey the JSON schema of a file; alone: no more", do=actions.schema),
     Command("profile", "Next profile", "Turn the knobs to the next profile of the configuration", "alt+p", "profile", "[NAME]",
-            "list profiles, or turn the knobs to one", do=actions.profile),
+            "list profiles, or turn the knobs to one", do=actions.profile, words=_profiles),
     Command("save-profile", "Save profile", "Save the knobs in the configuration, under a name", "alt+s", "save", "NAME",
             do=actions.save),
     Command("reset", "Reset knobs", "Turn every knob back to its default", "alt+0", "reset", do=actions.reset),
@@ -137,6 +149,9 @@ MESSAGES = (
     Command("undrop", "Bring back", "Make dropped turns a part of the prompt again", "alt+u", "undrop", do=actions.bring_back),
     Command("system", "System prompt", "What the model is told before this conversation", "alt+y", "system", "[TEXT]",
             'say or set this conversation\'s system prompt; "" for none', do=actions.system),
+    Command("as", "As", "Answer as a named system prompt says, with the knobs of its head", slash="as", arguments="[NAME]",
+            plain="take a named system prompt with its knobs; alone: list them", do=actions.use_named_prompt,
+            words=lambda session: named_prompts.listed()),
 )  # fmt: skip
 
 READING = (

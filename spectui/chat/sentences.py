@@ -28,6 +28,9 @@ NOTHING_SAID = "Nothing was said yet."
 NOTHING_TO_UNDO = "Nothing was regenerated, edited or gone back to, so there is nothing to undo."
 NO_TEXT = "The new reply ended without text: everything is as it was before."
 NOTHING_TO_EDIT = "There is no prompt to edit."
+NO_NAMED_PROMPT = (
+    "There is no system prompt to choose: write one as prompts/NAME.md beside the configuration file (spectui config path)."
+)
 NOTHING_ASKED = "There is no prompt to answer again."
 NO_THINKING_SWITCH = "The model's chat template has no switch for thinking (enable_thinking)."
 NOTHING_TO_COMPARE = "There is no finished reply to compare."

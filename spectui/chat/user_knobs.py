@@ -85,11 +85,14 @@ class UserKnobs:
     def profile(self, name: str) -> None:
         self._profile = name, self.now
 
+    def take(self, values: Mapping[str, Any]) -> None:
+        """Turn these knobs, which a model's file leaves as they are. Raises UsageError."""
+        self.now = replace(self.now, **values).checked()
+        self.given |= values.keys()
+
     def use_profile(self, name: str) -> None:
         """Turn the knobs that a profile sets. Raises UsageError."""
-        values = self.profiles.load(name)
-        self.now = replace(self.now, **values).checked()
-        self.given = frozenset(values)
+        self.take(self.profiles.load(name))
         self.profile = name
 
     def save_profile(self, name: str, setup: Setup | None = None) -> None:

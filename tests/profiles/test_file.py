@@ -1,5 +1,6 @@
 """The profiles of a configuration file, whose rest stays as it is; and flags that change a loaded set-up."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 from spectui import config, paths
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Knobs, Setup
+from spectui.profiles import named_prompts
 from spectui.profiles.file import ProfileFile
+from spectui.profiles.named_prompts import NamedPrompt
 from spectui.profiles.setup_line import flags_of, with_flags
 
 COMMENTED = """\
@@ -182,3 +185,30 @@ def test_a_line_that_cannot_be_is_refused(line: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         with_flags(LOADED, line)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "is_"),
+    [
+        ("Rhyme.\n", NamedPrompt("Rhyme.", {}, "Rhyme.")),
+        ("---\ntop-k: 3\nseed: random\n---\n", NamedPrompt("", {"top_k": 3, "seed": -1}, "top-k, seed")),
+        ("---\ndescription: 'a: b'\nstop: [A, B]\n---\n# Be", NamedPrompt("# Be", {"stop": ("A", "B")}, "a: b")),
+        ("---\ntop_kk: 3\n---\n", "no knob 'top_kk'; did you mean top-k?"),
+        ("---\ntop-k: many\n---\n", "top-k must be a whole number, not 'many'"),
+        ("---\n- a\n---\n", "its head has lines such as temperature: 0.2"),
+        ("---\na: [\n---\n", "It is not valid YAML"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("fresh_directories")
+def test_a_named_prompt_has_a_text_and_a_head_with_knobs(written: str, is_: NamedPrompt | str) -> None:
+    file = paths.config_directory() / "prompts" / "one.md"
+    file.parent.mkdir(parents=True)
+    file.write_text(written)
+    if isinstance(is_, NamedPrompt):
+        assert named_prompts.read("one") == is_
+    else:
+        with pytest.raises(UsageError, match=re.escape(is_)):
+            named_prompts.read("one")
+        assert is_ in named_prompts.listed()["one"], "the list says it too"
+    with pytest.raises(UsageError, match=r"There is no .*two\.md"):
+        named_prompts.read("two")

@@ -254,7 +254,7 @@ async def test_every_knob_has_a_control_and_a_command_and_is_moved_by_the_mouse(
         commands: dict[str, Any] = {each.title: each.callback for each in app.get_system_commands(app.screen)}
         rows = {row.key: row for row in app.screen.query(KnobRow)}
         knobs = {key: spec for key, _, spec in specs(Knobs) if spec.choices or spec.step is not None}
-        assert {*knobs} == {*rows} - {"profile"} and len(rows) == len(app.screen.query(KnobRow))
+        assert {*knobs} == {*rows} - {"profile", "ctx_size"} and len(rows) == len(app.screen.query(KnobRow))
         for key, spec in knobs.items():
             names = [f"{title(key).capitalize()}: {choice}" for choice in spec.choices] or [f"Knob: {title(key)}"]
             assert {*names} <= {*commands}

@@ -10,6 +10,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widget import Widget
+from textual.widgets import Label
 
 from spectui.chat.figures.records import Figures
 from spectui.engine.events import Device, ModelInfo
@@ -44,9 +45,12 @@ PAGES: dict[str, tuple[str, ...]] = {
     "rounds": ("rounds",),
     "details": ("details",),
     "machine": ("machine", "devices"),
-    "settings": ("choices", "sliders", "choice-context-full", "profile", "actions"),
+    "settings": ("choices", "sliders", "context", "choice-context-full", "profile", "actions", "about"),
 }
 """The ids of each page's parts."""
+
+USUAL_CONTEXT = 131_072
+"""Tokens up to which the context's slider goes where it is not known for how many a model was trained."""
 
 FIGURES, BESIDE = "now", "rounds"
 """The page that is seen first, and the one beside it in a wide window."""
@@ -77,38 +81,35 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.profile = ChoiceRow("profile", "profile", NO_PROFILE, choices=(NO_PROFILE,), default=NO_PROFILE, id="profile")
         self._pages = (NowPage(id="now"), self.rounds, DetailsPage(id="details"), self.machine)
         # Choices and sliders are made from the table of knobs.
-        rows = [
-            ChoiceRow(
-                key,
-                _LABELS.get(key, title(key)),
-                getattr(knobs, key),
-                choices=spec_of(Knobs, key).choices,
-                default=getattr(Knobs(), key),
-                id=f"choice-{title(key)}",
-            )
-            for key in CHOICES
-        ]
-        self.sliders = {
-            key: Slider(
-                key, _LABELS.get(key, title(key)), getattr(knobs, key), low=spec.low, high=spec.high, step=spec.step,
-                default=default, id=f"slider-{title(key)}",
-            )
-            for key, default, spec in specs(Knobs)
-            if spec.low is not None and spec.high is not None and spec.step is not None
-        }  # fmt: skip
-        """By the names of their knobs."""
+        rows, self.sliders = list[ChoiceRow](), dict[str, Slider]()
+        for key, default, spec in specs(Knobs):
+            label, value = _LABELS.get(key, title(key)), getattr(knobs, key)
+            if key in CHOICES:
+                more = {"id": f"choice-{title(key)}", "about": spec.help}
+                rows.append(ChoiceRow(key, label, value, choices=spec.choices, default=default, **more))
+            elif spec.step is not None:
+                self.sliders[key] = Slider(key, label, value, spec, default=default, id=f"slider-{title(key)}")
+        rows.sort(key=lambda row: CHOICES.index(row.key))
+        spec = spec_of(Setup, "ctx_size")
+        context = replace(spec, high=USUAL_CONTEXT, step=1024, help=f"{spec.help}; Enter loads the models with it")
+        self.context = Slider("ctx_size", "context", setup.ctx_size, context, default=setup.ctx_size, id="context")
+        """Acts when models are loaded."""
+        self.about = Label("", id="about", markup=False)
+        """A line about the control that has the focus."""
         self._controls: tuple[KnobRow, ...] = (*rows, *self.sliders.values())
         self._bar = PageBar(self.show_page, id="pages")
         self._parts: tuple[Widget, ...] = (
             *self._pages,
             Horizontal(*rows[:-1], id="choices"),
             Vertical(*(self.sliders[key] for key in SLIDERS), id="sliders"),
+            self.context,
             rows[-1],
             self.profile,
             ActionLine(
                 (("save", "run('save-profile')"), ("next profile", "run('profile')"), ("reset all", "run('reset')")),
                 id="actions",
             ),
+            self.about,
             self.devices,
         )
         self._dim(knobs)
@@ -234,21 +235,36 @@ class SidePanel(VerticalScroll, can_focus=False):
                 return True
         return False
 
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Say what the control is that has the focus."""
+        if isinstance(event.widget, KnobRow):
+            self.about.update(event.widget.about)
+
     def update_figures(self, figures: Figures) -> None:
         """Give the figures to all pages. Those that are seen draw them."""
         for page in self._pages:
             page.update_figures(figures)
 
     def update_devices(self, devices: tuple[Device, ...], setup: Setup) -> None:
-        """Show these devices and which model runs where."""
+        """Show these devices, which model runs where, and the context."""
+        self.context.default = setup.ctx_size
+        self.show_context(setup)
         self.devices.update_devices(devices, setup)
         self.machine.update_devices(devices, bool(setup.server))
         self._served = bool(setup.server)
         self._show_parts()
 
+    def show_context(self, setup: Setup) -> None:
+        """Show the context of a set-up, whether or not it is loaded."""
+        self.context.high = max(self.context.high, setup.ctx_size)
+        self.context.value = setup.ctx_size
+        self.context.refresh()
+
     def update_models(self, models: Iterable[ModelInfo]) -> None:
         """Show the target, and the draft if there is one."""
         models = tuple(models)
+        if models:
+            self.context.high = models[0].trained_ctx or USUAL_CONTEXT
         self.devices.update_models(models)
         self.machine.update_models(models)
 
@@ -281,7 +297,7 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def _dim(self, knobs: Knobs) -> None:
         self._idle = without_effect(knobs) | self._fixed
-        for control in self._controls:
+        for control in (*self._controls, self.context):
             _mark(control, control.key in self._idle, "-idle")
         self._show_parts()
         self._keep_focus()

@@ -164,7 +164,7 @@ class SystemPromptScreen(Dialog[str]):
         with Vertical() as box:
             box.border_title = "system prompt"
             yield self._box
-            yield Label("For this conversation, from the next prompt on; --system-prompt sets the usual one.", markup=False)
+            yield Label("For this conversation, from the next prompt on; /as takes one of those in prompts/.", markup=False)
             yield ActionLine([("use it", "use"), ("cancel", "dismiss(None)")])
 
     def action_use(self) -> None:

@@ -22,10 +22,10 @@ from spectui.chat.text.editor import EditorError, edited
 from spectui.store.prompts import is_of, with_slash, without_slash
 from spectui.text import printable
 from spectui.ui.keys import binding, with_keys
-from spectui.ui.prompt.suggestions import Chips, Suggestion, Suggestions, files, matching
+from spectui.ui.prompt.suggestions import Chips, Suggestion, Suggestions, files
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 
-_COMMAND = re.compile("/[a-z-]*")
+_COMMAND = re.compile("/[a-z-]*(?: .*)?")
 _LINE = re.compile(r"/([a-z-]+)(?:\s+(.*))?", re.DOTALL)
 
 
@@ -79,8 +79,8 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         self.chips = Chips(id="chips")
         """The lines about what is attached, which stand below the box."""
         self._declined = ""  # the text that Esc has closed the list for
-        self.commands: Callable[[], Sequence[Suggestion]] = list
-        """Gives the commands that can be chosen now."""
+        self.commands: Callable[[str], Sequence[Suggestion]] = lambda begun: ()
+        """Gives the commands, or the words behind one, that what is being typed can become."""
         self.send: Callable[[str], bool] = lambda text: False
         """Takes a prompt; "": Enter in an empty box. False: it stays in the box."""
         self.command: Callable[[str, str], str] = lambda name, words: ""
@@ -164,7 +164,9 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         chosen = self._suggestions.chosen
         if chosen is not None and (chosen.command or not self._suggestions.has(self._begun()[1])):
             self._take(chosen)
-            return
+            typed = self.text
+            if chosen.command or not typed.startswith("/"):  # else the command is done with its words
+                return
         self._suggestions.show(())
         if (line := _LINE.fullmatch(typed)) and typed != self._no_command:
             if problem := self.command(line[1], (line[2] or "").strip()):
@@ -213,7 +215,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
             work = partial(self._suggest_files, word)
             self.run_worker(work, exclusive=True, group="files")  # type: ignore[arg-type]  # mypy cannot choose among the forms that Textual takes
             return
-        self._suggestions.show(matching(self.commands(), word[1:]) if sign else ())
+        self._suggestions.show(self.commands(word) if sign else ())
 
     async def _suggest_files(self, word: str) -> None:
         found = await asyncio.to_thread(lambda: list(files(word[1:].lstrip('"').replace("\\ ", " "))))

@@ -1,5 +1,5 @@
-"""The list above the prompt: commands behind a slash, files behind an @. Typing filters it; the prompt keeps the focus. And the
-lines below the prompt, about what is attached."""
+"""The list above the prompt: commands and their words behind a slash, files behind an @. Typing filters it; the prompt keeps
+the focus. And the lines below the prompt, about what is attached."""
 
 from __future__ import annotations
 

@@ -10,9 +10,10 @@ from textual import events
 from spectui.chat import actions
 from spectui.chat.comparison import Comparison
 from spectui.chat.history.views import ListedMessage, listed_messages
-from spectui.chat.sentences import NOTHING_SAID, NOTHING_TO_EDIT
+from spectui.chat.sentences import NO_NAMED_PROMPT, NOTHING_SAID, NOTHING_TO_EDIT
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Event, Failed, Finished
+from spectui.profiles import named_prompts
 from spectui.ui.screen.controls import do
 from spectui.ui.screen.conversations import show_unanswered
 from spectui.ui.screen.welcome import NUMBERS, Welcome
@@ -160,6 +161,12 @@ def list_messages(window: Window, at: int | None = None) -> None:
 
     if not window.refuses("" if listed else NOTHING_SAID):
         window.ask(MessagesScreen(listed, at), chosen)
+
+
+def choose_named_prompt(window: Window) -> None:
+    """Begin the command in the box, which lists the names."""
+    if not window.refuses("" if named_prompts.names() else NO_NAMED_PROMPT):
+        window.prompt.put("/as ")
 
 
 def show_system_prompt(window: Window) -> None:

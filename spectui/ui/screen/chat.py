@@ -354,8 +354,15 @@ class ChatScreen(Window):
     def _turn(self, event: KnobRow.Changed) -> None:
         if event.key == self.panel.profile.key:
             controls.use_profile(self, str(event.value))
+        elif event.key == self.panel.context.key:
+            controls.pick_context(self, int(event.value))
         else:
             controls.turn(self, event.key, event.value)
+
+    @on(Slider.Entered)
+    def _load_picked(self, event: Slider.Entered) -> None:
+        if event.key == self.panel.context.key:
+            controls.load_picked(self)
 
     @on(DevicePane.Picked)
     def _pick(self, event: DevicePane.Picked) -> None:

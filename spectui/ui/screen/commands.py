@@ -14,7 +14,7 @@ from spectui.config import nearest
 from spectui.text import printable
 from spectui.ui.dashboard.panel import PAGES, SidePanel
 from spectui.ui.keys import binding, format_key
-from spectui.ui.prompt.suggestions import Suggestion
+from spectui.ui.prompt.suggestions import Suggestion, matching
 from spectui.ui.screen import asking, controls, conversations, reading
 from spectui.ui.screen.welcome import Choices, Welcome
 from spectui.ui.screen.window import Window
@@ -58,7 +58,7 @@ def stop(window: Window) -> None:
         fetching[0].stop()
     elif isinstance(focused, Slider) and focused.is_typing:
         focused.forget()
-    elif focused is panel.devices and window.picked is not None:
+    elif focused in (panel.devices, panel.context) and window.picked is not None:
         controls.leave_picked(window)
     elif window.transcript.inspected is not None:
         reading.end_inspection(window)
@@ -107,6 +107,7 @@ ON_SCREEN: Mapping[str, Callable[[Window], object]] = {
     "undo": asking.undo,
     "continue": go_on,
     "system": asking.show_system_prompt,
+    "as": asking.choose_named_prompt,
     "thinking": reading.toggle_thinking,
     "copy-code": reading.copy_code,
     "page-up": lambda window: window.transcript.scroll_page_up(),
@@ -140,14 +141,20 @@ def is_possible(window: Window, command: Command) -> bool:
     return command.possible(window.session) and (command.id != "interrupt" or can_interrupt(window))
 
 
-def behind_slash(window: Window) -> list[Suggestion]:
-    """The commands that can be chosen now, by their names behind a slash, each with its key."""
+def behind_slash(window: Window, text: str) -> list[Suggestion]:
+    """The commands that this begins and that can be chosen now, each with its key; behind a name and a blank, the words that
+    can follow."""
+    name, blank, begun = text.removeprefix("/").partition(" ")
+    if blank:
+        words = SLASH[name].words(window.session) if name in SLASH else {}
+        return [Suggestion(f"/{name} {word}", about) for word, about in words.items() if word.startswith(begun)]
     keys = {each.binding.id: format_key(each.binding.key) for each in window.active_bindings.values()}
-    return [
+    possible = [command for command in SLASH.values() if window.check_action("run", (command.id,))]
+    listed = [
         Suggestion(f"/{command.slash}", f"{command.help} {keys.get(command.id, '')}".rstrip(), command.id)
-        for command in SLASH.values()
-        if window.check_action("run", (command.id,))
+        for command in possible
     ]
+    return matching(listed, name)
 
 
 def do_behind_slash(window: Window, name: str, words: str) -> str:

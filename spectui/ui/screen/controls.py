@@ -14,8 +14,11 @@ from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, spec_of, title
 from spectui.text import printable
 from spectui.ui.dashboard.panel import NO_PROFILE, turned
+from spectui.ui.keys import with_keys
 from spectui.ui.screen.window import Window
 from spectui.ui.widgets.knob import next_choice
+
+PICKED_CONTEXT = "Not loaded yet: Enter loads the models with it, {stop} leaves it."
 
 
 def do(window: Window, act: Callable[[], object]) -> object:
@@ -121,11 +124,12 @@ def _ask_profile(window: Window, proposed: str, question: str, save: Callable[[s
 
 
 def show_devices(window: Window) -> None:
-    """Show the devices, and where the models are or were picked to be."""
+    """Show the devices and the context, as the models have them or as they were picked."""
     models, panel = window.session.models, window.panel
     panel.update_devices(models.devices, models.setup)
     if window.picked is not None:
         panel.devices.update_devices(models.devices, window.picked, picked=True)
+        panel.show_context(window.picked)
         window.run(partial(_show_plan, window, window.picked), "plan")
 
 
@@ -133,21 +137,40 @@ def pick_device(window: Window, role: Role, device: str) -> None:
     """Pick this device for one of the models, or take it away. `change_placement` loads what was picked."""
     models = window.session.models
     if not window.refuses(window.why_fixed(role)):
-        picked = pick(window.picked or models.setup, role, device, models.devices)
-        window.picked = picked if picked != models.setup else None
-        show_devices(window)
+        _pick(window, pick(window.picked or models.setup, role, device, models.devices))
+
+
+def pick_context(window: Window, tokens: int) -> None:
+    """Pick a context of so many tokens. `load_picked` loads the models with it."""
+    if window.refuses(window.why_fixed("ctx_size")):
+        show_devices(window)  # the slider shows it already
+    else:
+        _pick(window, replace(window.picked or window.session.models.setup, ctx_size=tokens))
+
+
+def _pick(window: Window, setup: Setup) -> None:
+    window.picked = setup if setup != window.session.models.setup else None
+    show_devices(window)
 
 
 async def _show_plan(window: Window, picked: Setup) -> None:
-    """Show below the devices what the models would take on those that are picked."""
+    """Show below the devices and the knobs what the models would take as they were picked."""
     plan = await asyncio.to_thread(window.plan, picked)
     if picked == window.picked:
         window.panel.devices.show_plan(plan)
+        window.panel.about.update(printable(with_keys(window.app, f"{PICKED_CONTEXT} {plan}")))
+
+
+def load_picked(window: Window) -> None:
+    """Load the models with what was picked."""
+    if window.picked is not None and window.session.models.setup.model:
+        load(window, window.picked)
 
 
 def leave_picked(window: Window) -> None:
-    """Forget the devices that were picked and not loaded."""
+    """Forget the devices and the context that were picked and not loaded."""
     window.picked = None
+    window.panel.about.update("")
     show_devices(window)
 
 

@@ -15,6 +15,8 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from spectui.knobs import Spec
+
 LABEL, VALUE = 11, 5
 """Width of the name and of a number, equal for all rows so that they align."""
 
@@ -54,9 +56,12 @@ class KnobRow(Widget, can_focus=True):
         key: str
         value: float | str
 
-    def __init__(self, key: str, label: str, value: float | str, default: float | str, id: str | None) -> None:
+    def __init__(
+        self, key: str, label: str, value: float | str, default: float | str, id: str | None = None, about: str = ""
+    ) -> None:
+        """`about`: a line that says what it is."""
         super().__init__(id=id)
-        self.key, self.label = key, label
+        self.key, self.label, self.about = key, label, about
         self.default: Any = default
         self.set_reactive(KnobRow.value, value)
 
@@ -92,10 +97,8 @@ Left and right, Enter or a click turn to another choice; {choice.default} goes b
         Binding("delete", "reset", "Default", id="choice.default", show=False, tooltip="Turn it back to its default"),
     ]
 
-    def __init__(
-        self, key: str, label: str, value: str, *, choices: Sequence[str], default: str, id: str | None = None
-    ) -> None:
-        super().__init__(key, label, value, default, id)
+    def __init__(self, key: str, label: str, value: str, *, choices: Sequence[str], default: str, **more: str) -> None:
+        super().__init__(key, label, value, default, **more)
         self.choices = tuple(choices)
 
     def show_choices(self, choices: Sequence[str], value: str) -> None:
@@ -123,7 +126,7 @@ def next_choice(choices: Sequence[str], value: str, steps: int = 1) -> str:
 
 
 class Slider(KnobRow):
-    """A number between `low` and `high`: an int if those and `step` are, and a float otherwise.
+    """A number between the ends of its spec: an int if those and the step are, and a float otherwise.
 
     Keys and the mouse change it in steps. A typed or assigned number is kept as it is, also between two steps.
     """
@@ -145,13 +148,18 @@ back to the default. Other text that is typed goes to the prompt.
         Binding("delete", "reset", "Default", id="slider.default", show=False, tooltip="Turn it back to its default"),
     ]
 
-    def __init__(
-        self, key: str, label: str, value: float, *, low: float, high: float, step: float, default: float, id: str | None = None
-    ) -> None:
-        self.low, self.high, self.step = low, high, step
-        self._whole = all(isinstance(number, int) for number in (low, high, step))
+    @dataclass
+    class Entered(Message):
+        """A person has pressed Enter, and was not typing a number."""
+
+        key: str
+
+    def __init__(self, key: str, label: str, value: float, spec: Spec, *, default: float, id: str | None = None) -> None:
+        assert spec.low is not None and spec.high is not None and spec.step is not None
+        self.low, self.high, self.step, self._words = spec.low, spec.high, spec.step, spec.words
+        self._whole = all(isinstance(number, int) for number in (self.low, self.high, self.step))
         self._typed = ""
-        super().__init__(key, label, self.validate_value(value), self.validate_value(default), id)
+        super().__init__(key, label, self.validate_value(value), self.validate_value(default), id, spec.help)
 
     def validate_value(self, value: float) -> float:
         """Clamp."""
@@ -174,6 +182,8 @@ back to the default. Other text that is typed goes to the prompt.
         """Collect a typed number: Enter sets it, Escape drops it."""
         if not self.type(event.character or ""):
             if not self._typed or event.key not in ("backspace", "enter", "escape"):
+                if event.key == "enter":
+                    self.post_message(self.Entered(self.key))
                 return
             if event.key == "backspace":
                 self._typed = self._typed[:-1]
@@ -231,12 +241,12 @@ back to the default. Other text that is typed goes to the prompt.
 
     @property
     def _cells(self) -> int:
-        # A long number, such as a seed, shortens the track.
+        # A long number, such as a seed, or a word shortens the track.
         return max(1, self.size.width - LABEL - max(VALUE, len(self._figure)) - 2)
 
     @property
     def _figure(self) -> str:
-        return self._typed + "_" if self._typed else shown(self.value)
+        return self._typed + "_" if self._typed else self._words.get(self.value) or shown(self.value)
 
     def _cell_of(self, value: float) -> int:
         return round((value - self.low) / (self.high - self.low) * (self._cells - 1)) if self.high > self.low else 0

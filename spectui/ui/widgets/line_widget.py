@@ -16,6 +16,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from spectui.chat.figures.records import Figures
 from spectui.text import printable, safe
 from spectui.ui.figures import bar
 
@@ -99,6 +100,26 @@ class LineWidget(Widget):
         self.lines = self.build_lines()
         self._strips.clear()
         self.refresh()
+
+
+class FigureLines(LineWidget):
+    """Keeps the latest figures, and draws them while it is seen. Call `update_figures` about once a second."""
+
+    figures = Figures()
+
+    def update_figures(self, figures: Figures) -> None:
+        """Keep these figures, and draw them if they are seen."""
+        self.figures = figures
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw what has changed, if it is seen."""
+        if self.display:
+            self.rewrite()
+
+    def on_show(self) -> None:
+        """Draw the figures that came while it was hidden."""
+        self.rewrite()
 
 
 def cells(line: Line) -> int:

@@ -310,8 +310,8 @@ def test_knobs_are_told_and_turned():
     assert chat.engine.knobs == Knobs(draft_max=24, temperature=0.2)
     assert chat.out.splitlines() == [
         "draft-max 24: most tokens drafted in a round",
-        "temperature 0.8: 0 always takes the likeliest token",
-        "temperature 0.2: 0 always takes the likeliest token",
+        "temperature 0.8: how freely tokens are chosen: 0 always takes the likeliest",
+        "temperature 0.2: how freely tokens are chosen: 0 always takes the likeliest",
         "Profiles: code.",
     ]
     assert all(f"{name} " in Chat("/set").out for name in ("drafter", "policy", "p-min", "seed"))

@@ -6,8 +6,7 @@ from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
-from spectui.ui.dashboard.pages.page import Page
-from spectui.ui.widgets.line_widget import Line
+from spectui.ui.widgets.line_widget import FigureLines, Line
 from tests.fake_engine import FakeEngine
 
 
@@ -15,7 +14,7 @@ def text_of(lines: list[Line]) -> list[str]:
     return ["".join(text for text, _ in line) for line in lines]
 
 
-def seen_of(page: Page) -> str:
+def seen_of(page: FigureLines) -> str:
     """What fits of a page, spaces and line ends as one space."""
     drawn = [line.text for line in map(page.render_line, range(page.size.height))]
     return " ".join(" ".join(drawn).split())

@@ -248,7 +248,7 @@ async def test_a_wide_window_shows_the_figures_and_another_page(make_app: Make, 
         assert "accepted " in seen_of(panel.rounds), "it is drawn"
         assert panel.rounds.region.x >= app.screen.query_one(NowPage).region.right, "side by side"
         assert panel.rounds.region.y == app.screen.query_one(NowPage).region.y
-        knobs = {"choice-context-full", "profile", "actions"}
+        knobs = {"context", "choice-context-full", "profile", "actions", "about"}
         for page, beside in (("details", {"details"}), ("settings", knobs), ("machine", {"machine"})):
             app.screen.panel.open_page(page)
             await wait_until(pilot, lambda beside=beside: seen() == {*figures, *beside})

@@ -6,12 +6,14 @@ import pytest
 
 from spectui.chat.commands import SLASH
 from spectui.chat.text.attachments import LISTED, PasteFolds, named_files
+from spectui.knobs import Knobs
+from spectui.paths import config_directory
 from spectui.ui.dialogs.help import HelpScreen
 from spectui.ui.prompt.suggestions import Chips, Suggestions
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, answer, ask, burst, notified, paste, wait_until
 from tests.ui.screen.test_editing import exchange
-from tests.ui.screen_text import one_line, said
+from tests.ui.screen_text import one_line, said, screen_text
 
 
 def listed(app: object) -> list[str]:
@@ -72,6 +74,24 @@ async def test_a_command_takes_the_words_behind_it(window: Window, engine: FakeE
         await ask(pilot, "/sett draft-max 3")
         assert "did you mean set?" in notified(app)[-1]
         assert app.screen.prompt.text and not engine.generates
+
+
+async def test_a_named_system_prompt_is_chosen_with_the_knobs_of_its_head(
+    window: Window, engine: FakeEngine, fresh_directories: None
+) -> None:
+    folder = config_directory() / "prompts"
+    async with window(notifications=True, size=(120, 40)) as (app, pilot):
+        await ask(pilot, "/as")
+        assert "prompts/NAME.md" in notified(app)[-1]
+        folder.mkdir(parents=True)
+        (folder / "poet.md").write_text("Rhyme.")
+        (folder / "reviewer.md").write_text("---\ndescription: finds faults\ntop-k: 3\nseed: random\n---\nName faults.\n")
+        await ask(pilot, "/as")
+        await wait_until(pilot, lambda: listed(app) == ["/as", "/as"])
+        assert "/as reviewer  finds faults" in screen_text(app) and "/as poet      Rhyme." in screen_text(app)
+        await pilot.press("r", "enter")
+        await wait_until(pilot, lambda: app.screen.session.setup.system == "Name faults.")
+        assert app.screen.prompt.text == "" and engine.knobs == Knobs(top_k=3)
 
 
 async def test_a_pasted_name_attaches_nothing_until_tab(

@@ -13,8 +13,8 @@ from spectui.ui.screen import controls
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.knob import ChoiceRow
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Window, ask, notified, paste, wait_until
-from tests.ui.screen_text import screen_text
+from tests.ui.pilot_helpers import Make, Window, ask, load, notified, paste, wait_until
+from tests.ui.screen_text import one_line, screen_text
 
 
 async def test_a_knob_turned_in_the_middle_of_a_reply_acts_on_the_next_round_and_the_strip_shows_where(
@@ -52,6 +52,24 @@ async def test_a_number_can_be_typed(window: Window, engine: FakeEngine) -> None
         await wait_until(pilot, lambda: engine.knobs.p_min == 0.35)
         await pilot.press("1", ".", ".", "enter")
         assert engine.knobs.p_min == 0.35
+
+
+async def test_the_context_is_turned_like_a_knob_and_loads_at_enter(make_app: Make, engine: FakeEngine) -> None:
+    """Before that, what it would take is said, and Esc leaves it."""
+    app = make_app(plan=lambda setup, loaded: f"{setup.ctx_size} cells fit.")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await load(pilot, engine)
+        await pilot.press("alt+5")
+        app.screen.panel.context.focus()
+        await wait_until(pilot, lambda: "context in tokens" in one_line(app) and "Enter loads" in one_line(app))
+        await pilot.press("right", "escape")
+        await wait_until(pilot, lambda: app.screen.panel.context.value == 4096 and app.screen.picked is None)
+        app.screen.panel.context.focus()
+        await pilot.press(*"9000", "enter")
+        await wait_until(pilot, lambda: "9000 cells fit." in one_line(app))
+        assert len(engine.loads) == 1, "not before the second Enter"
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: [setup.ctx_size for setup in engine.loads] == [4096, 9000])
 
 
 async def test_delete_on_a_slider_goes_back_to_what_the_models_file_recommends(window: Window, engine: FakeEngine) -> None:

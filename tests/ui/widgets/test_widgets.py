@@ -14,6 +14,7 @@ from textual.app import App, ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Input, Label, OptionList
 
+from spectui.knobs import Spec
 from spectui.ui import clipboard
 from spectui.ui.clipboard import copy
 from spectui.ui.textual_patches.app import TerminalApp
@@ -46,9 +47,9 @@ class KnobApp(App[None]):
         return self.row.render_line(0).text
 
 
-def slider(value: float, **spec: float) -> Slider:
-    limits: dict[str, Any] = {"low": 0, "high": 48, "step": 1, "default": 16} | spec
-    return Slider("draft_max", "draft-max", value, **limits)
+def slider(value: float, default: float = 16, **limits: Any) -> Slider:
+    spec = Spec("most tokens drafted", (), **{"low": 0, "high": 48, "step": 1, **limits})
+    return Slider("draft_max", "draft-max", value, spec, default=default)
 
 
 def choices(value: str = "auto") -> ChoiceRow:
@@ -57,7 +58,7 @@ def choices(value: str = "auto") -> ChoiceRow:
 
 SHARE = {"low": 0.0, "high": 1.0, "step": 0.05, "default": 0.75}
 HEAT = {"low": 0.0, "high": 5.0, "step": 0.05, "default": 0.8}
-SEED = {"low": -1, "high": 2**31 - 1, "step": 16, "default": -1}
+SEED = {"low": -1, "high": 2**31 - 1, "step": 16, "default": -1, "words": {-1: "random"}}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ async def test_a_click_turns_a_choice_on_and_on_the_left_arrow_back() -> None:
 
 @pytest.mark.parametrize(
     ("value", "spec", "figure"),
-    [(0, {}, "0"), (48, {}, "48"), (200, SEED, "200"), (0.33, HEAT, ".33"), (0.9995, SHARE, ".9995")],
+    [(0, {}, "0"), (48, {}, "48"), (200, SEED, "200"), (-1, SEED, "random"), (0.33, HEAT, ".33"), (0.9995, SHARE, ".9995")],
 )
 async def test_every_value_of_a_slider_is_drawn_as_it_is(value: float, spec: dict[str, float], figure: str) -> None:
     app = KnobApp(slider(value, **spec))

@@ -8,16 +8,16 @@ from spectui.chat.figures.estimates import payoff
 from spectui.chat.figures.format import UNKNOWN, count, decimal, duration, milliseconds, percent, share, tokens
 from spectui.chat.figures.reasons import NO_PLAIN_ROUND, NOT_TOLD, read_before
 from spectui.chat.figures.records import Figures
-from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.figures import columns, nice_top, resampled
-from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled, wrapped
+from spectui.ui.textual_patches.direct_render import DirectRenderWidget
+from spectui.ui.widgets.line_widget import LABEL, FigureLines, Line, bar_of, labelled, wrapped
 
 AXIS = 5
 ROOM = 22
 """Lines from which the parts stand apart."""
 
 
-class DetailsPage(Page):
+class DetailsPage(FigureLines, DirectRenderWidget):
     """Counts, costs of a round, prompt and context; below them plots over the reply and over the conversation."""
 
     HELP = """\

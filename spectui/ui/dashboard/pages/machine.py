@@ -12,9 +12,9 @@ from spectui.telemetry.gpus import Gpu, find_gpu, joules_per_token
 from spectui.telemetry.monitor import Telemetry
 from spectui.text import printable
 from spectui.ui.dashboard.devices import Usage, usage
-from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.figures import columns
-from spectui.ui.widgets.line_widget import LABEL, Line, bar_of, labelled, wrapped
+from spectui.ui.textual_patches.direct_render import DirectRenderWidget
+from spectui.ui.widgets.line_widget import LABEL, FigureLines, Line, bar_of, labelled, wrapped
 
 MINUTES = 2
 """Seconds of history; the monitor reads once a second."""
@@ -29,7 +29,7 @@ _FIGURE = 20
 """Width of a row's figure, in cells."""
 
 
-class MachinePage(Page):
+class MachinePage(FigureLines, DirectRenderWidget):
     """For each GPU and the host: memory and use, with their history."""
 
     HELP = """\

@@ -11,16 +11,16 @@ from spectui.chat.figures.reasons import last_reason, read_before, why_no_drafts
 from spectui.chat.figures.records import STATES, Figures
 from spectui.speculation.records import Round
 from spectui.text import printable
-from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.figures import large, step
 from spectui.ui.keys import key_of
-from spectui.ui.widgets.line_widget import Line, cells, merged
+from spectui.ui.textual_patches.direct_render import DirectRenderWidget
+from spectui.ui.widgets.line_widget import FigureLines, Line, cells, merged
 
 LARGE = 9
 """Lines from which the speed is three rows high, and everything is said in words that need no explanation."""
 
 
-class NowPage(Page):
+class NowPage(FigureLines, DirectRenderWidget):
     """The speed, the acceptance and the reason, a line each; with room, the speed is in large digits. A dash is unknown."""
 
     HELP = """\

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,13 +14,13 @@ from spectui.chat.figures.estimates import speed_ups
 from spectui.chat.figures.format import UNKNOWN, decimal, milliseconds, share, times, tokens
 from spectui.chat.figures.reasons import NO_PLAIN_ROUND, NOT_TOLD, worded
 from spectui.chat.figures.records import Figures
-from spectui.knobs import Knobs, title
+from spectui.knobs import Knobs, specs, title
 from spectui.speculation.records import Round
 from spectui.store.rounds.packed import same
-from spectui.ui.dashboard.pages.page import Page
 from spectui.ui.figures import columns, step
+from spectui.ui.textual_patches.direct_render import DirectRenderWidget
 from spectui.ui.transcript.inspector import quoted, share3
-from spectui.ui.widgets.line_widget import LABEL, Line, figures_of, flowed, labelled, merged, wrapped
+from spectui.ui.widgets.line_widget import LABEL, FigureLines, Line, figures_of, flowed, labelled, merged, wrapped
 
 AXIS, POSITIONS_AXIS = 4, 5
 """Width of the axes, in cells: of the rounds, and of acceptance by position."""
@@ -31,7 +30,7 @@ TALL = 30
 """Lines from which there is room for the higher charts."""
 
 
-class RoundsPage(Page, can_focus=True):
+class RoundsPage(FigureLines, DirectRenderWidget, can_focus=True):
     """A strip of columns. Arrows or a click choose a round, which is shown below and marked in the transcript."""
 
     HELP = """\
@@ -191,11 +190,8 @@ def changes(before: Knobs, after: Knobs) -> list[str]:
     """The changed knobs: `draft-max 16 → 4`."""
     if before is after:
         return []
-    return [
-        f"{title(field.name)} {getattr(before, field.name)} → {getattr(after, field.name)}"
-        for field in dataclasses.fields(Knobs)
-        if getattr(before, field.name) != getattr(after, field.name)
-    ]
+    values = ((key, getattr(before, key), getattr(after, key), spec.words) for key, _, spec in specs(Knobs))
+    return [f"{title(key)} {words.get(old, old)} → {words.get(new, new)}" for key, old, new, words in values if old != new]
 
 
 def _tokens(round: Round, width: int) -> list[Line]:
