@@ -123,6 +123,9 @@ class Matrices(NamedTuple):
     rows: int
     number: int
     bytes: int
+    name: str
+    layer: int | None
+    """None: of no layer."""
 
 
 class Tensor(NamedTuple):
@@ -187,10 +190,13 @@ class Tensors:
     def matrices(self) -> tuple[Matrices, ...]:
         """Those that passes multiply by."""
         return tuple(
-            Matrices(tensor.kind, tensor.shape[0], tensor.shape[1], math.prod(tensor.shape[2:]), tensor.size)
+            Matrices(
+                tensor.kind, tensor.shape[0], tensor.shape[1], math.prod(tensor.shape[2:]), tensor.size,
+                tensor.name.decode("utf-8", "replace"), int(tensor.layer) if tensor.layer.isdigit() else None,
+            )
             for tensor in {tensor.name: tensor for tensor in self.entries}.values()
             if len(tensor.shape) > 1 and (b"token_embd" not in tensor.name or (tensor.name == _EMBEDDING and self.tied))
-        )
+        )  # fmt: skip
 
     def with_those_of(self, part: Tensors) -> Tensors:
         """Those of two parts of a model."""

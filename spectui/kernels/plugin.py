@@ -46,6 +46,8 @@ class Kernels(NamedTuple):
     """Why they are not spectui's, in a clause."""
     signs: bool = False
     """Whether they look for the likeliest tokens by the signs of the output matrix first, for a draft: src/signs.h."""
+    beside: int = 0
+    """Bytes of repacked weights that stay in the mapped file too, where a GPU reads them for prompts; 0: they do not."""
 
     @property
     def name(self) -> str:
@@ -76,7 +78,8 @@ class Plugin:
             sets = library_.spectui_kernels_sets().decode().split()
             library_.spectui_kernels_bytes.restype = ctypes.c_size_t
             library_.spectui_kernels_bytes.argtypes = [ctypes.c_int, *[ctypes.c_int64] * 3]
-            library_.spectui_kernels_request.restype = None
+            for function in ("request", "keep_mapped", "attend"):
+                library_[f"spectui_kernels_{function}"].restype = None
         except AttributeError:
             raise Unusable("their library is damaged, or old: install spectui again") from None
         if not sets:
@@ -93,13 +96,20 @@ class Plugin:
         if not load(os.fsencode(library)):
             raise Unusable("ggml does not load their library")
 
-    def request(self, *, threads: int = 0, signs: bool = False, attention: bool = False) -> None:
+    def request(self, *, threads: int = 0, signs: bool = False, attention: bool = False, beside: bool = False) -> None:
         """Say what the models and contexts have that this thread makes from now on, and keep for good.
 
         `threads`: that repack a model's weights for these kernels; 0: it stays without. `signs`: as in `Kernels`.
-        `attention`: they compute that of a context's passes too, where flash attention is on.
+        `attention`: they compute that of a context's passes too, where flash attention is on. `beside`: the weights
+        stay in the mapped file too.
         """
         self._library.spectui_kernels_request(threads, int(signs), int(attention))
+        if beside:
+            self._library.spectui_kernels_keep_mapped()
+
+    def attend(self) -> None:
+        """Let the context that this thread made last have its attention computed by them too, from its first pass on."""
+        self._library.spectui_kernels_attend()
 
     def bytes(self, kind: int, k: int, rows: int, matrices: int) -> int:
         """Bytes of `matrices` of `rows` rows of `k` weights of the ggml_type `kind`, repacked; 0 if they stay llama.cpp's."""

@@ -110,7 +110,7 @@ class Context:
             params.samplers, params.n_samplers = samplers, 1
         params.n_threads = params.n_threads_batch = threads
         params.swa_full = swa_full
-        params.flash_attn_type = _FLASH[plugin.flash_attention(flash_attn, model.kernels)]
+        params.flash_attn_type = _FLASH[plugin.flash_attention(flash_attn, model.kernels, model.on_gpus)]
         params.type_k, params.type_v = context_memory.GGML_TYPES[type_k], context_memory.GGML_TYPES[type_v]
         if heads_of is not None:
             params.ctx_type, params.ctx_other = model.context_type, heads_of.handle
@@ -124,6 +124,7 @@ class Context:
             if self._sampler is not None:
                 self._sampler.close()
             raise SpectuiError(context_memory.refusal(model, self.n_ctx, first_error()))
+        plugin.attend(model.kernels)
         self.bytes_of_cells = context_memory.logged_cells(log)
         """Of all of them, on whatever devices: what llama.cpp takes, or would take for a simulated model."""
         ring = next(filter(None, map(_RING.search, log)), None)
@@ -379,7 +380,7 @@ class Context:
     def simulated_memory(self) -> tuple[MemoryUse, ...]:
         """What a simulated model and this context would take on each device. Raises SpectuiError; may end the process."""
         simulated = memory_use.divided(memory_use.simulated(self.handle), self.model.tensor_shares, whole=True)
-        return added((*simulated, self._output))
+        return added((*simulated, MemoryUse(memory_use.HOST, self.model.kernels.beside), self._output))
 
     def close(self) -> None:
         """Free the cells."""

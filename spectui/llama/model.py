@@ -17,7 +17,7 @@ from spectui.gguf_files.metadata import CUT_SHORT, Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.llama.cpu import plugin
 from spectui.llama.devices import listing, memory_use
-from spectui.llama.devices.records import Device
+from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.llama.last_words import forget_file, watch_file
 from spectui.llama.library import clear_errors, first_error, listening, llama
 from spectui.llama.tokens.tokenizer import TextError, Tokenizer
@@ -101,8 +101,7 @@ class Model:
             params.tensor_buft_overrides = ctypes.cast(placed, ctypes.c_void_p)
         if simulated:
             params.no_alloc = True
-        if simulated or not file.tensors.mappable:
-            params.load_mode = llama.LLAMA_LOAD_MODE_NONE  # llama.cpp asserts that such a file is not mapped
+        params.load_mode = _load_mode(file.tensors.mappable and not simulated, kernels)
         if on_devices is not None:
             chosen = listing.handles(on_devices)
             params.devices = ctypes.cast(chosen, ctypes.c_void_p)
@@ -136,7 +135,8 @@ class Model:
             raise LoadCancelled("Loading was stopped.")
         if not self._model:
             raise _refusal(self.path, role, first_error(), on_gpus=self._gpu_layers != 0)
-        self.memory = memory_use.logged_weights(log, self.n_bytes, tied_bytes(path), self.tensor_shares)
+        weights = memory_use.logged_weights(log, self.n_bytes, tied_bytes(path), self.tensor_shares)
+        self.memory = added((*weights, MemoryUse(memory_use.HOST, kernels.beside)))
         """The bytes of its weights on each device."""
         self.vocab = llama.llama_model_get_vocab(self._model)
         self._tokenizer = Tokenizer(self.vocab)
@@ -210,9 +210,14 @@ class Model:
         return int(llama.llama_model_n_layer(self.handle)) + 1
 
     @property
+    def on_gpus(self) -> bool:
+        """Are some of its layers on GPUs?"""
+        return self._gpu_layers != 0 and listing.has_gpus()
+
+    @property
     def output_on_gpu(self) -> bool:
         """Does a GPU compute the logits? The output is the last layer that is put on GPUs."""
-        return listing.has_gpus() and (self._gpu_layers < 0 or self._gpu_layers >= self.layers)
+        return self.on_gpus and (self._gpu_layers < 0 or self._gpu_layers >= self.layers)
 
     @property
     def textless(self) -> bool:
@@ -320,6 +325,12 @@ class Model:
             self._model = None
             if not self.simulated:  # the same file may be loaded beside it
                 forget_file(self.path)
+
+
+def _load_mode(mappable: bool, kernels: Kernels) -> int:
+    if not mappable:
+        return int(llama.LLAMA_LOAD_MODE_NONE)  # llama.cpp asserts that such a file is not mapped
+    return int(llama.LLAMA_LOAD_MODE_MMAP if kernels.beside else llama.LLAMA_LOAD_MODE_AUTO)  # auto maps it for no iGPU
 
 
 def _without_texts(file: Metadata) -> Any:

@@ -13,6 +13,8 @@ int spectui_kernels_abi(void) { return ABI; }
 const char *spectui_kernels_sets(void) { return SETS; }
 int spectui_kernels_bind(const void *functions, const char *set) { return BIND; }
 void spectui_kernels_request(int threads, int signs, int attention) {}
+void spectui_kernels_keep_mapped(void) {}
+void spectui_kernels_attend(void) {}
 unsigned long spectui_kernels_bytes(int type, long k, long rows, long matrices) { return 0; }
 int ggml_backend_score(void) { return 1; }
 void *ggml_backend_init(void) { return 0; }

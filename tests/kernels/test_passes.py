@@ -74,9 +74,9 @@ def tokens(start: int, count: int) -> list[int]:
 
 @contextmanager
 def context(path: Path, kernels: str, length: int = LENGTH + ROWS, cells: str = "f16", threads: int = 1,
-            role: str = "target", signs: bool = False) -> Iterator[Context]:  # fmt: skip
+            role: str = "target", signs: bool = False, beside: int = 0) -> Iterator[Context]:  # fmt: skip
     """`kernels`: an instruction set, or "" for llama.cpp's. One thread, because two crawl while other tests compute."""
-    chosen = Kernels(kernels, signs=signs)
+    chosen = Kernels(kernels, signs=signs, beside=beside)
     model = Model(str(path), role, on_devices=[], kernels=chosen, extra_buffers=selftest.run().extra_buffers)
     found = Context(
         model, Interrupt(), n_ctx=length + 1, rows=ROWS, flash_attn="on", type_k=cells, type_v=cells, threads=threads
@@ -131,6 +131,15 @@ def test_a_row_has_the_same_bits_behind_a_prompt_in_batches_of_all_sizes(kernels
                 used.evaluate(tokens(first, min(batch, 600 - first)), 0)
             rows.append(used.evaluate(tokens(600, 3), 3).copy())
         assert np.array_equal(rows[1], rows[0]) and np.array_equal(rows[2], rows[0])
+
+
+def test_of_weights_that_stay_mapped_they_leave_long_passes_to_a_gpu(kernels: str, tried: tuple[Path, str]):
+    """Without one the CPU makes them, with llama.cpp's kernels."""
+    with context(tried[0], kernels, 100, tried[1]) as own, context(tried[0], kernels, 100, tried[1], beside=1) as used:
+        for at, n, alike in ((0, 1, True), (1, 31, True), (32, 32, False)):
+            right, found = (each.evaluate(tokens(at, n), n).copy() for each in (own, used))
+            assert np.array_equal(found, right) is alike
+            assert np.abs(found - right).mean() < 0.1 * right.std()
 
 
 @pytest.mark.parametrize("tied", [False, True])

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from spectui.engine.loading import models
 from spectui.engine.loading.placement import Placed, resolve
-from spectui.gguf_files.check import metadata_of
 from spectui.kernels.plugin import Kernels, Unusable
 from spectui.knobs import Setup
 from spectui.llama.cpu import plugin
@@ -24,7 +23,7 @@ _BESIDE = 2**28
 def available(setup: Setup, tested: SelfTest) -> Kernels:
     """The instruction set of spectui's kernels, if they may be used at all. `tested`: what the self-test found."""
     resolved = resolve(setup)
-    if not resolved.target.on_cpu and (resolved.draft is None or not resolved.draft.on_cpu):
+    if not any(placed.on_cpu or placed.of_cpu for placed in (resolved.target, resolved.draft) if placed is not None):
         return Kernels(why=OFFLOADED)  # then ggml does not get to know them
     if setup.kernels == "llama.cpp":
         return Kernels(why="--kernels llama.cpp")
@@ -50,14 +49,18 @@ def for_model(placed: Placed, own: Kernels, n_ctx: int, freed: int = 0) -> Kerne
     """
     if not own.set:
         return own
-    if not placed.on_cpu:
+    matrices = placed.of_cpu
+    if not (placed.on_cpu or matrices):
         return Kernels(why=OFFLOADED)
     library = plugin.load()
-    repacked = sum(library.bytes(*matrices[:4]) for matrices in metadata_of(placed.path).tensors.matrices)
-    if not repacked:
+    sizes = [library.bytes(*each[:4]) for each in matrices]
+    if not (repacked := sum(sizes)):
         return Kernels(why="they have none for the types of the model's weights")
-    room = free_memory() + freed - repacked - _BESIDE  # the mapped file counts as free
+    beside = repacked if placed.reads_host else 0
+    read = sum(each.bytes for each, size in zip(matrices, sizes, strict=True) if size) if beside else 0
+    room = free_memory() + freed - repacked - read - _BESIDE  # the mapped file counts as free
     if room < 0 or (not placed.heads and room < models.bytes_of_cells(placed, n_ctx)):
         return Kernels(why=models.TOO_LITTLE_MEMORY)
     # A draft cannot change the text, so it may take the likeliest tokens for others now and then.
-    return own._replace(signs=placed.role == "draft" and placed.setup.requantise_draft == "auto")
+    signs = placed.role == "draft" and placed.setup.requantise_draft == "auto" and not beside
+    return own._replace(signs=signs, beside=beside)

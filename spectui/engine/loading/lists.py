@@ -8,7 +8,8 @@ from spectui.knobs import Setup
 _EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 """The tensors of experts, as llama.cpp finds them (LLM_FFN_EXPS_REGEX, common/common.h)."""
 
-_HOST = "CPU"
+HOST = "CPU"
+"""Name of the buffers in the host's memory."""
 
 
 def shares(text: str, name: str = "tensor-split") -> list[float]:
@@ -38,7 +39,7 @@ def overrides(setup: Setup, draft: bool = False) -> tuple[tuple[str, str], ...]:
         if not (pattern and equals and buffers):
             raise UsageError(f"override-tensor{suffix} is PATTERN=BUFFER with commas, such as exps=CPU, not {part!r}.")
         found.append((pattern, buffers))
-    found += [(rf"blk\.{layer}{_EXPERTS}", _HOST) for layer in range(first_layers)]
+    found += [(rf"blk\.{layer}{_EXPERTS}", HOST) for layer in range(first_layers)]
     if (setup.cpu_moe_draft if draft else setup.cpu_moe) == "on":
-        found.append((_EXPERTS, _HOST))
+        found.append((_EXPERTS, HOST))
     return tuple(found)

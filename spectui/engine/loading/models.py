@@ -54,8 +54,7 @@ def load(placed: Placed, target: Placed, progress: Progress = lambda _: True, si
     try:
         return _load(placed, target, progress, simulated, None)
     except TooLargeError:
-        has_copy = placed.kernels.set or placed.setup.no_repack == "off"
-        if not (placed.on_cpu and has_copy):
+        if not (placed.kernels.set or (placed.on_cpu and placed.setup.no_repack == "off")):
             raise
     without_copy = replace(placed.setup, no_repack="on")
     placed = replace(placed, setup=without_copy, kernels=Kernels(why=TOO_LITTLE_MEMORY))
@@ -117,7 +116,7 @@ def bytes_of_cells(placed: Placed, n_ctx: int) -> int:
 
     It says so of a simulated model, within some 30 ms; 0 where it refuses that one.
     """
-    return _simulated_cells(replace(placed, kernels=LLAMA_CPP), n_ctx, placed.weights_key)
+    return _simulated_cells(replace(placed, kernels=LLAMA_CPP, devices=()), n_ctx, placed.weights_key)
 
 
 @lru_cache(maxsize=8)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from spectui.engine.costs.files import MEASURED
 from spectui.engine.events import Event, Loading, Notice
-from spectui.engine.loading.lists import shares
+from spectui.engine.loading.lists import HOST, overrides, shares
 from spectui.engine.loading.plan import PlacementError, make_plan, on_servers
 from spectui.errors import SpectuiError, UsageError
-from spectui.gguf_files.check import heads_in
+from spectui.gguf_files.check import heads_in, metadata_of
+from spectui.gguf_files.metadata import Matrices
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, identity
 from spectui.knobs import Setup
 from spectui.llama.cpu import reference_path
@@ -63,6 +66,30 @@ class Placed:
     def on_cpu(self) -> bool:
         """Whether every layer is computed on the CPU."""
         return not self.devices or self.of("gpu_layers") == 0
+
+    @property
+    def of_cpu(self) -> tuple[Matrices, ...]:
+        """The matrices that the CPU multiplies by: those of layers that are on no GPU, the output being the last, and those
+        that overrides leave in the host's memory."""
+        file, layers = metadata_of(self.path), self.of("gpu_layers")
+        placed = overrides(self.setup, self.role == "draft")
+        last = file.number("block_count")
+        first = last + 1 if self.on_cpu else 0 if layers < 0 else last + 1 - layers
+
+        def on_cpu(matrix: Matrices) -> bool:
+            with suppress(re.error):  # llama.cpp says so
+                for pattern, buffers in placed:
+                    if re.search(pattern, matrix.name):
+                        return buffers == HOST
+            return (last if matrix.layer is None else matrix.layer) < first
+
+        return tuple(filter(on_cpu, file.tensors.matrices))
+
+    @property
+    def reads_host(self) -> bool:
+        """Whether its GPUs multiply prompts with weights that are in the host's memory: a server's cannot."""
+        here = any(not device.name.startswith("RPC") for device in self.computing)
+        return here and self.of("split_mode") != "tensor" and metadata_of(self.path).tensors.mappable
 
     @property
     def computing(self) -> tuple[Device, ...]:

@@ -36,8 +36,8 @@ MARGIN = 2**30
 class Simulation:
     """Asks llama.cpp what set-ups would take on the devices. One question takes 0.1 to 0.3 s."""
 
-    def __init__(self, freed: Iterable[MemoryUse], own: Kernels = LLAMA_CPP) -> None:
-        """`own`: spectui's kernels, as far as they are available."""
+    def __init__(self, freed: Iterable[MemoryUse], own: Callable[[Setup], Kernels] = lambda _: LLAMA_CPP) -> None:
+        """`own`: spectui's kernels, as far as they are available for a set-up: beside them llama.cpp plans GPUs otherwise."""
         self._own = own
         self._interrupt = Interrupt()
         self._freed = {use.device: use for use in added(freed)}  # target and draft may be on one device
@@ -93,7 +93,7 @@ class Simulation:
 
     def _with_kernels(self, placed: Placed, n_ctx: int) -> Placed:
         freed = sum(use.total - use.mapped for name, use in self._freed.items() if name == HOST)
-        return replace(placed, kernels=kernel_choice.for_model(placed, self._own, n_ctx, freed))
+        return replace(placed, kernels=kernel_choice.for_model(placed, self._own(placed.setup), n_ctx, freed))
 
     def look(self) -> None:
         """Read the free memory of the devices, once: the first model has opened those that are used."""
@@ -189,8 +189,11 @@ def answer(setup: Setup, freed: Iterable[MemoryUse]) -> MemoryPlan | SpectuiErro
     tested = selftest.run()
     try:
         rpc.add_servers(setup.rpc)
-        simulation = Simulation(freed, kernel_choice.available(setup, tested))
-        return plan(kernel_choice.without_crashes(setup, tested), simulation)
+
+        def own(asked: Setup) -> Kernels:
+            return kernel_choice.available(replace(asked, no_repack=setup.no_repack), tested)
+
+        return plan(kernel_choice.without_crashes(setup, tested), Simulation(freed, own))
     except SpectuiError as error:
         return (UsageError if isinstance(error, UsageError) else SpectuiError)(str(error))
 

@@ -40,13 +40,13 @@ struct Pass {
 
     void add_product(const ggml_tensor * op) {
         const ggml_tensor * w = op->src[0], * x_of = op->src[1];
-        const bool signs = w->extra && x_of->ne[1]*x_of->ne[2]*x_of->ne[3] == 1;
+        const bool signs = w->extra && !is_mapped(w) && x_of->ne[1]*x_of->ne[2]*x_of->ne[3] == 1;
         if (signs) {
             add_matrix(op, SIGNS_FORMAT, w->extra, false);
             largest.reserve(2*kernels->tiles(w->ne[1]));   // threads of OpenMP cannot pass a lack of memory on
             chosen.reserve(kernels->tiles(w->ne[1]));
         }
-        add_matrix(op, format_of_weights(w), w->data, signs);
+        add_matrix(op, format_of_weights(w), repacked(w), signs);
     }
 
     void add_matrix(const ggml_tensor * op, int format, const void * packed, bool chosen) {
@@ -94,7 +94,7 @@ struct Pass {
         }
         for (int64_t e = 0; e < experts; e++) {
             if (order[e] == order[e + 1]) continue;
-            Product p = begin(w, format, (const uint8_t *) w->data + e*matrix_bytes(w, format));
+            Product p = begin(w, format, (const uint8_t *) repacked(w) + e*matrix_bytes(w, format));
             p.first = at + order[e];
             p.n = order[e + 1] - order[e];
             place_columns(p, first == products.size());

@@ -8,6 +8,7 @@
 #include "pass.h"
 #include "signs.h"
 #include <new>
+#include <stdlib.h>
 #include <string>
 #include <string.h>
 
@@ -24,7 +25,9 @@ bool usable(const KernelSet * set) { return set && set->supported(); }
 
 // ---------------------------------------------------------------- what is taken
 
-bool is_ours(const ggml_tensor * t) { return t->buffer && t->buffer->type == &weights_type && !t->view_src; }
+bool is_ours(const ggml_tensor * t) {
+    return t->buffer && (t->buffer->type == &weights_type || t->buffer->type == &mapped_type) && !t->view_src;
+}
 
 // llama.cpp asks the device that it knows before it loads a weight, and a context's own device ever after.
 bool multiplies(ggml_device * d, const ggml_tensor * w) {
@@ -36,9 +39,17 @@ bool in_host_memory(const ggml_tensor * t) {
     return !b || ggml.ggml_backend_buft_is_host(b->type);
 }
 
+// Passes over so many tokens are the GPU's, if it can read the weights: the number that ggml's backends have.
+int64_t from_tokens() {
+    static const char * const named = getenv("GGML_OP_OFFLOAD_MIN_BATCH");
+    static const int64_t number = named ? atoi(named) : 32;
+    return number;
+}
+
 bool supports_product(ggml_device * d, const ggml_tensor * op) {
     const ggml_tensor * w = op->src[0], * x = op->src[1];
     if (!multiplies(d, w)) return false;
+    if (is_mapped(w) && d != &weights_device && (!w->extra || op->ne[op->op == OP_MUL_MAT ? 1 : 2] >= from_tokens())) return false;
     if (x->type != TYPE_F32 || x->nb[0] != 4 || !in_host_memory(x)) return false;
     if (op->type != TYPE_F32 || op->nb[0] != 4) return false;
     if (op->op == OP_MUL_MAT) return matrices(w) == 1;
@@ -58,7 +69,13 @@ bool supports_op(ggml_device * d, const ggml_tensor * op) {
 // ---------------------------------------------------------------- device and registry
 
 const char * name_of_backend(ggml_backend *) { return "SPECTUI"; }
-void free_backend(ggml_backend * b) { delete_pass((Pass *) b->context); delete b->device; delete b; }
+thread_local ggml_device * latest = nullptr;   // of the context that this thread made last
+void free_backend(ggml_backend * b) {
+    if (latest == b->device) latest = nullptr;
+    delete_pass((Pass *) b->context);
+    delete b->device;
+    delete b;
+}
 void set_backend_threads(ggml_backend * b, int n) { set_threads((Pass *) b->context, n); }
 int graph_compute(ggml_backend * b, ggml_graph * graph) {
     try { compute((Pass *) b->context, graph); } catch (const std::bad_alloc &) { return STATUS_ALLOC_FAILED; }
@@ -75,6 +92,7 @@ void properties(ggml_device * d, ggml_device_properties * p) {
     p->description = describe(d);
     p->type = DEVICE_ACCEL;
     p->mmap_support = true;
+    p->buffer_from_host_ptr = request.mapped;
 }
 bool supports_buft(ggml_device *, ggml_buffer_type * type) { return type == &weights_type || ggml.ggml_backend_buft_is_host(type); }
 ggml_backend * init_backend(ggml_device *, const char *);
@@ -85,7 +103,7 @@ ggml_device * device_at(ggml_registry *, size_t) { return &weights_device; }
 void * function_at(ggml_registry *, const char * name) {
     return strcmp(name, "ggml_backend_set_n_threads") == 0 ? (void *) set_backend_threads : nullptr;
 }
-ggml_buffer_type * type_of_weights(ggml_device *) { return &weights_type; }
+ggml_buffer_type * type_of_weights(ggml_device *) { return request.mapped ? &mapped_type : &weights_type; }
 // The scheduler allocates a backend's results in its device's buffer type, and llama.cpp takes the weights' buffer type from the
 // same function. Results must lie in host memory, or each would be copied. So each backend, which is a context's, has a device of
 // its own, which is not registered. Its `context` says whether it computes attention: null is no.
@@ -100,12 +118,13 @@ ggml_device device(ggml_buffer_type * (*buffer_type)(ggml_device *)) {
     d.registry = &registry;
     d.get_name = name_of_device; d.get_description = describe; d.get_memory = memory_of; d.get_type = type_of; d.get_props = properties;
     d.init_backend = init_backend; d.get_buffer_type = buffer_type; d.supports_op = supports_op; d.supports_buft = supports_buft;
+    d.buffer_from_host_ptr = buffer_of_mapping;
     return d;
 }
 
 ggml_backend * init_backend(ggml_device *, const char *) {
     static uint8_t guid[16] = { 0x9d, 0x44, 0x1f, 0x6e, 0x02, 0xb7, 0x4c, 0x8a, 0xb1, 0x35, 0x77, 0xd0, 0x5c, 0xe9, 0x60, 0x2f };
-    ggml_device * d = new ggml_device(device(type_of_results));
+    ggml_device * d = latest = new ggml_device(device(type_of_results));
     d->context = request.attention ? d : nullptr;
     ggml_backend * b = new ggml_backend { &guid, {}, d, new_pass() };
     b->functions.get_name = name_of_backend;
@@ -138,7 +157,13 @@ EXPORT int spectui_kernels_bind(const ggml_functions * functions, const char * n
     return 1;
 }
 
-EXPORT void spectui_kernels_request(int threads, int signs, int attention) { request = { threads, signs != 0, attention != 0 }; }
+EXPORT void spectui_kernels_request(int threads, int signs, int attention) { request = { threads, signs != 0, attention != 0, false }; }
+
+// Of the model that is loaded next, after the request for it.
+EXPORT void spectui_kernels_keep_mapped(void) { request.mapped = true; }
+
+// The context that this thread made last computes attention from now on.
+EXPORT void spectui_kernels_attend(void) { if (latest) latest->context = latest; }
 
 EXPORT size_t spectui_kernels_bytes(int type, int64_t k, int64_t rows, int64_t matrices) {
     const int f = format_of_weights(type, k, rows);

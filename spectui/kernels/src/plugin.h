@@ -7,6 +7,7 @@
 extern ggml_functions ggml;
 extern const KernelSet * kernels;
 extern ggml_buffer_type weights_type;   // weights.cpp
+extern ggml_buffer_type mapped_type;    // weights.cpp
 extern ggml_device weights_device;      // plugin.cpp
 
 // What is asked for of the models and contexts that this thread makes. llama.cpp makes each in the thread that calls it.
@@ -14,8 +15,11 @@ struct Request {
     int  threads = 0;        // that repack a model's weights; 0: the weights stay ggml's
     bool signs = false;      // of a model's output matrix: signs.h
     bool attention = false;  // of a context's passes
+    bool mapped = false;     // the weights stay in the mapped file too, and `extra` is their repacked copy
 };
 extern thread_local Request request;    // plugin.cpp
+
+ggml_buffer * buffer_of_mapping(ggml_device *, void * base, size_t size, size_t largest);   // weights.cpp
 
 namespace {
 
@@ -28,6 +32,8 @@ inline int format_of_weights(int type, int64_t k, int64_t rows) {
 }
 inline int format_of_weights(const ggml_tensor * t) { return format_of_weights(t->type, t->ne[0], t->ne[1]); }
 inline int64_t matrices(const ggml_tensor * t) { return t->ne[2]*t->ne[3]; }
+inline bool is_mapped(const ggml_tensor * w) { return w->buffer->type == &mapped_type; }
+inline const void * repacked(const ggml_tensor * w) { return is_mapped(w) ? w->extra : w->data; }
 inline size_t matrix_bytes(const ggml_tensor * t, int f) { return kernels->tensor_bytes(f, t->ne[0], t->ne[1]); }
 
 } // namespace

@@ -16,19 +16,21 @@ struct Parts { std::vector<uint8_t> data; size_t came = 0; };
 
 struct Memory {
     uint8_t * base;
+    bool owned;                            // or it is the mapped file's
     std::map<const void *, Parts> parts;   // of tensors that come in parts, until they are whole
+    std::vector<void *> copies;            // of tensors that stay in the mapped file
 };
 
 size_t file_bytes(const ggml_tensor * t, int f) { return (size_t) t->ne[0]/FORMATS[f].block*FORMATS[f].bytes*t->ne[1]*matrices(t); }
 
-void pack_tensor(ggml_tensor * t, int f, const uint8_t * data) {
+void pack_tensor(const ggml_tensor * t, int f, const uint8_t * data, void * to, void * signs) {
     const int64_t tiles = kernels->tiles(t->ne[1]), all = tiles*matrices(t);
     const size_t of_file = file_bytes(t, f)/matrices(t), packed = matrix_bytes(t, f);
     auto work = [&](int64_t first, int64_t last) {
         while (first < last) {
             const int64_t m = first/tiles, end = last < (m + 1)*tiles ? last : (m + 1)*tiles;
-            kernels->pack(f, t->ne[0], t->ne[1], data + m*of_file, (uint8_t *) t->data + m*packed, first - m*tiles, end - m*tiles);
-            if (t->extra) pack_signs(f, t->ne[0], t->ne[1], data, (uint8_t *) t->extra, first, end);
+            kernels->pack(f, t->ne[0], t->ne[1], data + m*of_file, (uint8_t *) to + m*packed, first - m*tiles, end - m*tiles);
+            if (signs) pack_signs(f, t->ne[0], t->ne[1], data, (uint8_t *) signs, first, end);
             first = end;
         }
     };
@@ -47,13 +49,13 @@ void set_tensor(ggml_buffer * buffer, ggml_tensor * t, const void * data, size_t
     const int f = format_of_weights(t);
     if (f < 0) { memcpy((uint8_t *) t->data + offset, data, size); return; }
     const size_t whole = file_bytes(t, f);
-    if (offset == 0 && size == whole) { pack_tensor(t, f, (const uint8_t *) data); return; }
+    if (offset == 0 && size == whole) { pack_tensor(t, f, (const uint8_t *) data, t->data, t->extra); return; }
     Memory & memory = *(Memory *) buffer->context;
     Parts & parts = memory.parts[t->data];
     parts.data.resize(whole);
     memcpy(&parts.data[offset], data, size);
     if ((parts.came += size) < whole) return;
-    pack_tensor(t, f, parts.data.data());
+    pack_tensor(t, f, parts.data.data(), t->data, t->extra);
     memory.parts.erase(t->data);
 }
 
@@ -77,29 +79,50 @@ constexpr size_t PAGE = 2u << 20;   // of the large kind: with small ones a pass
 
 void release(ggml_buffer * b) {
     Memory * memory = (Memory *) b->context;
-    free(memory->base);
+    if (memory->owned) free(memory->base);
+    for (void * copy : memory->copies) free(copy);
     delete memory;
 }
 
-ggml_buffer * allocate(ggml_buffer_type * type, size_t size) {
+void * large_pages(size_t size) {
     const size_t rounded = (size + PAGE)/PAGE*PAGE;
     void * p = nullptr;
     if (posix_memalign(&p, PAGE, rounded)) return nullptr;
 #if defined(__linux__)
     madvise(p, rounded, MADV_HUGEPAGE);
 #endif
+    return p;
+}
+
+// Without memory for its copy the tensor is llama.cpp's.
+int copy_tensor(ggml_buffer * b, ggml_tensor * t) {
+    const int f = format_of_weights(t);
+    t->extra = large_pages(matrix_bytes(t, f)*matrices(t));
+    if (!t->extra) return STATUS_ALLOC_FAILED;
+    ((Memory *) b->context)->copies.push_back(t->extra);
+    pack_tensor(t, f, (const uint8_t *) t->data, t->extra, nullptr);
+    return STATUS_SUCCESS;
+}
+
+ggml_buffer * buffer(ggml_buffer_type * type, void * p, size_t size, bool owned) {
     ggml_buffer_functions functions = {};
     functions.free_buffer = release;
     functions.get_base = base;
-    functions.init_tensor = init_tensor;
+    functions.init_tensor = owned ? init_tensor : copy_tensor;
     functions.memset_tensor = set_bytes;
     functions.set_tensor = set_tensor;
     functions.get_tensor = get_tensor;
     functions.clear = clear;
-    return ggml.ggml_backend_buffer_init(type, functions, new Memory { (uint8_t *) p, {} }, size);
+    return ggml.ggml_backend_buffer_init(type, functions, new Memory { (uint8_t *) p, owned, {}, {} }, size);
 }
 
-const char * name_of_type(ggml_buffer_type *) { return "SPECTUI"; }
+ggml_buffer * allocate(ggml_buffer_type * type, size_t size) {
+    void * p = large_pages(size);
+    return p ? buffer(type, p, size, true) : nullptr;
+}
+
+const char * name_of_type(ggml_buffer_type * type) { return type == &mapped_type ? "SPECTUI_Mapped" : "SPECTUI"; }
+bool in_host(ggml_buffer_type *) { return true; }
 size_t alignment(ggml_buffer_type *) { return 64; }
 size_t needed(ggml_buffer_type *, const ggml_tensor * t) {
     const int f = format_of_weights(t);
@@ -110,3 +133,7 @@ size_t needed(ggml_buffer_type *, const ggml_tensor * t) {
 } // namespace
 
 ggml_buffer_type weights_type = { name_of_type, allocate, alignment, nullptr, needed, nullptr, &weights_device, nullptr };
+// As the file has them, where it is mapped: a GPU reads them for its passes over prompts.
+ggml_buffer_type mapped_type = { name_of_type, allocate, alignment, nullptr, nullptr, in_host, &weights_device, nullptr };
+
+ggml_buffer * buffer_of_mapping(ggml_device *, void * base, size_t size, size_t) { return buffer(&mapped_type, base, size, false); }

@@ -103,7 +103,10 @@ class ModelInfo(NamedTuple):
     @property
     def kernels_in_words(self) -> str:
         """The same in a line, for people."""
-        return f"{self.kernels}, because {self.kernels_why}" if self.kernels_why else self.kernels
+        if self.kernels_why:
+            return f"{self.kernels}, because {self.kernels_why}"
+        shared = self.kernels.startswith("spectui") and len({use.device for use in self.memory}) > 1
+        return f"{self.kernels}, for what is on the CPU" if shared else self.kernels
 
     @property
     def devices(self) -> tuple[str, ...]:

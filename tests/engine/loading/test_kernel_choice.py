@@ -1,6 +1,7 @@
 """Which models get spectui's kernels, and the clause that says why not."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -81,6 +82,40 @@ def test_layers_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = replace(wanted(), device="", draft=None)
     assert available(alone, WORKS) == why and not loaded  # ggml does not get to know them
     assert available(replace(alone, draft="d", device_draft="none"), WORKS) == available(wanted(), WORKS) == OWN
+
+
+@built
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"gpu_layers": 30}, r"blk\.0\..*"),  # of 31, of which the output is the last
+        ({"gpu_layers": 29}, r"blk\.[01]\..*"),
+        ({"override_tensor": "ffn_down=CPU"}, r"blk\.\d+\.ffn_down\.weight"),
+        ({"override_tensor": r"\.2.\.=CUDA0", "gpu_layers": 1}, r"blk\.(\d|1\d)\..*"),
+        ({"override_tensor": "(=CPU"}, ""),  # llama.cpp refuses it
+    ],
+)
+@pytest.mark.parametrize("card", ["CUDA0", "RPC0"])
+def test_what_is_on_the_cpu_beside_a_gpu_has_them(changes: dict, names: str, card: str, monkeypatch: pytest.MonkeyPatch):
+    """It stays mapped for prompts, which GPUs multiply, and those of servers do not."""
+    device = Device(card, "NVIDIA H100", "gpu", 1 << 30, 80 << 30)
+    monkeypatch.setattr(placement, "list_devices", lambda: (device,))
+    asked = replace(wanted(), device="", draft=None, **changes)
+    matrices = placement.place_target(asked).of_cpu
+    every = metadata_of(asked.model or "").tensors.matrices
+    assert matrices == tuple(each for each in every if re.fullmatch(names, each.name))
+    repacked = sum(plugin.load().bytes(*each[:4]) for each in matrices)
+    if not matrices:
+        assert not for_model(asked, "target", asked.model or "", OWN).set and not available(asked, WORKS).set
+        return
+    assert available(asked, WORKS).set == plugin.load().set
+    beside = 0 if card == "RPC0" else repacked
+    assert for_model(asked, "target", asked.model or "", OWN) == OWN._replace(beside=beside)
+    read = sum(each.bytes for each in matrices) if beside else 0
+    cells = models.bytes_of_cells(placement.place_target(asked), asked.ctx_size)
+    for short in (0, 1):
+        monkeypatch.setattr(kernel_choice, "free_memory", lambda short=short: repacked + read + cells + 2**28 - short)
+        assert bool(for_model(asked, "target", asked.model or "", OWN).set) is not bool(short)
 
 
 @built

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.loading import models, placement, simulation
-from spectui.engine.loading.kernel_choice import without_crashes
+from spectui.engine.loading.kernel_choice import available, for_model, without_crashes
 from spectui.engine.loading.lists import shares as split
 from spectui.engine.loading.plan import MemoryPlan, make_plan, shortage
 from spectui.errors import SpectuiError
@@ -52,7 +52,9 @@ def compared(setup: Setup) -> Iterator[tuple[MemoryUse, MemoryUse]]:
     """(planned, logged) for each device that either names."""
     made = make_plan(setup)
     planned = {use.device: use for use in made.target}
+    own = available(made.setup, selftest.run())
     placed = placement.place_target(without_crashes(made.setup, selftest.run()))
+    placed = replace(placed, kernels=for_model(placed, own, setup.ctx_size))
     model = models.load(placed, placed)
     context = models.target_context(placed, model, Interrupt())
     logged = {use.device: use for use in context.memory}

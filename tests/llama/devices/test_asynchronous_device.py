@@ -72,6 +72,36 @@ print(json.dumps({"remark": loaded.target.remark, "texts": texts, "largest": max
 """
 
 
+BESIDE = """
+import json, sys
+from pathlib import Path
+import numpy as np
+from spectui.kernels.plugin import LLAMA_CPP, Kernels
+from spectui.llama.context import Context
+from spectui.llama.cpu import plugin
+from spectui.llama.devices.listing import list_devices
+from spectui.llama.interrupt import Interrupt
+from spectui.llama.model import Model
+from tests.kernels.ggml import Kind
+from tests.kernels.test_passes import tokens, write_model
+
+path = write_model(Path(sys.argv[1]), Kind.Q8_0, experts=4 * ("exps" in sys.argv[3]))
+gpus = [device for device in list_devices() if device.kind == "gpu"]
+own = Kernels(plugin.load().set)
+found = []
+for kernels in (LLAMA_CPP, own, own._replace(beside=1 << 20)):
+    placed = {"gpu_layers": int(sys.argv[2]), "overrides": json.loads(sys.argv[3])}
+    model = Model(str(path), on_devices=gpus, kernels=kernels, **placed)
+    context = Context(model, Interrupt(), n_ctx=128, rows=40)
+    found.append([context.evaluate(tokens(at, n), n).copy() for at, n in ((0, 32), (32, 1), (33, 8))])
+    uses = [use.device for use in model.memory]
+    context.close()
+    model.close()
+apart = [[float(abs(a - b).mean() / b.std()) for a, b in zip(some, found[0])] for some in found]
+print(json.dumps({"apart": apart, "uses": uses}))
+"""
+
+
 def on_the_device(program: str, *arguments: str) -> Any:
     """What the program prints in its last line, with the libraries that have the device."""
     libraries = {"LD_LIBRARY_PATH": str(LIBRARIES), "LLAMA_CPP_LIB_PATH": str(LIBRARIES)}
@@ -113,3 +143,13 @@ def test_strict_makes_no_pass_longer_than_those_that_round_alike(tmp_path: Path)
     assert equal or any(words in found["remark"] for words in unequal)
     assert found["largest"] <= (int(equal[1]) if equal else 1)
     assert found["texts"][0] == found["texts"][1]
+
+
+@pytest.mark.parametrize(("layers", "overrides"), [(-1, [("exps", "CPU")]), (2, [])], ids=["experts", "layers"])
+def test_what_is_on_the_cpu_is_multiplied_by_spectuis_kernels(tmp_path: Path, layers: int, overrides: list):
+    """As llama.cpp multiplies it, but for rounding. Where the device reads the weights, passes over 32 tokens are its own."""
+    found = on_the_device(BESIDE, str(tmp_path / "model.gguf"), str(layers), json.dumps(overrides))
+    assert found["uses"] == ["CPU", "Vulkan0"]
+    _, alone, beside = found["apart"]
+    assert all(0 < apart < 0.1 for apart in [*alone, *beside[1:]])
+    assert beside[0] < alone[0] and (beside[0] == 0 or layers == 2)  # the attention of layers is spectui's
