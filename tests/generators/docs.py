@@ -1,5 +1,7 @@
 """Write what is generated in docs/ and config.example.toml: `python -m tests.generators.docs`, which `make docs` runs.
 
+The pictures of the window are made by `tests.generators.pictures`.
+
 A page holds generated text between `<!-- begin NAME (make docs) -->` and `<!-- end NAME -->`.
 """
 
@@ -54,6 +56,38 @@ def slash() -> str:
     return "\n".join([*rows, "", f"These do what their [keys](window.md#keys) do: {', '.join(as_keys)}."])
 
 
+MEASURED = ROOT / "docs" / "developers" / "performance.md"
+CHART_OF = "Zen 3 EPYC, AVX2; Q4_K_M drafted by Q4_K_M"
+"""Part of the table on that page which the README shows."""
+
+BARS = (("plain decoding", "#8b929c"), ("llama.cpp's best", "#e69f00"), ("spectui", "#56b4e9"))
+_ROW = re.compile(r"^\| (?:\*\*(.*?):\*\* )?(.*?) \| ([\d.]+) \| ([\d.]+)[^|]*\| ([\d.]+) \|", re.MULTILINE)
+
+
+def chart() -> str:
+    """Bars of the measured speeds, as an SVG."""
+    rows, part = list[tuple[str, list[float]]](), ""
+    for of_part, prompt, *speeds in _ROW.findall(MEASURED.read_text(encoding="utf-8")):
+        part = of_part or part
+        if part == CHART_OF:
+            rows.append((prompt, [float(speed) for speed in speeds]))
+    scale = 520 / max(speed for _, speeds in rows for speed in speeds)
+    drawn = [f'<text x="{180 + 160 * at}" y="32" fill="{colour}">■ {name}</text>' for at, (name, colour) in enumerate(BARS)]
+    for number, (prompt, speeds) in enumerate(rows):
+        top = 54 + 74 * number
+        drawn.append(f'<text x="164" y="{top + 33}" text-anchor="end">{prompt}</text>')
+        for at, (speed, (_, colour)) in enumerate(zip(speeds, BARS, strict=True)):
+            y, width = top + 20 * at, speed * scale
+            drawn.append(f'<rect x="180" y="{y}" width="{width:.1f}" height="17" fill="{colour}"/>')
+            drawn.append(f'<text x="{188 + width:.1f}" y="{y + 14}">{speed:.1f}</text>')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 780 {66 + 74 * len(rows)}" font-family="sans-serif" '
+        'font-size="14" fill="#d8dee6">\n<rect width="100%" height="100%" rx="8" fill="#14171c"/>\n'
+        + "\n".join(drawn)
+        + "\n</svg>\n"
+    )
+
+
 GENERATORS = {"keys": keys, "slash": slash}
 
 
@@ -65,6 +99,7 @@ def filled(text: str) -> str:
 def files() -> Iterator[tuple[Path, str]]:
     """Every file that holds something generated, and what should be in it."""
     yield ROOT / "config.example.toml", reference.example()
+    yield ROOT / "docs" / "speed.svg", chart()
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         if _MARKED.search(text):

@@ -1,29 +1,37 @@
-"""The README's pictures: `python -m tests.generators.pictures` draws them into docs/.
+"""The pictures in docs/: `python -m tests.generators.pictures` draws them.
 
 With a DIRECTORY, it draws every state in each theme and size into that, to be looked at.
 
-The window is the real one; the reply comes from a script, on the fake engine. Every figure follows from the script's rounds
-as it would from real ones, and what a round costs follows from the costs below, which are typed in.
+The window is the real one. The moving picture is of the recorded chat that ships. In the others the reply comes from a script,
+on the fake engine. Every figure follows from the script's rounds as it would from real ones, and what a round costs follows
+from the costs below, which are typed in.
 """
 
 import asyncio
 import re
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from textual.pilot import Pilot
 
+from spectui.attach.catalogue import ServedModels
+from spectui.attach.session import ServerSession
+from spectui.chat.player import DEMO, ConversationPlayer, demo_file
+from spectui.engine.worker import Worker
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Reason
+from spectui.store.library import open_conversation
 from spectui.ui.prompt.prompt_input import PromptInput
-from spectui.ui.screen import controls
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.widgets.knob import Slider
+from tests.attach.scripted_server import as_json, delta, events, serving, timings
 from tests.fake_engine import CPU, GPU, FakeEngine
+from tests.generators.moving import moving
 from tests.ui.dialogs.catalogues import HEADERS, Known, listed
-from tests.ui.pilot_helpers import THEMES, hold_cursor, load, raced, wait_until, window_of
+from tests.ui.pilot_helpers import THEMES, ask, hold_cursor, load, raced, wait_until, window_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -71,12 +79,16 @@ ROUNDS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
 )
 """Who drafts, how many of the tokens are accepted, and the rejected draft behind them."""
 
-SHORT, MIDDLE = 7, 13
-"""So many rounds draft 4 tokens at most; after so many the reply is seen while it is written."""
+MIDDLE = 13
+"""After so many rounds the reply is seen while it is written."""
 
 DRAFT_S, SUFFIX_S, PASS_S, MORE_S, REST_S = 0.011, 0.0001, 0.062, 0.004, 0.002
 """Seconds for a token of the draft model, one of the suffix lookup, a target pass over one token, each further token in
 it, and what is left of a round."""
+
+MOVING_SIZE, MOVING_S, SLOWED, TYPED, PAUSE_S = (120, 36), 0.05, 2, 6, 1.0
+"""Of the moving picture: columns and rows; seconds of the chat from frame to frame, and how many times as long they are shown;
+letters that are typed from frame to frame; seconds at the end of a prompt and of a reply."""
 
 CHANCE = {"model": 0.8, "suffix": 0.9}
 """Of a drafted token to be accepted, as the policy sees it: its words about a round follow from it and the costs."""
@@ -155,15 +167,6 @@ async def middle(pilot: Pilot[None], engine: FakeEngine) -> None:
     await play(pilot, engine, script()[:MIDDLE])
 
 
-async def chat(pilot: Pilot[None], engine: FakeEngine) -> None:
-    """The same, with the next draft as a guess."""
-    await middle(pilot, engine)
-    coming = script()[MIDDLE]
-    engine.guess = "".join((*coming.accepted, *coming.rejected))
-    await wait_until(pilot, lambda: engine.guess == pilot.app.screen._guess)
-    await pilot.pause()
-
-
 async def finished(pilot: Pilot[None], engine: FakeEngine) -> None:
     """The whole reply."""
     await asked(pilot, engine)
@@ -190,19 +193,6 @@ async def details(pilot: Pilot[None], engine: FakeEngine) -> None:
     await pilot.press("f10", "f10")
 
 
-async def turn(pilot: Pilot[None], engine: FakeEngine) -> None:
-    """draft-max turned from 4 to 16 in the middle of the reply."""
-    chat = pilot.app.screen
-    assert isinstance(chat, ChatScreen)
-    controls.turn(chat, "draft_max", 4)
-    await asked(pilot, engine)
-    await play(pilot, engine, script()[:SHORT])
-    chat.query_one("#slider-draft-max", Slider).focus()
-    await pilot.press("shift+right", "right", "right")
-    assert engine.knobs.draft_max == 16
-    await play(pilot, engine, script()[SHORT:MIDDLE])
-
-
 async def compare(pilot: Pilot[None], engine: FakeEngine) -> None:
     """The reply again without drafts, at the end of the race."""
     await finished(pilot, engine)
@@ -222,6 +212,45 @@ async def models(pilot: Pilot[None], engine: FakeEngine) -> None:
     await pilot.press("enter")
 
 
+async def demo() -> str:
+    """The moving picture: the recorded chat that ships, slowed down, so that a guess is seen before its verdict."""
+    player = ConversationPlayer(open_conversation(demo_file(), DEMO))
+    app = window_of(player, player.setup, player.knobs)
+    frames: list[str] = []
+    seconds: list[float] = []
+    async with app.run_test(size=MOVING_SIZE) as pilot:
+        chat = app.screen
+        assert isinstance(chat, ChatScreen)
+
+        async def shoot(lasts: float) -> None:
+            chat._tick()
+            chat.show_figures()
+            chat.panel.show_knobs(player.knobs)
+            await pilot.pause()
+            frames.append(app.export_screenshot(title="spectui chat", simplify=True))
+            seconds.append(lasts)
+
+        await wait_until(pilot, lambda: chat.session.state == "ready" and player.turn)
+        hold_cursor(app)
+        while player.turn is not None:
+            prompt = player.turn.prompt
+            for typed in range(0, len(prompt), TYPED):
+                chat.prompt.text = prompt[:typed]
+                await shoot(MOVING_S * SLOWED)
+            chat.prompt.text = prompt
+            await shoot(PAUSE_S)
+            await pilot.press("enter")
+            await wait_until(pilot, lambda: chat.session.replying)
+            while chat.session.replying:
+                await shoot(MOVING_S * SLOWED)
+                player.advance(MOVING_S)
+                if player.turn is not None or player.ended:
+                    seconds[-1] = PAUSE_S  # the last round, in its colours
+                    chat._tick()
+            await shoot(PAUSE_S)
+    return moving(frames, seconds)
+
+
 async def draw(file: Path, scene: Scene, size: tuple[int, int] = (120, 40), theme: str | None = None) -> None:
     """Play a scene in a window of so many columns and rows, and write its picture."""
     engine = FakeEngine(devices=(CPU, GPU))
@@ -232,14 +261,56 @@ async def draw(file: Path, scene: Scene, size: tuple[int, int] = (120, 40), them
         file.write_text(app.export_screenshot(title="spectui chat", simplify=True), "utf-8")
 
 
-SCENES: tuple[Scene, ...] = (chat, rejected, inspect, details, turn, compare, models)
+def streamed(steps: Sequence[Step]) -> list[dict[str, Any]]:
+    """What llama-server sends of these rounds: its counts jump at the first token of each."""
+    rows, tokens, drafted, accepted, ms = list[dict[str, Any]](), 0, 0, 0, 0.0
+    for step in steps:
+        size = len(step.accepted) + len(step.rejected)
+        drafted, accepted = drafted + size, accepted + len(step.accepted)
+        ms += 1000 * (PASS_S + size * (DRAFT_S + MORE_S))
+        for token in (*step.accepted, step.own):
+            tokens += 1
+            rows.append(delta(token, **timings(tokens, drafted, accepted, ms, prompt=118)))
+    return rows
+
+
+async def server(file: Path) -> None:
+    """The middle of the reply on somebody's llama-server."""
+    listed = {"id": "qwen2.5-coder-32b-instruct", "owned_by": "llamacpp", "meta": {"n_params": 32_760_000_000}}
+    slot = {"id": 0, "n_ctx": 32_768, "speculative": True, "params": {"speculative.types": "draft-simple"}}
+    facts = {"slots": [slot], "v1__models": {"data": [listed]}, "props": {"default_generation_settings": {"n_ctx": 32_768}}}
+    answers = {path: as_json(table) for path, table in facts.items()}
+    rows, drawn = streamed(script()[:MIDDLE]), threading.Event()
+    with (
+        serving(events(*rows, lambda: drawn.wait(60) and None), **answers) as scripted,
+        closing(Worker(Knobs(), open_session=ServerSession)) as worker,
+    ):
+        setup = Setup(server=scripted.url, model=scripted.url.partition("//")[2])
+        app = window_of(worker, setup, Knobs(temperature=0.0), catalogue=ServedModels(setup.server, ""))
+        async with app.run_test(size=(120, 40)) as pilot:
+            chat = app.screen
+            assert isinstance(chat, ChatScreen)
+            await wait_until(pilot, lambda: chat.session.state == "ready")
+            hold_cursor(app)
+            await ask(pilot, PROMPT)
+            texts = "".join(row["choices"][0]["delta"]["content"] for row in rows[:-1])
+            await wait_until(pilot, lambda: chat.session.writing and chat.session.writing.content.startswith(texts))
+            chat.show_figures()
+            await pilot.pause()
+            file.write_text(app.export_screenshot(title="spectui chat --server gpu-box", simplify=True), "utf-8")
+        drawn.set()
+
+
+SCENES: tuple[Scene, ...] = (rejected, inspect, details, compare, models)
 """Each has a picture of its name in docs/."""
 
 
 def main() -> None:
-    """Draw the README's, or with a directory all."""
+    """Draw those in docs/, or with a directory all still ones."""
     if not sys.argv[1:]:
         DOCS.mkdir(exist_ok=True)
+        asyncio.run(server(DOCS / "server.svg"))
+        (DOCS / "demo.svg").write_text(asyncio.run(demo()), "utf-8")
         for scene in SCENES:
             asyncio.run(draw(DOCS / f"{scene.__name__}.svg", scene))
         return

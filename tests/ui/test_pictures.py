@@ -1,5 +1,6 @@
 """Pictures of the main states in each theme and size, as text. `pytest --snapshot-update` takes them anew."""
 
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import groupby, product
 from pathlib import Path
@@ -20,8 +21,9 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.generators import pictures
+from tests.generators.moving import moving
 from tests.ui.dialogs.catalogues import HEADERS, Known, listed
-from tests.ui.pilot_helpers import THEMES, answer, ask, hold_cursor, load, raced, wait_until, write_reply
+from tests.ui.pilot_helpers import THEMES, Window, answer, ask, hold_cursor, load, raced, wait_until, write_reply
 from tests.ui.screen_text import compositor
 
 Looks = tuple[str, ...]
@@ -191,3 +193,35 @@ async def test_the_pictures_in_the_docs_are_those_of_this_window(tmp_path: Path,
     name = f"{scene.__name__}.svg"
     await pictures.draw(tmp_path / name, scene)
     assert (tmp_path / name).read_text("utf-8") == (pictures.DOCS / name).read_text("utf-8")
+
+
+async def test_the_picture_of_a_server_is_that_of_this_window(tmp_path: Path) -> None:
+    await pictures.server(tmp_path / "server.svg")
+    assert (tmp_path / "server.svg").read_text("utf-8") == (pictures.DOCS / "server.svg").read_text("utf-8")
+
+
+async def test_a_moving_picture_shows_at_each_time_what_its_frame_shows(window: Window, engine: FakeEngine) -> None:
+    frames = []
+    async with window() as (app, pilot):
+        for keys in ("a", "b", "backspace", "f1"):
+            await pilot.press(keys)
+            await pilot.pause()
+            frames.append(app.export_screenshot(simplify=True))
+    picture = moving(frames, [1.0, 0.5, 2.0, 0.5])
+    for number, start in enumerate((0, 25, 37.5, 87.5)):
+        assert seen(picture, start) == seen(moving([frames[number], frames[-1]], [1.0, 1.0]), 0)
+
+
+def seen(picture: str, percent: float) -> set[str]:
+    """The elements that are visible at this time of a moving picture."""
+    hidden = set()
+    for kind, steps in re.findall(r"@keyframes (k\d+)\{(.*?\})\}", picture):
+        passed = [state for at, state in re.findall(r"([\d.]+)%\{visibility:(\w+)\}", steps) if float(at) <= percent]
+        if passed[-1] == "hidden":
+            hidden.add(kind)
+    styles = dict(re.findall(r"^\.(s\d+)\{(.*)\}$", picture, re.MULTILINE))
+    shown = set()
+    for kind, elements in re.findall(r"<g(?: class=\"a (k\d+)(?: z)?\")?>(<(?:text|rect).*?)</g>", picture):
+        if kind not in hidden:
+            shown |= set(re.findall(r"<(?:text|rect).*?>(?:[^<]+</text>)?", elements))
+    return {re.sub(r'class="(s\d+)"', lambda found: styles[found[1]], element) for element in shown}
