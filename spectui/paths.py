@@ -41,7 +41,7 @@ def cache_directory() -> Path:
 
 
 def kept_directory() -> Path:
-    """For what models have read of conversations: `engine.state_files`."""
+    """For what models have read of conversations: `engine.slots.files`."""
     return cache_directory() / "conversations"
 
 

@@ -46,6 +46,7 @@ PATIENCE_S = 5.0
 
 
 @click.command("run", cls=Command)
+@click.argument("words", metavar="[PROMPT]", required=False)
 @click.option("-p", "--prompt", metavar="TEXT", help="the prompt")
 @click.option("-f", "--file", "prompt_file", type=click.Path(path_type=Path), metavar="FILE", help="read the prompt here")
 @click.option(
@@ -62,6 +63,7 @@ PATIENCE_S = 5.0
 def command(
     ctx: click.Context,
     /,
+    words: str | None,
     prompt: str | None,
     prompt_file: Path | None,
     schema: Path | None,
@@ -76,13 +78,16 @@ def command(
     hub_draft: str | None,
     **values: Any,
 ) -> None:
-    """Answer one prompt, from -p, a file or standard input.
+    """Answer one prompt, in quotes, from -p, a file or standard input.
 
     The text goes to standard output and the figures to standard error.
     """
     settings = configuration(profile, config_path, values)
     if with_rounds and not as_json:
         raise UsageError("--rounds is a part of the object that --json prints: give both.")
+    if words is not None and prompt is not None:
+        raise UsageError("Give one prompt: by itself in quotes, or with -p.")
+    prompt = words if prompt is None else prompt
     question = prompt_text(unescaped(prompt) if prompt and values["escape"] else prompt, prompt_file)
     obeyed = _obeyed(schema, grammar)
     prepare_stdout("the reply")
@@ -284,5 +289,5 @@ def prompt_text(prompt: str | None, file: Path | None) -> str:
 
 def _stdin() -> BinaryIO:
     if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError("spectui run needs a prompt: give -p TEXT or -f FILE, or pipe it in.")
+        raise UsageError("spectui run needs a prompt: write it in quotes, name its file with -f FILE, or pipe it in.")
     return sys.stdin.buffer

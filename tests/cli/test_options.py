@@ -95,7 +95,9 @@ def test_every_flag_of_the_table_exists(flag: str) -> None:
         ("run -p x -P none", "There is no profile 'none', because there is no"),
         ("run -p x --config missing.toml", "The configuration file missing.toml cannot be read: No such file"),
         ("run -p", "Option '-p' requires an argument."),
-        ("run hello", "Got unexpected extra argument (hello)"),
+        ("serve --server http://x", "There is no flag --server for spectui serve"),
+        ("run say hello", "Got unexpected extra argument (hello)"),
+        ("run hello -p x", "Give one prompt: by itself in quotes, or with -p."),
         ("chat", "spectui chat needs a terminal; for pipes and scripts there are --plain and spectui run."),
     ],
 )

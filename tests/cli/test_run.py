@@ -147,7 +147,8 @@ def test_a_prompt_that_cannot_be_used(arguments: str, given: bytes, sentence: st
 
 def test_the_models_file_chooses_what_no_flag_does(session: type[ScriptedSession]) -> None:
     session.loaded = LOADED._replace(sampling={"temperature": 0.0, "top_k": 1})
-    run("-p", "hello", "--temp", "0.8")
+    run("say hello", "--temp", "0.8")
+    assert session.messages == [Message("user", "say hello")]
     assert (session.asked_with.temperature, session.asked_with.top_k) == (0.8, 1)
 
 
