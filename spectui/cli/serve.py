@@ -84,7 +84,7 @@ def command(
     from spectui.engine.isolation.process import engine_for
     from spectui.engine.protocol import also
     from spectui.engine.requests import Requests
-    from spectui.serve.watching import WatchedEngine
+    from spectui.serve.watching import WatchedEngine, in_words
 
     if host not in LOOPBACK and not key:
         raise UsageError(f"--host {host} can be reached by others, so clients need a key: name its file with --api-key-file.")
@@ -108,11 +108,10 @@ def command(
         engine.events = deque(maxlen=0)  # nobody takes them
         requests = Requests(engine)
         ending.callback(requests.close)
-        watched = WatchedEngine(requests, loaded)
         if not in_window:
             engine.listen = also(engine.listen, lambda event: printer(event) if isinstance(event, Notice) else None)
-            watched.ended = lambda request: click.echo(request.in_words)
-        server = Server(watched, engine, Access(host, key, cors), alias)
+            requests.ended = lambda request: click.echo(in_words(request))
+        server = Server(requests, engine, loaded.target, Access(host, key, cors), alias)
         http = uvicorn.Server(
             uvicorn.Config(
                 server.app,
@@ -133,7 +132,7 @@ def command(
         thread = Thread(target=http.run, args=([listening],), name="spectui-http")
         thread.start()
         try:
-            _window(watched, settings, where)
+            _window(WatchedEngine(requests, loaded), settings, where)
         finally:
             http.should_exit = True
             requests.close()  # so that no stream goes on

@@ -11,14 +11,18 @@ from queue import SimpleQueue
 from time import time
 from typing import Any, Literal
 
-from spectui.engine.events import FREE, Event, Failed, Finished, Message, Terms
+from spectui.engine.events import FREE, Event, Failed, Finished, Message, Prompt, RoundDone, Terms
 from spectui.engine.protocol import Engine, also
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
+from spectui.speculation.statistics import Statistics
 
 _log = logging.getLogger(__name__)
 
 CANCELLED = "It was cancelled while it waited."
+
+KEPT = 100
+"""Requests that can be looked at, the latest."""
 
 
 class TooManyError(SpectuiError):
@@ -38,6 +42,20 @@ class Request:
     """Those that the request sets itself; the others are the engine's, and may change meanwhile."""
     state: Literal["waiting", "running", "ended"] = "waiting"
     since: float = field(default_factory=time)
+    events: list[Event] = field(default_factory=list)
+    """What came of it so far."""
+    figures: Statistics = field(default_factory=Statistics)
+    prompt: Prompt | None = None
+    """What was read of the prompt last."""
+
+    def tell(self, event: Event) -> None:
+        """One more event."""
+        if isinstance(event, RoundDone):
+            self.figures.add(event.round)
+        elif isinstance(event, Prompt):
+            self.prompt = event
+        self.events.append(event)
+        self.listen(event)
 
 
 class Requests:
@@ -55,8 +73,10 @@ class Requests:
         self._turns: dict[str, int] = {}  # client that waits -> how many requests had begun when it came, or was served last
         self._commands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closed = False
-        self.watch: Callable[[Request, Event | None], None] = lambda request, event: None
-        """Told of every request that comes, with None, and of its events."""
+        self.seen: tuple[Request, ...] = ()
+        """The latest, ended ones too. Replaced, never changed: other threads go through it meanwhile."""
+        self.ended: Callable[[Request], None] = lambda request: None
+        """Called with each request that has ended."""
         engine.listen = also(engine.listen, self._heard)
         self._thread = threading.Thread(target=self._run, name="spectui-requests", daemon=True)
         self._thread.start()
@@ -76,7 +96,7 @@ class Requests:
         if self._closed or len(self.waiting) >= self._most:
             raise TooManyError(f"{len(self.waiting)} requests wait already: try again later.")
         self.waiting.append(request)
-        self.watch(request, None)
+        self.seen = (*self.seen, request)[-KEPT:]
         self._commands.put(self._begin_next)
 
     def cancel(self, request: Request) -> None:
@@ -134,15 +154,7 @@ class Requests:
         if isinstance(event, Finished | Failed):
             self._commands.put(lambda: self._end(request, event))
         else:
-            self._tell(request, event)
-
-    def _tell(self, request: Request, event: Event) -> None:
-        """Whatever one who listens raises, the other is told, and the reply goes on."""
-        for listen in (partial(self.watch, request), request.listen):
-            try:
-                listen(event)
-            except Exception as error:
-                _log.exception("a listener of a request failed", exc_info=error)
+            _told(request.tell, event)
 
     def _end(self, request: Request, event: Finished | Failed) -> None:
         if request.state != "ended":
@@ -150,5 +162,14 @@ class Requests:
             if request is self.running:
                 self.running = None
                 self._set_knobs()
-            self._tell(request, event)
+            _told(request.tell, event)
+            _told(self.ended, request)
         self._begin_next()
+
+
+def _told(listen: Callable[[Any], None], what: object) -> None:
+    """Tell one who listens. Whatever that raises, the others are told, and the reply goes on."""
+    try:
+        listen(what)
+    except Exception as error:
+        _log.exception("a listener of a request failed", exc_info=error)

@@ -21,9 +21,9 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from spectui.engine.events import Event, Failed
+from spectui.engine.events import Event, Failed, ModelInfo
 from spectui.engine.protocol import SessionEngine, also
-from spectui.engine.requests import Request, TooManyError
+from spectui.engine.requests import Request, Requests, TooManyError
 from spectui.errors import SpectuiError
 from spectui.serve import asking
 from spectui.serve.access import Access, body_of
@@ -33,7 +33,6 @@ from spectui.serve.dialects import Chat, Completion, Dialect, LlamaCompletion
 from spectui.serve.fields import Asked, BadRequestError, Body, asked, read, rows
 from spectui.serve.responses import Responses
 from spectui.serve.tools import form_of
-from spectui.serve.watching import Watched, WatchedEngine
 from spectui.speculation.statistics import Statistics, total
 
 QUIET_S = 5.0
@@ -55,7 +54,7 @@ class Metrics:
         self._read = self._reused = self._longest = 0
         self._read_s = 0.0
 
-    def add(self, ended: Watched) -> None:
+    def add(self, ended: Request) -> None:
         """Count a request."""
         self.written = total((self.written, ended.figures))
         if (prompt := ended.prompt) is not None:
@@ -95,15 +94,15 @@ class Metrics:
 class Server:
     """Answers with one engine's models."""
 
-    def __init__(self, watched: WatchedEngine, engine: SessionEngine, access: Access, name: str = "") -> None:
-        """`engine`: has loaded the models. `name`: what the model is called; "": as its file."""
-        self.requests, self._target, self._engine, self._access = watched.requests, watched.loaded.target, engine, access
+    def __init__(self, requests: Requests, engine: SessionEngine, target: ModelInfo, access: Access, name: str = "") -> None:
+        """`engine`: has loaded this target. `name`: what the model is called; "": as its file."""
+        self.requests, self._target, self._engine, self._access = requests, target, engine, access
         self.name = name or Path(self._target.path).stem
         about = engine.call(asking.about).result()
         self._template, self._marks, self.form = about.template, about.marks, form_of(about.template)
         self._written: OrderedDict[str, tuple[int, ...]] = OrderedDict()
         self.metrics = Metrics()
-        watched.ended = also(watched.ended, self.metrics.add)
+        requests.ended = also(requests.ended, self.metrics.add)
         cors = Middleware(
             CORSMiddleware,
             allow_origins=[access.cors],

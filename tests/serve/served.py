@@ -20,7 +20,6 @@ from spectui.engine.worker import Worker
 from spectui.knobs import Knobs, Setup
 from spectui.serve.access import Access
 from spectui.serve.app import Server
-from spectui.serve.watching import WatchedEngine
 from tests.engine.waiting import PATIENCE
 
 LOCAL = Access()
@@ -31,7 +30,6 @@ class Client(httpx2.Client):
     """Asks the server."""
 
     server: Server
-    watched: WatchedEngine
 
     def ask(self, path: str, **body: Any) -> Any:
         """The body of an answer."""
@@ -57,15 +55,14 @@ def serving(
     engine = engine or Worker(knobs)
     loaded = engine.call(methodcaller("load", setup)).result(PATIENCE)
     requests = Requests(engine)
-    watched = WatchedEngine(requests, loaded)
-    server = Server(watched, engine, access)
+    server = Server(requests, engine, loaded.target, access)
     listening = socket.create_server(("127.0.0.1", 0))
     http = uvicorn.Server(uvicorn.Config(server.app, lifespan="off", log_level="critical"))
     thread = threading.Thread(target=http.run, args=([listening],))
     thread.start()
     try:
         with Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=PATIENCE) as client:
-            client.server, client.watched = server, watched
+            client.server = server
             yield client
     finally:
         http.should_exit = True

@@ -201,14 +201,14 @@ def test_a_prompt_without_room_says_both_numbers(client: Client) -> None:
 
 
 def test_a_client_that_leaves_ends_its_reply(client: Client) -> None:
-    seen = len(client.watched.seen)
+    seen = len(client.server.requests.seen)
     with client.stream("POST", "/v1/chat/completions", json={**TALK, "max_tokens": 900, "stream": True}) as answer:
         next(answer.iter_lines())
     with pytest.raises(httpx2.ReadTimeout):
         client.post("/v1/chat/completions", json={**TALK, "max_tokens": 900}, timeout=0.2)
-    until(lambda: all(isinstance(watched.events[-1], Finished | Failed) for watched in client.watched.seen[seen:]))
-    for watched in client.watched.seen[seen:]:
-        assert watched.figures.emitted < 900
+    until(lambda: all(isinstance(request.events[-1], Finished | Failed) for request in client.server.requests.seen[seen:]))
+    for request in client.server.requests.seen[seen:]:
+        assert request.figures.emitted < 900
 
 
 def test_an_engine_that_is_killed_ends_one_reply() -> None:

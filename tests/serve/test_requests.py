@@ -73,19 +73,19 @@ def test_a_client_that_asks_again_is_not_overtaken_for_ever_by_new_ones(engine: 
     assert order(engine)[:3] == ["b1", "new 1", "b2"]
 
 
-def test_a_window_that_breaks_takes_no_answer_from_a_client(engine: FakeEngine, queue: Requests, ask: Ask) -> None:
-    def watch(request: Request, event: Event | None) -> None:
-        if event is not None:
-            raise RuntimeError("it is only shown")
+def test_one_who_is_told_of_the_end_takes_no_answer_from_a_client(engine: FakeEngine, queue: Requests, ask: Ask) -> None:
+    def ended(request: Request) -> None:
+        raise RuntimeError("it is only told")
 
-    queue.watch = watch
+    queue.ended = ended
     for text in ("a", "b"):
-        _, heard = ask(text)
+        request, heard = ask(text)
         until(lambda text=text: order(engine)[-1:] == [text])
         engine.emit_round(text)
         engine.finish()
         until(heard.has_ended)
         assert [type(event) for event in heard][-2:] == [RoundDone, Finished]
+        assert queue.seen[-1] is request and request.events == heard
 
 
 def test_knobs_of_a_request_hold_for_it_alone_and_the_others_live(engine: FakeEngine, queue: Requests, ask: Ask) -> None:

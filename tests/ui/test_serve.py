@@ -91,16 +91,3 @@ async def test_esc_ends_the_request_that_is_shown_and_no_other() -> None:
         await pilot.press("escape")
         await wait_until(pilot, lambda: "waits" in screen_text(app) and requests.running is not None)
         assert isinstance(first[-1], Finished) and not any(isinstance(event, Finished | Failed) for event in second)
-
-
-async def test_a_request_that_comes_while_an_event_is_told_takes_no_answer_from_another() -> None:
-    async with window() as (_, pilot, engine, requests):
-        watched: WatchedEngine = getattr(requests.watch, "__self__")  # noqa: B009  # mypy knows no attribute of a callable
-        watched.ended = lambda ended: ask(requests, "meanwhile", [])
-        heard: list[Event] = []
-        ask(requests, "first", heard)
-        await wait_until(pilot, lambda: engine.generates)
-        engine.emit_round("said")
-        engine.finish()
-        await wait_until(pilot, lambda: heard and isinstance(heard[-1], Finished))
-        watched.ended = lambda ended: None

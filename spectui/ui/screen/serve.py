@@ -10,7 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
 from spectui.chat.session import ChatSession
-from spectui.serve.watching import Watched, WatchedEngine
+from spectui.engine.requests import Request
+from spectui.serve.watching import WatchedEngine, in_words
 from spectui.text import one_line, printable
 from spectui.ui.screen.commands import OWN_GROUPS
 from spectui.ui.screen.replay import OnlookingScreen
@@ -38,7 +39,7 @@ class ServeScreen(OnlookingScreen):
         self._watched, self._where = watched, where
         self._list = Static(id="requests")
         self._follows = True
-        self._wanted: Watched | None = None  # what is to be shown as soon as the window is free
+        self._wanted: Request | None = None  # what is to be shown as soon as the window is free
 
     def on_mount(self) -> None:
         """The list stands above the text."""
@@ -48,19 +49,19 @@ class ServeScreen(OnlookingScreen):
     def _tick(self) -> None:
         watched = self._watched
         if self._follows:
-            running = next((seen for seen in reversed(watched.seen) if seen.request.state == "running"), None)
+            running = next((seen for seen in reversed(watched.requests.seen) if seen.state == "running"), None)
             if running is not None and running is not watched.shown and running is not self._wanted:
                 self._show_request(running)
         watched.advance()
         super()._tick()
         if self._wanted is not None and self.session.state == "ready" and not watched.events:
             watched.shown, self._wanted = self._wanted, None
-            last = watched.shown.request.messages[-1]
+            last = watched.shown.messages[-1]
             self.session.submit(printable(last.content) or "(no text)")
             self.show_all()
         self._list.update(self._rows())
 
-    def _show_request(self, seen: Watched) -> None:
+    def _show_request(self, seen: Request) -> None:
         """Show this one next."""
         self._wanted = seen
         self._watched.leave()
@@ -70,18 +71,18 @@ class ServeScreen(OnlookingScreen):
     @property
     def _at(self) -> int:
         """The place in the list of what is shown, or is to be; else the last one."""
-        seen, shown = self._watched.seen, self._wanted or self._watched.shown
+        seen, shown = self._watched.requests.seen, self._wanted or self._watched.shown
         return seen.index(shown) if shown in seen else len(seen) - 1
 
     def _rows(self) -> Text:
-        seen, shown = self._watched.seen, self._wanted or self._watched.shown
+        seen, shown = self._watched.requests.seen, self._wanted or self._watched.shown
         if not seen:
             return Text(f"{self._where} waits for its first request.")
         start = max(0, min(self._at - ROWS // 2, len(seen) - ROWS))
         lines = Text(no_wrap=True, overflow="ellipsis")
         for one in seen[start : start + ROWS]:
             marked, style = ("> ", "bold") if one is shown else ("  ", "")
-            lines.append(f"{marked}{one_line(one.in_words)}\n", style)
+            lines.append(f"{marked}{one_line(in_words(one))}\n", style)
         return lines
 
     async def action_run(self, identity: str) -> None:
@@ -99,7 +100,7 @@ class ServeScreen(OnlookingScreen):
 
     def action_choose(self, step: int) -> None:
         """Show another request."""
-        seen, self._follows = self._watched.seen, False
+        seen, self._follows = self._watched.requests.seen, False
         chosen = seen[max(0, min(self._at + step, len(seen) - 1))] if seen else None
         if chosen is not None and chosen is not (self._wanted or self._watched.shown):
             self._show_request(chosen)
