@@ -70,19 +70,40 @@ class Turn(NamedTuple):
         return self.reply.reply if self.reply is not None else None
 
 
-class ConversationPlayer:
+class PassiveEngine:
+    """What is common to engines that compute nothing, and only tell the window what was made elsewhere."""
+
+    def __init__(self) -> None:
+        self.events: deque[Event] = deque()
+        self.listen: Callable[[Event], None] = lambda event: None
+        self.wants_probabilities = False
+
+    def unload(self) -> None:
+        """There is nothing to free."""
+
+    def forget(self) -> None:
+        """Nothing was read."""
+
+    def close(self) -> None:
+        """Nothing is left to be closed."""
+
+    def say(self, event: Event) -> None:
+        """Tell the window."""
+        self.listen(event)
+        self.events.append(event)
+
+
+class ConversationPlayer(PassiveEngine):
     """Implements `protocol.Engine`. It has no thread: the window calls `advance` with the seconds that have passed.
 
     It waits at each prompt: the window sends that of `turn`, and `generate` lets its reply begin.
     """
 
     def __init__(self, conversation: StoredConversation, speed: float = 1.0) -> None:
+        super().__init__()
         self.title = conversation.title
         self.knobs = Knobs()
         """The knobs of the last played round."""
-        self.events: deque[Event] = deque()
-        self.listen: Callable[[Event], None] = lambda event: None
-        self.wants_probabilities = False
         self.speed = speed
         self.paused = False
         self.turn: Turn | None = None
@@ -112,11 +133,8 @@ class ConversationPlayer:
     def load(self, setup: Setup) -> None:
         """Say that the models of the first reply are loaded."""
         self._begun = True
-        self._say(self._loaded())
+        self.say(self._loaded())
         self._turn_on()
-
-    def unload(self) -> None:
-        """There is nothing to free."""
 
     def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> None:
         """Begin the reply of the turn, whatever `messages` are."""
@@ -124,28 +142,22 @@ class ConversationPlayer:
             self._coming, self.turn, self._due = _events(self.turn.reply), None, 0.0
             self._take()
 
-    def forget(self) -> None:
-        """Nothing was read."""
-
     def stop(self) -> None:
         """Pause."""
         self.paused = True
-
-    def close(self) -> None:
-        """Nothing is left to be closed."""
 
     def advance(self, seconds: float) -> None:
         """Emit the events of the next `seconds`."""
         if not self.paused:
             self._due -= seconds * self.speed
             while self._next is not None and self._due <= 0:
-                self._say(self._next)
+                self.say(self._next)
                 self._take()
 
     def step(self) -> None:
         """Emit the events up to the end of the next round."""
         while (event := self._next) is not None:
-            self._say(event)
+            self.say(event)
             self._take()
             if isinstance(event, RoundDone):
                 break
@@ -171,13 +183,13 @@ class ConversationPlayer:
         made = self.turn.made if self.turn is not None else None
         if made is not None and (setup := replace(made.setup, system=self.setup.system)) != self.setup:
             self.setup = setup
-            self._say(self._loaded())
+            self.say(self._loaded())
 
-    def _say(self, event: Event) -> None:
+    def say(self, event: Event) -> None:
+        """Tell the window, with the knobs of a round."""
         if isinstance(event, RoundDone):
             self.knobs = event.round.knobs
-        self.listen(event)
-        self.events.append(event)
+        super().say(event)
 
     def _loaded(self) -> Loaded:
         setup = self.setup

@@ -87,6 +87,13 @@ class Dialect:
         """The body of an error, and the event for one within a stream."""
         return error.body()
 
+    def openai(self, prefix: str, kind: str, choices: list[Object], **others: Any) -> Object:
+        """An object of OpenAI's, whose id begins so."""
+        return {
+            "id": f"{prefix}-{self.id}", "object": kind, "created": self.created, "model": self.model,
+            "system_fingerprint": f"b-spectui-{__version__}", "choices": choices, **others,
+        }  # fmt: skip
+
     def probabilities(self, tokens: Sequence[Written]) -> list[Object]:
         """These tokens with the model's probabilities, and the likeliest ones."""
 
@@ -144,18 +151,12 @@ class Chat(Dialect):
 
     done = "data: [DONE]\n\n"
 
-    def _body(self, kind: str, choices: list[Object], **others: Any) -> Object:
-        return {
-            "id": f"chatcmpl-{self.id}", "object": kind, "created": self.created, "model": self.model,
-            "system_fingerprint": f"b-spectui-{__version__}", "choices": choices, **others,
-        }  # fmt: skip
-
     def _choice(self, written: Sequence[Written], finish: str | None, **said: Object) -> Object:
         logprobs = {"logprobs": {"content": self.probabilities(written)}} if written and self.likeliest else {}
         return {"index": 0, **said, "finish_reason": finish, **logprobs}
 
     def _chunk(self, delta: Object, written: Sequence[Written] = (), finish: str | None = None, **others: Any) -> Object:
-        return self._body("chat.completion.chunk", [self._choice(written, finish, delta=delta)], **others)
+        return self.openai("chatcmpl", "chat.completion.chunk", [self._choice(written, finish, delta=delta)], **others)
 
     def begin(self) -> Sequence[Object]:
         return (self._chunk({"role": "assistant", "content": None}),)
@@ -180,7 +181,7 @@ class Chat(Dialect):
         figures = self.answer.figures()
         yield self._chunk({}, finish=self.answer.why, **figures)
         if read(read(self.body, "stream_options", dict, {}), "include_usage", bool, False):
-            yield self._body("chat.completion.chunk", [], usage=self.answer.usage(), **figures)
+            yield self.openai("chatcmpl", "chat.completion.chunk", [], usage=self.answer.usage(), **figures)
 
     def whole(self) -> Object:
         answer = self.answer
@@ -191,7 +192,7 @@ class Chat(Dialect):
             message["content"] = message["content"] or None
             message["tool_calls"] = [_call(call, call.text) for call in calls]
         choice = self._choice(answer.tokens, answer.why, message=message)
-        return self._body("chat.completion", [choice], usage=answer.usage(), **answer.figures())
+        return self.openai("chatcmpl", "chat.completion", [choice], usage=answer.usage(), **answer.figures())
 
 
 def _call(part: Part, arguments: str) -> Object:
@@ -206,11 +207,8 @@ class Completion(Dialect):
 
     def _body(self, text: str, written: Sequence[Written], finish: str | None = None, **others: Any) -> Object:
         answer, rows = self.answer, self.probabilities(written) if self.likeliest else []
-        logprobs = {"content": rows} if rows else None
-        return {
-            "id": f"cmpl-{self.id}", "object": "text_completion", "created": self.created, "model": self.model,
-            "system_fingerprint": f"b-spectui-{__version__}",
-            "choices": [{"index": 0, "text": text, "logprobs": logprobs, "finish_reason": finish}],
+        choice = {"index": 0, "text": text, "logprobs": {"content": rows} if rows else None, "finish_reason": finish}
+        return self.openai("cmpl", "text_completion", [choice]) | {
             "index": 0, "content": text, "tokens": [token.id for token, _ in written], "stop": finish is not None, "id_slot": 0,
             "tokens_predicted": len(answer.tokens), "tokens_evaluated": answer.prompt.total,
             **({"completion_probabilities": rows} if rows else {}), **others,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from time import localtime, strftime
 
 from spectui.chat.figures.estimates import speed_ups
-from spectui.engine.events import FREE, Event, Failed, Finished, Loaded, Message, RoundDone, Terms
+from spectui.chat.player import PassiveEngine
+from spectui.engine.events import FREE, Failed, Finished, Loaded, Message, RoundDone, Terms
 from spectui.engine.requests import KEPT, Request, Requests
 from spectui.knobs import Knobs, Setup
 
@@ -36,14 +36,12 @@ def _gain(request: Request) -> str:
     return "".join(f"{gain:5.1f}x" for gain in speed_ups(rounds, request.figures)[-1:])
 
 
-class WatchedEngine:
+class WatchedEngine(PassiveEngine):
     """Implements `protocol.Engine` for the window: what it generates is the reply of the request that is `shown`."""
 
     def __init__(self, requests: Requests, loaded: Loaded) -> None:
+        super().__init__()
         self.requests, self.loaded = requests, loaded
-        self.events: deque[Event] = deque()
-        self.listen: Callable[[Event], None] = lambda event: None
-        self.wants_probabilities = False
         self.guess = ""
         self.shown: Request | None = None
         self._next: int | None = None  # the event that comes next; None: the window has not asked for the reply
@@ -58,10 +56,7 @@ class WatchedEngine:
 
     def load(self, setup: Setup) -> None:
         """The models are loaded."""
-        self._say(self.loaded)
-
-    def unload(self) -> None:
-        """They stay."""
+        self.say(self.loaded)
 
     def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> None:
         """Tell the events of the request that is shown."""
@@ -74,7 +69,7 @@ class WatchedEngine:
         new = self.shown.events[self._next :]
         self._next += len(new)
         for event in new:
-            self._say(event)
+            self.say(event)
             if isinstance(event, Finished | Failed):
                 self._next = None
 
@@ -82,20 +77,10 @@ class WatchedEngine:
         """Tell no more of it."""
         if self._next is not None:
             self._next = None
-            self._say(Failed(""))
+            self.say(Failed(""))
         self.shown = None
 
     def stop(self) -> None:
         """End the request that is shown."""
         if self.shown is not None:
             self.requests.cancel(self.shown)
-
-    def forget(self) -> None:
-        """Nothing is kept of it."""
-
-    def close(self) -> None:
-        """The server closes the engine."""
-
-    def _say(self, event: Event) -> None:
-        self.listen(event)
-        self.events.append(event)
