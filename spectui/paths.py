@@ -41,7 +41,7 @@ def cache_directory() -> Path:
 
 
 def kept_directory() -> Path:
-    """For what models have read of conversations: `engine.slots.files`."""
+    """For what models have read of conversations: `engine.kept.slots`."""
     return cache_directory() / "conversations"
 
 

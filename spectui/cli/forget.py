@@ -18,7 +18,7 @@ def command(yes: bool) -> None:
     history deletes them.
     """
     from spectui import paths
-    from spectui.engine import replies
+    from spectui.engine.kept import replies
     from spectui.engine.loading import draft_copy
 
     if saved := replies.saved():

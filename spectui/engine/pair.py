@@ -12,9 +12,9 @@ from typing import Any
 from spectui.engine.costs.files import DraftCosts, Key, TargetCosts, cost_model, forget
 from spectui.engine.costs.measuring import draft_costs, target_costs
 from spectui.engine.events import Event, Loading, ModelInfo, Notice, ThreadsInUse
+from spectui.engine.kept.replies import Replies
 from spectui.engine.loading import draft_copy, kernel_choice, models, placement, remarks
 from spectui.engine.loading.placement import AutomaticPlacement, Placed, Resolved, resolve
-from spectui.engine.replies import Replies
 from spectui.engine.thread_count import ThreadCount
 from spectui.errors import DraftError, SpectuiError, UsageError
 from spectui.gguf_files.check import ModelFileError, check_file, same_file, same_vocabulary

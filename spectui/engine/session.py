@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from spectui.engine import demo
 from spectui.engine.events import FREE, Devices, Event, Finished, Loaded, Message, Notice, Terms
+from spectui.engine.kept.slots import Slots
 from spectui.engine.loading.remarks import beyond_training
 from spectui.engine.pair import Pair
 from spectui.engine.reply import Reply
 from spectui.engine.room import no_room, to_drop
-from spectui.engine.slots.memory import Slots
 from spectui.errors import DraftError, RefusedError, SpectuiError
 from spectui.knobs import Knobs, Setup, json_object, title
 from spectui.llama.interrupt import Interrupt

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from spectui import paths
 from spectui.cli import root
-from spectui.engine import replies
 from spectui.engine.events import Message
 from spectui.engine.exactness.verify import verify
-from spectui.engine.replies import Replies
+from spectui.engine.kept import replies
+from spectui.engine.kept.replies import Replies
 from spectui.knobs import Knobs
 from spectui.speculation.drafters.suffix import SuffixMatch
 from tests.helpers.smollm2 import SNAKE, alone, ask, opened

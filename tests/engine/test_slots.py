@@ -14,8 +14,8 @@ import pytest
 from spectui import paths
 from spectui.engine import worker
 from spectui.engine.events import Event, Finished, Message, Notice, Prompt
+from spectui.engine.kept import slots
 from spectui.engine.session import Session
-from spectui.engine.slots import files as state_files
 from spectui.engine.worker import Worker
 from spectui.knobs import Knobs, Setup
 from spectui.llama.quantiser import quantise
@@ -182,7 +182,7 @@ def test_a_disk_that_fails_is_told_once_and_the_oldest_go_first(tmp_path: Path, 
         chat.session.rest(wait=True)
     old, new = sorted(files(), key=lambda file: file.stat().st_mtime_ns)
     (new.parent / f"{new.name}.4194305.part").touch()  # of a process that was killed
-    monkeypatch.setattr(state_files, "MOST_BYTES", new.stat().st_size * 2)
+    monkeypatch.setattr(slots, "MOST_BYTES", new.stat().st_size * 2)
     chat.answer([Message("user", "a third " * 40)])
     chat.session.rest(wait=True)
     assert old not in files() and len(list(new.parent.iterdir())) == len(files()) <= 2

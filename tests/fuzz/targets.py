@@ -15,7 +15,7 @@ from minijinja import TemplateError
 
 from spectui import config
 from spectui.chat.text.attachments import AttachmentError, PasteFolds
-from spectui.engine.replies import Replies
+from spectui.engine.kept.replies import Replies
 from spectui.errors import UsageError
 from spectui.gguf_files import check as files
 from spectui.gguf_files.catalogue import ModelCatalogue
