@@ -61,6 +61,10 @@ class SessionEngine(Engine, Protocol):
         Nothing is called if the future was cancelled before. Events come up the deque as usual.
         """
 
+    def ask(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        """The same between two passes of the reply that is being written, with a function that takes milliseconds and leaves
+        contexts alone."""
+
 
 def also(listen: Callable[[Told], None], other: Callable[[Told], None]) -> Callable[[Told], None]:
     """A listener that calls both, whatever one of them raises."""

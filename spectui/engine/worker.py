@@ -23,6 +23,7 @@ from spectui.engine.events import (
     Loading,
     Message,
     Notice,
+    Prompt,
     RoundDone,
     Terms,
     Unloaded,
@@ -146,6 +147,7 @@ class Worker(Emitter):
         self._setup = Setup()
         self._interrupt = Interrupt()
         self._commands: SimpleQueue[_Command | None] = SimpleQueue()
+        self._asked: SimpleQueue[Callable[[protocol.Session], None]] = SimpleQueue()
         self._posted = 0
         self._stopped = 0
         self._session: protocol.Session | None = None
@@ -193,6 +195,16 @@ class Worker(Emitter):
         future: Future[Result] = Future()
         self._post(lambda session: settle(future, lambda: function(session, *arguments)), self._went_wrong)
         return future
+
+    def ask(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        future: Future[Result] = Future()
+        self._asked.put(lambda session: settle(future, lambda: function(session, *arguments)))
+        self._post(self._answer, self._went_wrong)  # where no pass comes before it
+        return future
+
+    def _answer(self, session: protocol.Session) -> None:
+        while not self._asked.empty():
+            self._asked.get()(session)
 
     def stop(self) -> None:
         """Stop the current command, and those in the queue."""
@@ -255,6 +267,8 @@ class Worker(Emitter):
         if isinstance(event, Loading):
             self._enter(f"loading {event.what}")
         super().emit(event)
+        if isinstance(event, Prompt | RoundDone) and self._session is not None:
+            self._answer(self._session)
 
     def _enter(self, stage: str) -> None:
         if stage != self._stage:

@@ -210,8 +210,8 @@ class Server:
     # What else can be asked
 
     async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the function returns, called with the engine's session: behind the reply that is being written."""
-        future: Future[Any] = self._engine.call(function, *arguments)
+        """What the function returns, called with the engine's session between two passes."""
+        future: Future[Any] = self._engine.ask(function, *arguments)
         return await asyncio.wrap_future(future)
 
     async def _count(self, kind: type[Dialect], http: HttpRequest, body: Body) -> Said:

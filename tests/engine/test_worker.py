@@ -95,6 +95,18 @@ def test_commands_return_while_the_engine_is_busy(worker: Worker):
     assert finished.statistics.emitted == 3
 
 
+def test_what_is_asked_is_answered_between_two_rounds(worker: Worker):
+    (events, held), ended = reply_to_hold(worker), []
+    with held:
+        answer = worker.ask(Session.prompt, QUESTION)
+        answer.add_done_callback(lambda _: ended.append(events.of(Finished)))
+    assert answer.result(PATIENCE)
+    worker.stop()
+    events.wait(Finished)
+    assert ended == [[]]
+    assert worker.ask(Session.prompt, QUESTION).result(PATIENCE) == answer.result()
+
+
 def test_stop_within_a_reply(worker: Worker):
     events, held = reply_to_hold(worker)
     with held:

@@ -23,19 +23,20 @@ from spectui.engine.worker import Worker
 
 
 class Result(NamedTuple):
-    """What a call has returned or raised. It is pickled by itself, as the call is: what cannot be read at the other end is that
-    call's error, and no other message is lost."""
+    """What a "call" or "ask" has returned or raised. It is pickled by itself, as the call is: what cannot be read at the other
+    end is that call's error, and no other message is lost."""
 
+    command: str
     pickled: bytes
 
     @classmethod
-    def of(cls, done: Future[Any]) -> Result:
+    def of(cls, command: str, done: Future[Any]) -> Result:
         """The result, or the exception, of a call that has ended."""
         error = done.exception()
         try:
-            return cls(pickle.dumps((None if error else done.result(), error), pickle.HIGHEST_PROTOCOL))
+            return cls(command, pickle.dumps((None if error else done.result(), error), pickle.HIGHEST_PROTOCOL))
         except Exception as problem:  # somebody waits for it
-            return cls(pickle.dumps((None, RuntimeError(repr(problem)))))
+            return cls(command, pickle.dumps((None, RuntimeError(repr(problem)))))
 
     def outcome(self) -> Any:
         """Returns or raises what the call did."""
@@ -88,8 +89,8 @@ def main() -> None:
 def _obey(worker: Worker, send: Callable[[object], None], name: str, arguments: tuple[Any, ...]) -> None:
     if name == "knobs":
         (worker.knobs,) = arguments
-    elif name == "call":
-        worker.call(_call, *arguments).add_done_callback(lambda done: send(Result.of(done)))
+    elif name in ("call", "ask"):
+        getattr(worker, name)(_call, *arguments).add_done_callback(lambda done: send(Result.of(name, done)))
     else:
         getattr(worker, name)(*arguments)
 

@@ -40,8 +40,8 @@ LINGERS = (
 
 HANGS = "The engine has not stopped yet, as when a device does not answer: stop it once more to end its process."
 
-_ENDS = {"load": (Loaded, LoadFailed), "generate": (Finished, Failed), "call": (Result,)}
-"""Command -> the messages that end it."""
+_ENDS = {"load": (Loaded, LoadFailed), "generate": (Finished, Failed)}
+"""Command -> the messages that end it. Results say which they end."""
 
 
 class Owner(Protocol):
@@ -100,15 +100,15 @@ class Link:
         if self._ended.is_set():
             self._fail_pending(self._why or "The engine has ended")
 
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Call `function`, which can be pickled, with the session and the arguments in the engine's thread."""
+    def call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Have the worker "call" or "ask" `function`, which can be pickled, with the session and the arguments."""
         future = Future[Any]()
         try:
             pickled = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
         except Exception as error:
             future.set_exception(error)
         else:
-            self.begin("call", pickled, future=future)
+            self.begin(name, pickled, future=future)
         return future
 
     def stop(self) -> None:
@@ -196,12 +196,12 @@ class Link:
         if isinstance(message, RoundDone):
             self._owner.emit(self._sharing_knobs(message))
             return
-        if self._pending and isinstance(message, _ENDS[self._pending[0][0]]):
+        if isinstance(message, Result):
+            self._settle(message)
+            return
+        if self._pending and isinstance(message, _ENDS.get(self._pending[0][0], ())):
             self._stopped_s = None
-            _, future = self._pending.popleft()
-            if future is not None and isinstance(message, Result):
-                settle(future, message.outcome)
-                return
+            self._pending.popleft()
         before = self.loaded
         if isinstance(message, Loaded | LoadFailed | Unloaded):
             self.loaded = message.setup if isinstance(message, Loaded) else None
@@ -209,6 +209,18 @@ class Link:
         if refused is not None and before is not None and self._owner.refused(self, refused, before):
             return
         self._owner.emit(message)
+
+    def _settle(self, result: Result) -> None:
+        """Give a future its result. What was asked has one before the end of a reply that began earlier."""
+        with self._state:
+            ended = next((pending for pending in self._pending if pending[0] == result.command), None)
+            if ended is None:  # it has ended, because its process took too long to
+                return
+            self._pending.remove(ended)
+        if result.command == "call":
+            self._stopped_s = None
+        if (future := ended[1]) is not None:
+            settle(future, result.outcome)
 
     def _sharing_knobs(self, done: RoundDone) -> RoundDone:
         """The event, with one Knobs object for all rounds between two changes: each round keeps it."""

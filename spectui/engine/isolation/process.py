@@ -124,12 +124,19 @@ class EngineProcess(Emitter):
 
     def call(self, function: Callable[..., Value], *arguments: Any) -> Future[Value]:
         """As in `SessionEngine`, with a function that can be pickled."""
+        return self._call("call", function, *arguments)
+
+    def ask(self, function: Callable[..., Value], *arguments: Any) -> Future[Value]:
+        """The same."""
+        return self._call("ask", function, *arguments)
+
+    def _call(self, name: str, function: Callable[..., Value], *arguments: Any) -> Future[Value]:
         with self._switching:
             if self._closed or self._why:
                 failed = Future[Value]()
                 failed.set_exception(SpectuiError(f"{self._why or 'The engine has ended'}."))
                 return failed
-            return self._running().call(function, *arguments)
+            return self._running().call(name, function, *arguments)
 
     def stop(self) -> None:
         if (link := self.link) is not None:

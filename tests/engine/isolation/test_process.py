@@ -70,6 +70,17 @@ def test_the_models_are_freed_and_loaded_again(engine: EngineProcess, setup: Set
     assert events.wait(Finished).reason is StopReason.LIMIT
 
 
+def test_what_is_asked_is_answered_before_a_reply_has_ended(engine: EngineProcess, setup: Setup):
+    events, ended = load(engine, setup), []
+    engine.generate(QUESTION)
+    answer = engine.ask(Session.prompt, QUESTION)
+    answer.add_done_callback(lambda _: ended.append(events.of(Finished)))
+    assert answer.result(PATIENCE)
+    events.wait(Finished)
+    assert ended == [[]]
+    assert engine.ask(Session.prompt, QUESTION).result(PATIENCE) == answer.result()
+
+
 def test_calls_return_or_raise_what_they_do_in_this_process(engine: EngineProcess, setup: Setup):
     engine.call(Session.load, setup).result(PATIENCE)
     finished = engine.call(Session.generate, QUESTION).result(PATIENCE)
