@@ -33,7 +33,7 @@ COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
 EXAMPLES = (
     "spectui chat -m target.gguf -md draft.gguf",
-    'spectui run -m target.gguf -p "Say hello" --temp 0',
+    'spectui run -m target.gguf "Say hello" --temp 0',
     "spectui tune -m target.gguf -md draft.gguf --save fast",
 )
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from concurrent.futures import Future
 from functools import partial
 from inspect import isawaitable
+from operator import methodcaller
 from pathlib import Path
 from time import time
 from typing import Any
@@ -168,19 +169,16 @@ class Server:
             self.requests.submit(request)
         except TooManyError as error:
             raise BadRequestError(str(error), 503, "unavailable_error") from None
+        first = await _next(events)
+        if isinstance(first, Failed):  # what fails at once is answered with a status of its own
+            raise BadRequestError.of(first)
+        pieces = self._streamed(dialect, events, first)
         if asked.stream:
-            first = await _next(events)
-            if isinstance(first, Failed):  # what fails at once is answered with a status of its own
-                raise BadRequestError.of(first)
-            pieces = self._streamed(dialect, events, first)
             gone = BackgroundTask(self.requests.cancel, request)  # at the end, and when the client has closed its socket
             return StreamingResponse(pieces, 200, {"cache-control": "no-cache"}, "text/event-stream", gone)
-        while answer.ended is None:
-            if (event := await _next(events)) is not None:
-                list(answer.take(event))
+        async for _ in pieces:
             if await http.is_disconnected():
                 self.requests.cancel(request)
-        self._remember(answer)
         if isinstance(answer.ended, Failed):
             raise BadRequestError.of(answer.ended)
         return JSONResponse(dialect.whole())
@@ -222,8 +220,8 @@ class Server:
 
     async def _prompt(self, kind: type[Dialect], body: Body) -> list[int]:
         asked = self._asked(kind, body)
-        tokens: list[int] = await self._call(asking.prompt, asked.messages, asked.terms)
-        return tokens
+        prompt, begun = await self._call(methodcaller("prompt", asked.messages, asked.terms))
+        return [*prompt, *begun]
 
     async def _text(self, tokens: Sequence[int]) -> str:
         return b"".join(await self._call(asking.pieces, tokens)).decode("utf-8", "replace")

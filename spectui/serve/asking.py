@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from spectui.engine.events import Message, Terms
 from spectui.errors import SpectuiError
 from spectui.serve.tools import FORMS
 
@@ -39,12 +38,6 @@ def pieces(session: Session, ids: Sequence[int]) -> list[bytes]:
     if any(not 0 <= token < target.n_vocab for token in ids):
         raise SpectuiError(f"The model has {target.n_vocab} tokens, and one of these is none of them.")
     return [target.piece(token) or target.token_text(token).encode() for token in ids]
-
-
-def prompt(session: Session, messages: Sequence[Message], terms: Terms) -> list[int]:
-    """The tokens of a conversation's prompt. Raises SpectuiError."""
-    first, begun = session.prompt(messages, terms)
-    return first + begun
 
 
 def infill(session: Session, before: str, after: str, begun: str, others: Sequence[tuple[str, str]], n_ctx: int) -> list[int]:
