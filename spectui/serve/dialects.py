@@ -28,9 +28,12 @@ class Dialect:
     """Whether its clients take comments for a sign of life."""
 
     def __init__(self, body: Body, model: str, answer: Answer) -> None:
-        self.body, self.model, self.answer, self.created, self.id = body, model, answer, int(time()), token_hex(12)
-        self.timed = read(body, "timings_per_token", bool, False)
-        """Whether each event has the figures so far."""
+        self.model, self.answer, self.created, self.id = model, answer, int(time()), token_hex(12)
+        # All that is asked of the form is read here: what is wrong is refused before the reply begins.
+        self.timed, self.tells_progress, self.lists_tokens = (
+            read(body, name, bool, False) for name in ("timings_per_token", "return_progress", "return_tokens")
+        )
+        self.counts = read(read(body, "stream_options", dict, {}), "include_usage", bool, False)
         self.likeliest = likeliest(body)
         """How many of the likeliest tokens are told beside each; 0: no probabilities at all."""
         self._begun = False
@@ -57,7 +60,7 @@ class Dialect:
 
     def _reading(self, prompt: Prompt) -> str:
         """What keeps the client waiting while a prompt is read."""
-        if self.hears_comments and not read(self.body, "return_progress", bool, False):
+        if self.hears_comments and not self.tells_progress:
             return f": {prompt.done} of {prompt.total} tokens read\n\n"
         told = {"total": prompt.total, "cache": prompt.reused, "processed": prompt.done, "time_ms": 1000 * prompt.seconds}
         return _sent(self.progress({"prompt_progress": told, **self.answer.figures()}))
@@ -180,7 +183,7 @@ class Chat(Dialect):
     def end(self) -> Iterator[Object]:
         figures = self.answer.figures()
         yield self._chunk({}, finish=self.answer.why, **figures)
-        if read(read(self.body, "stream_options", dict, {}), "include_usage", bool, False):
+        if self.counts:
             yield self.openai("chatcmpl", "chat.completion.chunk", [], usage=self.answer.usage(), **figures)
 
     def whole(self) -> Object:
@@ -233,7 +236,7 @@ class Completion(Dialect):
             "stop_type": why, "truncated": False, "has_new_line": "\n" in answer.text(),
             "tokens_cached": answer.prompt.total + len(answer.tokens) - 1,
         }  # fmt: skip
-        return body if read(self.body, "return_tokens", bool, False) else {**body, "tokens": []}
+        return body if self.lists_tokens else {**body, "tokens": []}
 
 
 class LlamaCompletion(Completion):

@@ -177,6 +177,7 @@ def test_the_next_turn_reads_only_what_is_new(client: Client, text: str) -> None
         ({"tool_choice": {"function": 3}}, "tool_choice"),
         ({"logit_bias": {"the": 1}}, "logit_bias"),
         ({"n": 2}, "n would change"),
+        ({"stream": True, "stream_options": {"include_usage": 1}}, "include_usage"),
         ({"messages": [TALK["messages"][0], *[{"role": "assistant", "content": "a"}] * 2]}, "At most one"),
     ],
 )
