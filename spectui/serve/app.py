@@ -114,7 +114,7 @@ class Server:
         self.app = Starlette(
             routes=self._routes(),
             middleware=[cors] if access.cors else [],
-            exception_handlers={SpectuiError: _refuse, HTTPException: _not_found},
+            exception_handlers={SpectuiError: _refuse, HTTPException: _refuse},
         )
 
     def _routes(self) -> list[Route]:
@@ -284,12 +284,9 @@ def _piece(piece: bytes) -> str | list[int]:
 
 
 async def _refuse(http: HttpRequest, error: Exception) -> Response:
-    """What is answered where a request is wrong: a grammar, a template too."""
+    """What is answered where a request is wrong: a path, a grammar, a template too."""
+    if isinstance(error, HTTPException):
+        error = BadRequestError("This server has no such path.", error.status_code, "not_found_error")
     refused = error if isinstance(error, BadRequestError) else BadRequestError(str(error))
     kind = Messages if "/messages" in http.url.path else Chat
     return JSONResponse(kind.refusal(refused), refused.status)
-
-
-async def _not_found(http: HttpRequest, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    return await _refuse(http, BadRequestError("This server has no such path.", status, "not_found_error"))
