@@ -391,7 +391,7 @@ def token(session: ChatSession, words: str) -> str:
     tokens = [(token, round) for round in last.rounds for token in round.tokens] if last is not None else []
     if not tokens:
         raise UsageError("There is no reply yet.")
-    number = int(words or -1) if re.fullmatch(r"-?\d{0,9}", words) else 0
+    number = int(words or -1) if re.fullmatch(r"(-?\d{1,9})?", words) else 0
     nth = number if number > 0 else len(tokens) + 1 + number
     if not 0 < nth <= len(tokens):
         raise UsageError(f"/token takes a number up to {len(tokens)}, or from -1 back.")
