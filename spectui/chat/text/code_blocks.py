@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from spectui.text import printable
@@ -11,6 +12,8 @@ from spectui.text import printable
 if TYPE_CHECKING:
     from spectui.chat.messages import ChatMessage
 
+FORMULAS = {"\\[": "\\]", "$$": "$$"}
+"""Lines between which a formula is."""
 QUOTE = re.compile(r" {0,3}(?:> ?)+")
 _CONTAINERS = re.compile(r"(?:(?: {0,3}> ?)|(?: *(?:[-+*]|\d{1,9}[.)]) +(?=\S)))* *")
 _FENCE = re.compile(r" *(?:(`{3,})([^`]*)|(~{3,})(.*))$")
@@ -67,16 +70,37 @@ def fence_at(lines: Sequence[str], number: int, at: int = 0) -> Fence | None:
     return Fence(info, code, number + 1, len(lines), len(lines))
 
 
-def code_blocks(text: str) -> list[str]:
-    """The code blocks of a text, without their fences."""
-    lines, number, blocks = text.split("\n"), 0, list[str]()
+def fences(lines: Sequence[str]) -> Iterator[tuple[int, Fence | None]]:
+    """The number of each line, and the block of code that begins there; lines of blocks are skipped."""
+    number = 0
     while number < len(lines):
         containers = _CONTAINERS.match(lines[number])
         fence = fence_at(lines, number, containers.end() if containers else 0)
-        if fence is not None:
-            blocks.append(fence.code.rstrip("\n"))
+        yield number, fence
         number = fence.next if fence is not None else number + 1
-    return blocks
+
+
+def code_blocks(text: str) -> list[str]:
+    """The code blocks of a text, without their fences."""
+    return [fence.code.rstrip("\n") for _, fence in fences(text.split("\n")) if fence is not None]
+
+
+def finished(text: str) -> int:
+    """The length of the beginning of a text that grows which has its looks for good: paragraphs, lists, closed blocks of code,
+    behind which another block has begun at the edge."""
+    lines, ended, formula = text.split("\n"), 0, ""
+    places = [*accumulate((len(line) + 1 for line in lines), initial=0)]
+    above = True  # another block can begin here
+    for number, fence in fences(lines):
+        line = lines[number].strip()
+        if formula:
+            formula = "" if line == formula else formula
+            continue
+        if above and lines[number][:1].strip():
+            ended = places[number]
+        formula = FORMULAS.get(line, "")
+        above = not line or (fence is not None and fence.end < fence.next)
+    return ended
 
 
 def last_code_blocks(messages: Sequence[ChatMessage]) -> list[str]:

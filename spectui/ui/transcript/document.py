@@ -210,12 +210,12 @@ class Document:
 
     def stale(self, view: View, inspected: Block | None, seen: range) -> list[tuple[Block, View]]:
         """The blocks that should be drawn in another way, with that: those nearest to the rows that are seen first. What is
-        being written or `inspected` is tokens in any view."""
+        `inspected` is tokens in any view, and of what is being written the last block."""
         stale = []
         for block in self.blocks:
             if block.source.is_reply or block.source.folds:
-                as_text = view.as_text and block not in (self.growing, inspected)
-                wanted = view._replace(as_text=as_text, turned=block.turned)
+                as_text = view.as_text and block is not inspected
+                wanted = view._replace(as_text=as_text, turned=block.turned, grows=block is self.growing)
                 if not block.is_drawn or block.drawing.view != wanted.of(block.source):
                     stale.append((block, wanted))
         return sorted(stale, key=lambda place: max(seen.start - place[0].end, place[0].top - seen.stop, 0))

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from spectui.chat.text.code_blocks import finished
 from spectui.ui.transcript.source import CHANGES, FOLD, REJECTED, TEXT, THOUGHT, Fold, Source
 from spectui.ui.transcript.wrap import ASIDE, Flow, Piece
 
@@ -15,7 +16,7 @@ _ABOVE = {FOLD, CHANGES["+"], CHANGES["-"]}
 
 class View(NamedTuple):
     """How a source is drawn. `turned`: numbers of the folds that a person has folded where `unfolds`, else unfolded. `closed`:
-    how many of them have an end; only those fold."""
+    how many of them have an end; only those fold. `grows`: as text, but for its last block, of which more will come."""
 
     width: int
     as_text: bool = False
@@ -23,11 +24,13 @@ class View(NamedTuple):
     unfolds: bool = False
     turned: frozenset[int] = frozenset()
     closed: int = 0
+    grows: bool = False
 
     def of(self, source: Source) -> View:
         """The view without what makes no difference to this source."""
         return self._replace(
             as_text=self.as_text and source.is_reply,
+            grows=self.grows and self.as_text,
             rejected=self.rejected and bool(source.rejected),
             unfolds=self.unfolds and any(fold.is_thought for fold in source.folds),
             closed=source.closed,
@@ -39,9 +42,9 @@ class View(NamedTuple):
 
 
 class Drawing(Flow):
-    """The rows of a source in a view, as far as it was written when it was drawn. As tokens they grow with the reply."""
+    """The rows of a source in a view, as far as it was written when it was drawn. They grow with the reply."""
 
-    __slots__ = ("_rejected", "hidden", "source", "view")
+    __slots__ = ("_rejected", "_tail", "hidden", "source", "view")
 
     def __init__(self, source: Source, view: View) -> None:
         """Draw it. A reply that was not read yet is read."""
@@ -53,11 +56,24 @@ class Drawing(Flow):
         self.hidden: list[tuple[int, int]] = []
         """Where thoughts that are folded start and end in the source."""
         self._rejected = 0  # how many rejected tokens were drawn
+        self._tail: tuple[int, int] | None = None  # where the block that is drawn as tokens begins, in the source and here
         self.grow()
 
-    def grow(self) -> int:
-        """Draw what was written since. Returns the first row that may look different now."""
+    def finish(self) -> int | None:
+        """Draw the last block too as it will stay. Returns as `grow` does; None where all has to be drawn again."""
+        if self._tail is None or self.source.edits:
+            return None
+        self.view = self.view._replace(grows=False)
+        return self.grow()
+
+    def grow(self, *, settles: bool = True) -> int:
+        """Draw what was written since. Returns the first row that may look different now. Where nothing `settles`, what is
+        drawn as tokens stays so, although its block has ended."""
         text, row = self.source.text, self.height - 1
+        if settles and self._tail is not None and self._has_ended(text, self._tail[0]):
+            begin, here = self._tail
+            self.cut(here, begin)
+            self._tail, row = None, self.height - 1
         for start, end, number, fold in self._parts(self.size, len(text)):
             if fold is None:
                 self._draw(text, start, end, shade=0)
@@ -76,6 +92,12 @@ class Drawing(Flow):
         self.append(self._strike(len(text)))
         self.size = len(text)
         return row
+
+    def _has_ended(self, text: str, begin: int) -> bool:
+        """Whether the block that begins there, or one behind it, is now to be drawn as it will stay."""
+        if not self.view.grows or next(self._parts(begin, len(text)))[1] < len(text):
+            return True
+        return "\n" in text[max(begin, self.size - 1) : -1] and finished(text[begin:]) > 0
 
     def rewrap(self, width: int) -> None:
         """Wrap the rows again, to another width. A text must be drawn again for it."""
@@ -117,7 +139,7 @@ class Drawing(Flow):
     @property
     def _folds(self) -> list[tuple[int, Fold]]:
         """The folds in order, with their numbers."""
-        folds = [*self.source.folds, *(self.source.edits if self.view.as_text else ())]
+        folds = [*self.source.folds, *(self.source.edits if self.view.as_text and not self.view.grows else ())]
         return sorted(enumerate(folds), key=lambda numbered: numbered[1].start)
 
     def _parts(self, start: int, end: int) -> Iterator[tuple[int, int, int, Fold | None]]:
@@ -143,17 +165,27 @@ class Drawing(Flow):
         last = len(self.text) - 1
         if last >= 0 and self.text[last] != "\n" and self.kind_at(last) in _ABOVE and text[start] != "\n":
             self.append([Piece("\n", FOLD, start, ASIDE)])
+        grows = self.view.grows and end == len(text)
         if not self.source.is_reply:
             self.append([Piece(text[start:end], self.source.kind, start, start)])
-        elif not self.view.as_text:
+        elif not self.view.as_text or (shade and grows):
             self.append(self._tokens(text, start, end, shade))
         elif shade:
             self.append([Piece(text[start:end], TEXT | shade, start, start)])
         else:
+            self._draw_text(text, start, end, grows)
+
+    def _draw_text(self, text: str, start: int, end: int, grows: bool) -> None:
+        """Draw Markdown; of what `grows`, the blocks that have ended, and the last one as tokens."""
+        settled = end if not grows else start if self._tail is not None else start + finished(text[start:end])
+        if start < settled:
             # Its libraries take a twentieth of the window's start.
             from spectui.ui.transcript.markdown.layout import lines_of
 
-            self.extend(lines_of(text[start:end], start, self.width))
+            self.extend(lines_of(text[start:settled], start, self.width))
+        if settled < end:
+            self._tail = self._tail or (settled, len(self.text))
+            self.append(self._tokens(text, settled, end, 0))
 
     def _tokens(self, text: str, start: int, end: int, shade: int) -> Iterator[Piece]:
         """The pieces of the tokens, each rejected draft before the correction."""

@@ -166,8 +166,10 @@ are never in it.
         # It is not folded while a person reads further up.
         if not self.show_thinking and not self.is_following:
             reply.turned |= {*closed}
-        if reply.is_drawn and not reply.drawing.view.as_text:
-            self._changed(self.document.blocks.index(reply), reply.drawing.grow())
+        if reply.is_drawn and (reply.drawing.view.grows or not reply.drawing.view.as_text):
+            place = self._place()
+            self._changed(self.document.blocks.index(reply), reply.drawing.grow(settles=self.text_selection is None))
+            self._keep(place)
         if closed:
             self._redraw()
 
@@ -185,7 +187,10 @@ are never in it.
         self.show_guess("")
         if (reply := self.document.growing) is not None:
             self.document.growing = None
-            self._changed(self.document.blocks.index(reply), reply.drawing.height - 1)
+            place, last = self._place(), reply.drawing.height - 1
+            row = reply.drawing.finish() if self.text_selection is None else None
+            self._changed(self.document.blocks.index(reply), last if row is None else row)
+            self._keep(place)
             self._redraw()
 
     def add_notice(self, text: str, *, above: bool = False) -> None:
@@ -211,15 +216,15 @@ are never in it.
     @property
     def _view(self) -> View:
         """How replies are drawn that grow."""
-        return View(self.document.width, rejected=self.show_rejected, unfolds=self.show_thinking)
+        as_text = not self.show_tokens and not self.show_rejected
+        return View(self.document.width, as_text, self.show_rejected, self.show_thinking, grows=True)
 
     def stale(self) -> list[tuple[Block, View]]:
         """The blocks that should be drawn in another way, with that. None while something is selected: it stays what it is."""
         if self.text_selection is not None:
             return []
-        view = self._view._replace(as_text=not self.show_tokens and not self.show_rejected)
         top = round(self.scroll_target_y)
-        return self.document.stale(view, self._cursor.block, range(top, top + self.size.height))
+        return self.document.stale(self._view, self._cursor.block, range(top, top + self.size.height))
 
     def watch_show_tokens(self) -> None:
         """Draw all finished replies in the other way. What is selected then would be something else."""

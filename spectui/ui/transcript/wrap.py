@@ -125,6 +125,17 @@ class Flow:
         self._wrap(self._rows[last])
         return last
 
+    def cut(self, end: int, size: int) -> None:
+        """Remove what stands from an offset of the text on, behind `size` characters of the source: there a line begins."""
+        self.text, self.size = self.text[:end], size
+        pieces, turns = bisect_left(self._ends, end) + 1 if end else 0, max(1, bisect_left(self._turns, end))
+        for of_pieces in (self._ends, self._kinds, self._starts, self._at):
+            del of_pieces[pieces:]
+        if pieces:
+            self._ends[-1] = end
+        del self._rows[bisect_right(self._rows, end) :]
+        del self._turns[turns:], self._prefixes[turns:]
+
     def _continues(self, kind: int, start: int, at: int) -> bool:
         """Whether the next piece only goes on with the last one."""
         if not self._kinds or kind != self._kinds[-1] or start != at or self._at[-1] < 0:

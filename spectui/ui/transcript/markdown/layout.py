@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from spectui.chat.text.code_blocks import QUOTE, Fence, fence_at
+from spectui.chat.text.code_blocks import FORMULAS, QUOTE, Fence, fence_at
 from spectui.ui.transcript.markdown.code import highlighted
 from spectui.ui.transcript.markdown.inline import SIGN, pieces_of
 from spectui.ui.transcript.markdown.table import SUBTITLE, Table
@@ -26,8 +26,6 @@ _RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _GOES_ON = re.compile(r"[^\s>#`~*+\-_=\d\\$|][^|]*$")
 """A line that can only go on with a paragraph."""
-_FORMULA = {"\\[": "\\]", "$$": "$$"}
-"""Lines between which a formula is."""
 _CODE = 4
 """Spaces before a line of code that has no fence (CommonMark)."""
 
@@ -58,7 +56,7 @@ class _Layout:
     def _block(self, number: int) -> int:
         """Draw the line, or the lines of what begins there. Returns the number of the next line."""
         line = self._lines[number]
-        if (closing := _FORMULA.get(line.strip())) and self._last.get(closing, 0) > number:
+        if (closing := FORMULAS.get(line.strip())) and self._last.get(closing, 0) > number:
             return self._as_written(number, self._find(closing, number + 1) + 1)
         quote = QUOTE.match(line)
         at = quote.end() if quote else 0

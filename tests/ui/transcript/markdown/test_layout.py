@@ -2,6 +2,9 @@
 
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import cycle
 from types import FrameType
 
 import pytest
@@ -11,10 +14,13 @@ from pygments.lexers.python import PythonLexer
 from rich.cells import cell_len
 
 from spectui.chat.text.code_blocks import code_blocks
+from spectui.store.rounds.packed import PackedRounds
 from spectui.text import safe
+from spectui.ui.transcript.drawing import Drawing, View
 from spectui.ui.transcript.markdown.layout import lines_of
-from spectui.ui.transcript.source import KINDS
+from spectui.ui.transcript.source import KINDS, Source
 from spectui.ui.transcript.wrap import Flow
+from tests.ui.transcript.test_transcript import a_round, append, opened, rows
 
 
 def laid(text: str, width: int = 40) -> Flow:
@@ -183,6 +189,48 @@ def test_every_letter_and_digit_is_shown_at_every_width_within_it(text: str, wid
     page = laid(text, width)
     assert not lost(text, page)
     assert all(cell_len(line) <= page.width for line in drawn(page))
+
+
+def growing(text: str, width: int, sizes: Iterable[int]) -> Iterator[Drawing]:
+    """The drawing of a reply that comes in parts of these sizes, over and over; and at last as it ends."""
+    source = Source(PackedRounds())
+    drawing = Drawing(source, View(width, as_text=True, grows=True))
+    at, sizes = 0, cycle(sizes)
+    while at < len(text):
+        part = text[at : at + next(sizes)]
+        source.grow([a_round(last=(part, "plain"))])
+        drawing.grow()
+        yield drawing
+        at += len(part)
+    if at:
+        drawing.finish()
+        yield drawing
+
+
+@given(st.lists(FRAGMENTS, max_size=60).map("".join), st.integers(8, 60), st.lists(st.integers(1, 40), min_size=1))
+@example("\\[\na\n\\[\n\n\\]\nb\n\n- c\n\n    d\n\n- e", 30, [1])
+def test_a_block_that_has_ended_while_the_reply_grows_stays_as_it_is(text: str, width: int, sizes: list[int]) -> None:
+    source = Source(PackedRounds())
+    source.grow([a_round(last=(text, "plain"))])
+    whole = drawn(Drawing(source, View(width, as_text=True)))
+    for page in growing(text, width, sizes):
+        settled = page._tail[0] if page._tail is not None else 0
+        rows = drawn(page)[: page.row_of(page.offset_of(settled))] if settled else []
+        assert rows == whole[: len(rows)]
+        assert source.text.startswith(page.copied()), "it is copied as it was written"
+    assert not text or drawn(page) == whole
+
+
+async def test_paragraphs_are_text_as_soon_as_the_next_begins_and_nothing_moves_at_the_end() -> None:
+    async with opened((40, 20), replying=True) as (_, _, transcript):
+        parts = ("# A\n\n", "- **b**\n- c\n", "\n```py\nd\n```\n", "\n**e", "** f")
+        append(transcript, (replace(a_round(last=(part, "plain")), index=at) for at, part in enumerate(parts)))
+        settled = ["A", "", "• b", "• c", "", "╭ py", "│ d", "╰─", ""]
+        assert [row.strip() for row in rows(transcript)[1:11]] == [*settled, "**e** f█"]
+        transcript.finish_reply()
+        assert [row.strip() for row in rows(transcript)[1:11]] == [*settled, "e f"]
+        transcript.show_tokens = True
+        assert rows(transcript)[1].strip() == "# A"
 
 
 @given(st.lists(FRAGMENTS, max_size=40).map("".join), st.integers(8, 60), st.data())
