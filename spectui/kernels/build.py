@@ -25,7 +25,8 @@ _FLAGS = ("-O2", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=of
 
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
 _AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni")
-SETS = {"avx2": _AVX2, "avxvnni": (*_AVX2, "-mavxvnni"), "avx512": (*_AVX2, *_AVX512)}
+_AMX = ("-mamx-tile", "-mamx-int8")
+SETS = {"avx2": _AVX2, "avxvnni": (*_AVX2, "-mavxvnni"), "avx512": (*_AVX2, *_AVX512), "amx": (*_AVX2, *_AVX512, *_AMX)}
 """Source file of an instruction set -> its flags. A compiler that does not know them leaves the file out: see set.h."""
 
 _OWN_FLAGS = {**SETS, "signs": _AVX2}

@@ -21,7 +21,7 @@
 #define EMULATED false
 #endif
 
-static const KernelSet * SETS[] = { &avx512_set, &avxvnni_set, &avx2_set };
+static const KernelSet * SETS[] = { &amx_set, &avx512_set, &avxvnni_set, &avx2_set };
 static std::mt19937 rng(1);
 
 static int number(int most) { return (int) (rng() % (uint32_t) most); }
@@ -207,7 +207,7 @@ static void bench(const KernelSet & set, int threads, int only) {
 int main(int argc, char ** argv) {
     if (argc < 2) return 2;
     for (const KernelSet * set : SETS) {
-        if (set->name != std::string(argv[1])) continue;
+        if (!set || set->name != std::string(argv[1])) continue;
         const KernelSet & needed = EMULATED ? avx2_set : *set;
         if (!needed.supported()) { printf("this CPU lacks %s\n", needed.name); return 3; }
         if (argc > 3) { bench(*set, atoi(argv[3]), argc > 4 ? atoi(argv[4]) : -1); return 0; }

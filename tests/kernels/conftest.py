@@ -12,7 +12,7 @@ from spectui.kernels.plugin import FUNCTIONS, Plugin, Unusable
 from spectui.llama.cpu import plugin
 from spectui.llama.library import address
 
-SETS = ("avx512vnni", "avxvnni", "avx2")
+SETS = ("amx", "avx512vnni", "avxvnni", "avx2")
 
 ANOTHER = os.environ.get("KERNELS_LIBRARY")
 """A library to test in place of the installed one: see `native/sanitised.py`."""

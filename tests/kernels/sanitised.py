@@ -2,8 +2,8 @@
 
     python -m tests.kernels.sanitised [SEED...]
 
-AVX-512 and AVX-VNNI are emulated (emulated/immintrin.h), so that any CPU with AVX2 runs them. The test program puts all that
-they read and write before pages that nobody may touch; all else is compiled with AddressSanitizer and UBSan.
+AMX, AVX-512 and AVX-VNNI are emulated (emulated/immintrin.h), so that any CPU with AVX2 runs them. The test program puts all
+that they read and write before pages that nobody may touch; all else is compiled with AddressSanitizer and UBSan.
 """
 
 import os
@@ -17,8 +17,8 @@ from shutil import which
 from spectui.kernels.build import SOURCES
 
 HERE = Path(__file__).parent
-SETS = ("avx2", "avxvnni", "avx512vnni")
-EMULATED = ("avx512", "avxvnni")
+SETS = ("avx2", "avxvnni", "avx512vnni", "amx")
+EMULATED = ("amx", "avx512", "avxvnni")
 FLAGS = (
     "-O1", "-g1", "-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fopenmp", "-Wall", "-Wextra",
     "-mavx2", "-mfma", "-mf16c", f"-I{HERE / 'emulated'}", "-DEMULATED=true",

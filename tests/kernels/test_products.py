@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -109,6 +110,32 @@ def test_a_row_has_the_same_bits_in_passes_of_all_sizes(kernels: str, kind: Kind
     for n in (1, 2, 3, 4, 5, 7, 8, 9, 17, 64):
         first = int(random.integers(70 - n + 1))
         assert np.array_equal(outputs(x[first : first + n]), whole[first : first + n]), n
+
+
+def test_tile_registers_are_left_as_llama_cpp_configured_them(kernels: str, tmp_path: Path):
+    """It does so once in a thread."""
+    if kernels != "amx":
+        pytest.skip("these kernels do not use them")
+    source = "".join(
+        f'void {name}(char *at) {{ __asm__ volatile("{name} %0" : "+m"(*(char (*)[64])at)); }}'
+        for name in ("ldtilecfg", "sttilecfg")
+    )
+    (tmp_path / "tiles.c").write_text(source)
+    subprocess.run(["cc", "-shared", "-fPIC", str(tmp_path / "tiles.c"), "-o", str(tmp_path / "tiles.so")], check=True)
+    tiles = ctypes.CDLL(str(tmp_path / "tiles.so"))
+    theirs = bytes([1, *[0] * 15, *[64, 0] * 8, *[0] * 16, *[5] * 8, *[0] * 8])  # five rows of 64 bytes
+    none = bytes(64)
+    random = np.random.default_rng(19)
+    w, x = weights(random, Kind.Q4_K, 32, 256), floats(random, 64, 256)
+    for before in (theirs, none):
+        now = ctypes.create_string_buffer(before, 64)
+        with Graph(KERNELS) as graph:
+            product = graph.op("mul_mat", graph.weights(Kind.Q4_K, w, 256, 32), graph.columns(x))
+            graph.prepare()
+            tiles.ldtilecfg(now)
+            graph.compute(product)
+            tiles.sttilecfg(now)
+        assert now.raw == before
 
 
 def test_a_layer_is_one_graph(kernels: str):

@@ -109,6 +109,14 @@ template <class V, int W, int NC> void small_tile(const uint8_t * tile, int64_t 
     }
 }
 
+// s and m of a super-block's runs 2p and 2p + 1, a half of each lane; s for m where there is none.
+template <class V, int W> INLINE void read_scales(const uint8_t * block, int p, typename V::I & scales, typename V::I & mins) {
+    constexpr Format f = FORMATS[W];
+    scales = mins = V::template bytes_to_16<!merged(f)>(block + p*2*V::LANES);
+    if constexpr (merged(f)) { mins = V::template shift<-4>(scales); scales = V::bits_16(scales, 15); }
+    else if constexpr (f.mins) mins = V::template bytes_to_16<true>(block + scales_bytes(f, V::LANES) + p*2*V::LANES);
+}
+
 // sum over super-blocks of d dx (sum over runs of s (q - offset) x), minus dmin dx (sum over runs of m (sum of x))
 template <class V, int W, int NC> void super_tile(const uint8_t * tile, int64_t k, const uint8_t * x, typename V::F (&acc)[NC]) {
     using I = typename V::I;
@@ -121,9 +129,8 @@ template <class V, int W, int NC> void super_tile(const uint8_t * tile, int64_t 
         UNROLL for (int c = 0; c < NC; c++) total[c] = sums[c] = V::zero();
         for (int p = 0; p < 128/f.run; p++, w += f.run/16*row) {             // two runs
             fetch<V>(w, f.run/16*row);
-            I scales = V::template bytes_to_16<!merged(f)>(tile + p*2*R), mins = scales;
-            if constexpr (merged(f)) { mins = V::template shift<-4>(scales); scales = V::bits_16(scales, 15); }
-            else if constexpr (f.mins) mins = V::template bytes_to_16<true>(tile + scales_bytes(f, R) + p*2*R);
+            I scales, mins;
+            read_scales<V, W>(tile, p, scales, mins);
             repeat<2>([&](auto h) INLINE_LAMBDA {
                 constexpr int first = f.run == 16 ? 4*h : 0;
                 const uint8_t * words = w + (f.run == 16 ? 0 : h*row), * xs = x + 2*f.run*p + (f.run == 16 ? 0 : 32*h);
@@ -251,7 +258,7 @@ template <class V> void attend(const Attention & a, int64_t item, float * scratc
 template <class V> void combine(const Attention & a, int64_t row, const float * partials);
 
 template <class V> constexpr KernelSet kernel_set(const char * name, bool (*supported)()) {
-    return { name, supported, V::LANES, V::GROUP, tensor_bytes<V>, tiles<V>, pack<V>, columns<V>, quantise<V>, multiply<V>, attend<V>, combine<V> };
+    return { name, supported, V::LANES, tensor_bytes<V>, tiles<V>, pack<V>, columns<V>, quantise<V>, multiply<V>, attend<V>, combine<V> };
 }
 
 } // namespace

@@ -20,7 +20,7 @@ thread_local Request request;
 
 namespace {
 
-const KernelSet * const SETS[] = { &avx512_set, &avxvnni_set, &avx2_set };   // the best first
+const KernelSet * const SETS[] = { &amx_set, &avx512_set, &avxvnni_set, &avx2_set };   // the best first
 bool usable(const KernelSet * set) { return set && set->supported(); }
 
 // ---------------------------------------------------------------- what is taken

@@ -9,7 +9,6 @@ struct KernelSet {
     const char * name;
     bool    (*supported)();                    // does this CPU have it?
     int     lanes;                             // rows of a tile
-    int     group;                             // columns that are computed at once
     size_t  (*tensor_bytes)(int format, int64_t k, int64_t rows);
     int64_t (*tiles)(int64_t rows);
     // Tiles [first, last) of a matrix, from the file's layout.
@@ -26,4 +25,4 @@ struct KernelSet {
 };
 
 // Weak: the compiler may lack a set, whose address is null then (build.py).
-extern __attribute__((weak)) const KernelSet avx2_set, avxvnni_set, avx512_set;
+extern __attribute__((weak)) const KernelSet avx2_set, avxvnni_set, avx512_set, amx_set;

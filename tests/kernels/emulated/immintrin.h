@@ -1,7 +1,9 @@
-// Stands before the compiler's <immintrin.h>: what the kernels use of AVX-512 and AVX-VNNI, written in AVX2, so that any CPU with
-// AVX2 and FMA runs avx512.cpp and avxvnni.cpp. A register of 512 bits is two of 256. Operations have Intel's definitions.
+// Stands before the compiler's <immintrin.h>: what the kernels use of AVX-512, AVX-VNNI and AMX, written in AVX2, so that any CPU with
+// AVX2 and FMA runs avx512.cpp, avxvnni.cpp and amx.cpp. A register of 512 bits is two of 256. Operations have Intel's definitions.
 #pragma once
 #include_next <immintrin.h>
+#include <stdlib.h>
+#include <string.h>
 
 namespace emulated {
 
@@ -67,7 +69,48 @@ inline __m256 blend(int bits, __m256 x, __m256 y) {
 }
 inline Floats blend(unsigned bits, Floats x, Floats y) { return { blend((int) bits, x.a, y.a), blend((int) (bits >> 8), x.b, y.b) }; }
 inline Integers integers_of(Floats x) { return { _mm256_castps_si256(x.a), _mm256_castps_si256(x.b) }; }
+inline Integers sub_8(Integers x, Integers y) { return { _mm256_sub_epi8(x.a, y.a), _mm256_sub_epi8(x.b, y.b) }; }
+inline Integers mullo_16(Integers x, Integers y) { return { _mm256_mullo_epi16(x.a, y.a), _mm256_mullo_epi16(x.b, y.b) }; }
+inline Integers right_signed_16(Integers x, int n) { return { _mm256_srai_epi16(x.a, n), _mm256_srai_epi16(x.b, n) }; }
+inline void store_integers(void * p, Integers x) { memcpy(p, &x, 64); }
+inline Floats load_some(unsigned bits, const float * p) {
+    alignas(32) float v[16] = {};
+    for (int i = 0; i < 16; i++) if (bits >> i & 1) v[i] = p[i];
+    return load_floats(v);
+}
 inline void store(float * p, Floats x) { _mm256_storeu_ps(p, x.a); _mm256_storeu_ps(p + 8, x.b); }
+
+inline void store_some(float * p, unsigned bits, Floats x) {
+    float v[16];
+    store(v, x);
+    for (int i = 0; i < 16; i++) if (bits >> i & 1) p[i] = v[i];
+}
+
+// Tile registers.
+struct Tile { int rows = 0, bytes = 0; int8_t of[16][64] = {}; };
+inline thread_local Tile tiles[8];
+inline thread_local uint8_t configuration[64] = {};
+inline void configure(const void * p) {
+    memcpy(configuration, p, 64);
+    for (int t = 0; t < 8; t++) { tiles[t].rows = configuration[48 + t]; tiles[t].bytes = configuration[16 + 2*t]; }
+}
+inline void tile_load(int t, const void * p, size_t apart) {
+    for (int r = 0; r < tiles[t].rows; r++) memcpy(tiles[t].of[r], (const char *) p + r*apart, tiles[t].bytes);
+}
+inline void tile_store(int t, void * p, size_t apart) {
+    for (int r = 0; r < tiles[t].rows; r++) memcpy((char *) p + r*apart, tiles[t].of[r], tiles[t].bytes);
+}
+inline void tile_dot(int to, int x, int y) {
+    Tile & s = tiles[to], & a = tiles[x], & b = tiles[y];
+    if (s.rows == 0 || s.rows != a.rows || s.bytes != b.bytes || a.bytes != 4*b.rows) abort();
+    for (int r = 0; r < s.rows; r++)
+        for (int c = 0; c < s.bytes/4; c++) {
+            int32_t sum;
+            memcpy(&sum, s.of[r] + 4*c, 4);
+            for (int k = 0; k < a.bytes; k++) sum += a.of[r][k]*b.of[k/4][4*c + k % 4];
+            memcpy(s.of[r] + 4*c, &sum, 4);
+        }
+}
 
 } // namespace emulated
 
@@ -122,3 +165,21 @@ inline void store(float * p, Floats x) { _mm256_storeu_ps(p, x.a); _mm256_storeu
 #define _mm512_shuffle_ps(x, y, n) emulated::shuffle<n>(x, y)
 #define _mm512_mask_blend_ps(m, x, y) emulated::blend((unsigned) (m), x, y)
 #define _mm512_castps_si512    emulated::integers_of
+#define _mm512_sub_epi8        emulated::sub_8
+#define _mm512_mullo_epi16     emulated::mullo_16
+#undef  _mm512_srai_epi16
+#define _mm512_srai_epi16      emulated::right_signed_16
+#define _mm512_storeu_si512    emulated::store_integers
+#define _mm512_maskz_loadu_ps  emulated::load_some
+#define _mm512_mask_storeu_ps  emulated::store_some
+#define _tile_loadconfig       emulated::configure
+#define _tile_storeconfig(p)   memcpy(p, emulated::configuration, 64)
+#define _tile_release()        memset(emulated::configuration, 0, 64)
+#undef  _tile_zero
+#define _tile_zero(t)          memset(emulated::tiles[t].of, 0, sizeof emulated::tiles[t].of)
+#undef  _tile_loadd
+#define _tile_loadd            emulated::tile_load
+#undef  _tile_stored
+#define _tile_stored           emulated::tile_store
+#undef  _tile_dpbssd
+#define _tile_dpbssd           emulated::tile_dot
