@@ -124,7 +124,7 @@ def test_links_and_anchors_exist(name: str) -> None:
         assert not anchor or anchor in anchors(file), f"{name} links to {target}"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "SECURITY.md"])
 def test_paths_of_the_repository_exist(name: str) -> None:
     text = re.sub(r"`[^`]+` at commit", "", FENCE.sub("", read(ROOT / name)))
     paths = {words for words in CODE.findall(text) if re.match(r"(spectui|tests)/\S*$", words)}
@@ -139,7 +139,7 @@ def test_the_picture_of_the_rooms_is_the_import_contract() -> None:
     assert shown == [layer.removeprefix("spectui.") for layer in contract]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "SECURITY.md"])
 def test_commands_parse(name: str) -> None:
     for words in commands(read(ROOT / name)):
         program, arguments = Path(words[0]).name, words[1:]
@@ -236,6 +236,12 @@ def test_the_window_page_knows_every_page_of_the_panel() -> None:
     table = text.split("| page | what it shows |")[1].split("\n\n")[0]
     assert re.findall(r"^\| (\S+) \|", table, re.MULTILINE) == list(PAGES_OF_THE_PANEL)
     assert f"Alt+1 to Alt+{len(PAGES_OF_THE_PANEL)} open its pages" in text
+
+
+def test_the_decoder_as_a_library_prints_what_its_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    (_, program), (_, printed) = FENCE.findall(read(ROOT / "docs" / "developers" / "library.md"))
+    exec(program, {})
+    assert capsys.readouterr().out == printed
 
 
 def test_no_two_keys_are_explained_alike() -> None:
