@@ -85,11 +85,10 @@ void release(ggml_buffer * b) {
 }
 
 void * large_pages(size_t size) {
-    const size_t rounded = (size + PAGE)/PAGE*PAGE;
     void * p = nullptr;
-    if (posix_memalign(&p, PAGE, rounded)) return nullptr;
+    if (posix_memalign(&p, PAGE, size + 1)) return nullptr;
 #if defined(__linux__)
-    madvise(p, rounded, MADV_HUGEPAGE);
+    madvise(p, size/PAGE*PAGE, MADV_HUGEPAGE);   // the rest of a last one would be wasted for each tensor
 #endif
     return p;
 }

@@ -127,6 +127,12 @@ async def test_a_device_that_says_all_is_free_has_used_what_the_models_take() ->
     assert any(line.endswith("6.0 GB of 24.0 GB") for line in page)
 
 
+def test_beside_a_gpu_the_kernels_are_those_of_the_cpus_part() -> None:
+    used = [MemoryUse("CPU", GB), MemoryUse("CUDA0", GB)]
+    found = [model(*uses)._replace(kernels="spectui avx2").kernels_in_words for uses in (used, used[:1])]
+    assert found == ["spectui avx2, for what is on the CPU", "spectui avx2"]
+
+
 @pytest.mark.parametrize(("height", "told"), [(16, False), (40, True)])
 async def test_remarks_are_left_out_where_the_models_would_be_cut(height: int, told: bool) -> None:
     remark = "passes of up to 16 tokens round as single ones do, except behind a long text"
