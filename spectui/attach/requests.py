@@ -84,6 +84,7 @@ def body(
     if llama_server:
         asked |= {"timings_per_token": True, "return_progress": True, "cache_prompt": not cold}
         asked |= {"logprobs": True, "top_logprobs": LIKELIEST} if wants_probabilities else {}
+        asked |= {"speculative.n_max": 0} if knobs.drafter == "off" else {}
     if (llama_server or facts.model.owner == "vllm") and messages[-1].role == "assistant":
         asked |= {"continue_final_message": True, "add_generation_prompt": False}
     for key, name in (LLAMA_SERVER if llama_server else OPENAI).items():

@@ -21,13 +21,15 @@ from spectui.text import LOOKALIKES, one_line
 
 GROUPS = {
     "Chat": ("chat", "run", "serve", "history", "replay"),
-    "This machine": ("doctor", "devices", "forget"),
-    "Find the fastest": ("tune", "bench", "costs", "draft"),
+    "This machine": ("doctor", "devices", "exact", "forget"),
+    "Find the fastest": ("tune", "bench", "costs", "fit", "draft"),
     "Settings": ("config",),
 }
 """The commands as the help lists them. Each has a module of its name here, or in the folder that `FOLDERS` names."""
 
-FOLDERS = {"bench": "measure.", "costs": "measure.", "devices": "machine.", "doctor": "machine.", "tune": "measure."}
+FOLDERS = {
+    **dict.fromkeys(("bench", "costs", "exact", "fit", "tune"), "measure."), **dict.fromkeys(("devices", "doctor"), "machine."),
+}  # fmt: skip
 
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 

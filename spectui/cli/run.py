@@ -176,7 +176,8 @@ def _say_full(loaded: Loaded) -> None:
 class Printer:
     """Prints the engine's events: the text to stdout round by round, progress and notices to stderr."""
 
-    def __init__(self, text: bool, colours: bool) -> None:
+    def __init__(self, text: bool, colours: bool, notices: bool = True) -> None:
+        self._notices = notices
         self.rounds: list[Round] = []
         self._text = text
         self._colours = colours
@@ -197,7 +198,7 @@ class Printer:
             self._on_progress = True
         elif isinstance(event, Loaded):
             self._clear()
-        elif isinstance(event, Notice):
+        elif isinstance(event, Notice) and self._notices:
             self._clear()
             click.echo(f"spectui: {event.message}", err=True)
 

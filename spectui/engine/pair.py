@@ -186,8 +186,12 @@ class Pair:
 
     def measure_again(self) -> None:
         """Measure the costs of passes anew, in place of those that are stored. Nothing may be in the contexts."""
-        forget(*self._keys)
+        self.forget_costs()
         self._measure_costs(self._resolved)
+
+    def forget_costs(self) -> None:
+        """Delete what is stored of the costs of passes."""
+        forget(*self._keys)
 
     def _measure(self, setup: Setup) -> tuple[TargetCosts, DraftCosts]:
         """What passes take: as it is stored, or as it is measured now. Raises LoadCancelled."""

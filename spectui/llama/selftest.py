@@ -134,7 +134,7 @@ def main(scratch: str, mode: str) -> None:
 
     `mode`: one of _MODES. Where spectui's kernels cannot be used it prints why, and all is well.
     """
-    from spectui.gguf_files.tiny import VOCABULARY, write_tiny_model
+    from spectui.gguf_files.random_model import VOCABULARY, write_tiny_model
     from spectui.llama.context import Context
     from spectui.llama.cpu import plugin
     from spectui.llama.interrupt import Interrupt

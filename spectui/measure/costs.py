@@ -39,7 +39,7 @@ def load(session: Session, setup: Setup, again: bool) -> Loaded:
 
 def text_lines(loaded: Loaded, costs: CostModel, width: int) -> Iterator[str]:
     """A table of the passes, and what follows from it; sentences are wrapped to this width."""
-    rounds = _rounds(costs)
+    rounds = rounds_of(costs)
     yield from _wrapped(_model_lines(loaded, costs), width)
     yield ""
     yield from table([_HEADS, *_rows(costs, rounds)], width)
@@ -47,7 +47,8 @@ def text_lines(loaded: Loaded, costs: CostModel, width: int) -> Iterator[str]:
     yield from _wrapped(_sentences(loaded, break_even(rounds), several=len(costs.passes) > 1), width)
 
 
-def _rounds(costs: CostModel) -> RoundTimes:
+def rounds_of(costs: CostModel) -> RoundTimes:
+    """The time of rounds with drafts of up to the largest pass that is shown."""
     return RoundTimes.of(costs, 0, LARGEST - 1)
 
 
@@ -117,7 +118,7 @@ def _wrapped(sentences: Iterator[str], width: int) -> Iterator[str]:
 
 def json_object(loaded: Loaded, costs: CostModel, busy: str) -> dict[str, Any]:
     """The object that `spectui costs --json` prints. `busy`: the process that used the machine, "" for none."""
-    rounds = _rounds(costs)
+    rounds = rounds_of(costs)
     lengths = [{"drafted": length, "pass": rounds.passes[length], "round": rounds.passes[length] + rounds.drafting[length],
                 "pays_from": break_even(rounds, length)} for length in range(1, len(rounds.drafting))]  # fmt: skip
     return finite(  # type: ignore[no-any-return]

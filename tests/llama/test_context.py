@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from spectui.errors import SpectuiError
-from spectui.gguf_files.tiny import VOCABULARY, write_tiny_model
+from spectui.gguf_files.random_model import VOCABULARY, write_tiny_model
 from spectui.llama import selftest
 from spectui.llama.context import Context, EvaluationError
 from spectui.llama.devices import context_memory

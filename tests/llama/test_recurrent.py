@@ -257,7 +257,7 @@ def test_the_states_that_are_kept_are_gone_back_to(memory: Context):
 @pytest.mark.parametrize("n", [1, 3, 9])
 def test_passes_behind_a_context_are_measured_behind_that_context(memory: Context, n: int):
     text = [2 + number % 30 for number in range(20)]
-    measuring._fill(memory, text, 20, lambda: False)
+    measuring.fill(memory, text, 20, lambda: False)
     for _ in range(2):
         memory.evaluate(text[:n], n)
         memory.truncate(20)

@@ -9,7 +9,7 @@ import gguf
 import pytest
 
 from spectui.engine.loading.models import drafter_for
-from spectui.gguf_files.tiny import write_tiny_model
+from spectui.gguf_files.random_model import write_tiny_model
 from spectui.knobs import Knobs
 from spectui.llama.context import Context
 from spectui.llama.interrupt import Interrupt

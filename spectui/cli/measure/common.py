@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 from click.exceptions import Exit
 
 from spectui.cli.models.hub import fetched, hub_options
 from spectui.cli.models.server import server_setup
-from spectui.cli.options import Command, NewFile, configuration, setting_options
+from spectui.cli.options import INTERRUPTED, Command, NewFile, configuration, setting_options
 from spectui.cli.terminal import json_option
 from spectui.errors import SpectuiError, UsageError
 from spectui.measure.prompts import PREDICT, SEED, USUAL
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from spectui.measure.bench.results import Run
     from spectui.measure.bench.runner import PlannedRun
     from spectui.measure.progress import ProgressLine
+
+Result = TypeVar("Result")
 
 _WIDEST = 120
 """Columns of text, at most."""
@@ -135,6 +137,25 @@ def measurement(
         return click.command(name, cls=Command)(command)
 
     return decorate
+
+
+def in_engine(
+    ctx: click.Context, worker: SessionEngine, notices: bool, function: Callable[..., Result], *arguments: Any
+) -> Result:
+    """What the function returns. It is called with the engine's session and the arguments; the engine's progress is shown, and
+    its notices too if wanted, and it is closed. Ctrl+C ends the command. Raises what the function raises."""
+    from spectui.cli.run import Printer, outcome, stopping
+
+    printer = Printer(text=False, colours=False, notices=notices)
+    try:
+        with stopping(worker.stop) as stopped:
+            result = outcome(worker, worker.call(function, *arguments), printer)
+    finally:
+        worker.close()
+        printer.end()
+    if stopped:
+        ctx.exit(INTERRUPTED)
+    return result
 
 
 def columns() -> int:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import click
 
-from spectui.cli.measure.common import Options, columns, measurement, tell_if_busy
-from spectui.cli.options import INTERRUPTED, SERVER
+from spectui.cli.measure.common import Options, columns, in_engine, measurement, tell_if_busy
+from spectui.cli.options import SERVER
 from spectui.cli.terminal import prepare_stdout
 
 
@@ -19,22 +19,14 @@ def command(ctx: click.Context, options: Options, again: bool) -> None:
 
     The costs are those that loading measures, once for each pair and machine: of passes over 1 to 16 tokens, and of drafting.
     """
-    from spectui.cli.run import Printer, outcome, stopping
     from spectui.engine.isolation.process import engine_for
     from spectui.measure import costs as report
 
     prepare_stdout()
     setup = replace(options.own_setup(), no_profile="off")
-    printer, worker = Printer(text=False, colours=False), engine_for(setup)
-    try:
-        with stopping(worker.stop) as stopped:
-            loaded = outcome(worker, worker.call(report.load, setup, again), printer)
-            busy = tell_if_busy("passes may take longer than they need")
-    finally:
-        worker.close()
-        printer.end()
-    if stopped or loaded.costs is None:
-        ctx.exit(INTERRUPTED)
+    loaded = in_engine(ctx, engine_for(setup), True, report.load, setup, again)
+    busy = tell_if_busy("passes may take longer than they need")
+    assert loaded.costs is not None  # as it was measured
     if options.as_json:
         click.echo(json.dumps(report.json_object(loaded, loaded.costs, busy)))
     else:

@@ -6,7 +6,8 @@ Measured once; `cost_files` keeps it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
 from statistics import fmean
 from time import perf_counter
 from typing import Any
@@ -48,6 +49,24 @@ _NOISY = 1.5
 
 
 Cancelled = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How the rows of a pass differ from those of passes over one token each."""
+
+    equal: bool = True
+    """All bits are the same."""
+    largest: float = 0.0
+    """By how much a logit differs at most."""
+    changed: int = 0
+    """Rows whose likeliest token is another one."""
+
+    def with_row(self, row: np.ndarray[Any, Any], single: np.ndarray[Any, Any]) -> Difference:
+        """With another row, which is not equal."""
+        known = np.isfinite(single)  # not where a token is suppressed
+        largest = float(np.abs(row[known] - single[known]).max(initial=0.0))
+        return Difference(False, max(self.largest, largest), self.changed + bool(row.argmax() != single.argmax()))
 
 
 def target_costs(
@@ -265,42 +284,50 @@ def _compare_behind(target: Context, costs: TargetCosts, cancelled: Cancelled) -
     sizes = [n for n in EQUAL_SIZES if n <= costs.equal_up_to]
     longest = max(sizes, default=0)
     target.truncate(0)
-    _fill(target, text, min(BEHIND, target.n_ctx - longest) if sizes else 0, cancelled)
+    fill(target, text, min(BEHIND, target.n_ctx - longest) if sizes else 0, cancelled)
     context = len(target.tokens)
     equal_up_to, tried = _compare(target, text, context, sizes, cancelled)
     if tried > 1 or not sizes:
         costs.behind, costs.equal_up_to = context, equal_up_to
 
 
-def _fill(target: Context, text: list[int], context: int, cancelled: Cancelled) -> None:
-    """Bring the context to its first tokens of the text, as many as BOUND_S lets it read."""
+def fill(target: Context, text: list[int], context: int, cancelled: Cancelled, bound_s: float = BOUND_S) -> None:
+    """Bring the context to its first tokens of the text, as many as `bound_s` lets it read."""
     begun = perf_counter()
     most = max(map(max, SIZES))  # the time of such a pass is known
     target.keep_at = [context]
-    while len(target.tokens) < context and perf_counter() - begun < BOUND_S and not cancelled():
+    while len(target.tokens) < context and perf_counter() - begun < bound_s and not cancelled():
         start = len(target.tokens)
         target.evaluate(text[start : min(context, start + most)], 0)
 
 
 def _compare(target: Context, text: list[int], context: int, sizes: Sequence[int], cancelled: Cancelled) -> tuple[int, int]:
-    """The size up to which all rows behind these tokens of the text equal those of single passes, and the largest one tried.
+    """The size up to which all rows behind these tokens of the text equal those of single passes, and the largest one tried."""
+    found = compare(target, text, context, sizes, cancelled, BOUND_S)
+    return _equal_sizes({1: True} | {n: difference.equal for n, difference in found.items()})
 
-    Takes BOUND_S at most: sizes that there is no time for count as unequal.
+
+def compare(
+    target: Context, text: list[int], context: int, sizes: Sequence[int], cancelled: Cancelled, bound_s: float = inf
+) -> dict[int, Difference]:
+    """How passes of these sizes behind so many tokens of the text, which the context holds, differ from single ones.
+
+    Takes `bound_s` at most: sizes that there is no time for are left out.
     """
     begun = perf_counter()
     together: dict[int, np.ndarray[Any, Any]] = {}
     for n in sizes:
-        if cancelled() or perf_counter() - begun > BOUND_S / 2:
+        if cancelled() or perf_counter() - begun > bound_s / 2:
             break
         together[n] = target.evaluate(text[context : context + n], n).copy()
         target.truncate(context)
-        _fill(target, text, context, cancelled)  # tokens that a recurrent model lost when it was truncated
+        fill(target, text, context, cancelled, bound_s)  # tokens that a recurrent model lost when it was truncated
     longest, singles = max(together, default=0), 0
-    unequal: set[int] = set()
-    while singles < longest and not cancelled() and perf_counter() - begun <= BOUND_S:
+    found = dict.fromkeys(together, Difference())
+    while singles < longest and not cancelled() and perf_counter() - begun <= bound_s:
         single = target.evaluate(text[context + singles : context + singles + 1], 1)[0]
-        unequal |= {n for n, rows in together.items() if singles < n and not np.array_equal(rows[singles], single)}
+        for n, rows in together.items():
+            if singles < n and not np.array_equal(rows[singles], single):
+                found[n] = found[n].with_row(rows[singles], single)
         singles += 1
-    tried = [n for n in together if n <= singles]
-    least = min(unequal, default=longest + 1)
-    return max([1, *(n for n in tried if n < least)]), max([1, *tried])
+    return {n: difference for n, difference in found.items() if n <= singles}

@@ -63,7 +63,7 @@ def find(draft: str, target: Model) -> Path | None:
         saved = os.path.getsize(os.path.expanduser(draft)) - copy.stat().st_size
     except OSError:
         return None  # usually: there is none yet
-    if not _is_worth_using(saved, target):
+    if not is_worth_using(saved, target.n_bytes):
         return None
     with suppress(OSError):
         os.utime(copy)
@@ -76,7 +76,7 @@ def make(draft: Model, target: Model, progress: Callable[[float], None]) -> Path
     Raises SpectuiError.
     """
     file, size = Path(draft.path), draft.parameters * _BITS / 8
-    if part_of(file) or not _is_worth_using(draft.n_bytes - size, target):
+    if part_of(file) or not is_worth_using(draft.n_bytes - size, target.n_bytes):
         return None
     try:
         copy = copy_of(draft.path)
@@ -140,8 +140,9 @@ def delete_all() -> int:
     return len(copies)
 
 
-def _is_worth_using(saved: float, target: Model) -> bool:
-    return saved >= max(_LEAST_SAVED, _LEAST_SHARE * target.n_bytes)
+def is_worth_using(saved: float, target_bytes: int) -> bool:
+    """Whether a copy that is smaller by so many bytes pays beside a target of this size."""
+    return saved >= max(_LEAST_SAVED, _LEAST_SHARE * target_bytes)
 
 
 def _copies() -> list[Path]:

@@ -12,7 +12,7 @@ from spectui.engine.events import Finished, Loaded, LoadFailed, Loading, Message
 from spectui.engine.loading.remarks import no_cheaper
 from spectui.engine.worker import Worker
 from spectui.gguf_files.check import same_file
-from spectui.gguf_files.tiny import write_tiny_model
+from spectui.gguf_files.random_model import write_tiny_model
 from spectui.knobs import Knobs, Setup
 from tests.engine.waiting import PATIENCE, Events, events_of
 from tests.helpers.smollm2 import alone, setup

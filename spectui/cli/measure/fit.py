@@ -1,0 +1,51 @@
+"""`spectui fit`: whether a pair that is not downloaded would pay on this machine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+import click
+
+from spectui.cli.measure.common import columns, in_engine, tell_if_busy
+from spectui.cli.options import SERVER, Command, configuration, setting_options
+from spectui.cli.terminal import json_option, prepare_stdout
+
+
+@click.command("fit", cls=Command)
+@click.argument("name", required=False)
+@click.option("--target", metavar="NAME", help="the target, such as qwen3-8b")
+@click.option("--draft", metavar="NAME", help="the draft, such as qwen3-0.6b")
+@click.option("--quant", default="Q4_K_M", metavar="TYPE", help="the type of their weights (default Q4_K_M)")
+@setting_options("devices", "speculation", without=(*SERVER, "model", "draft"))
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, /, name: str | None, target: str | None, quant: str, profile: str | None, config_path: Path | None,
+    as_json: bool, draft: str | None, **values: Any,
+) -> None:  # fmt: skip
+    """Say whether a pair would pay that is not downloaded.
+
+    NAME is a pair such as qwen2.5-coder:7b+0.5b, or a target alone. Without it the known models are listed. Random weights of
+    the models' shapes are measured, for up to a minute.
+    """
+    from spectui.engine.isolation.process import engine_for
+    from spectui.measure import fit
+
+    prepare_stdout()
+    if name is None and target is None and draft is None:
+        click.echo("\n".join(wrap(" ".join(fit.known()), columns(), break_on_hyphens=False)))
+        return
+    wanted = fit.pair(name, target, draft, quant)
+    setup = replace(configuration(profile, config_path, values).setup, model=None, draft=None, server="", no_profile="off")
+    loaded = in_engine(ctx, engine_for(setup), False, fit.measure, setup, *wanted)
+    busy = tell_if_busy("passes may take longer than they need")
+    assert loaded.costs is not None  # as they were measured
+    if as_json:
+        click.echo(json.dumps(fit.json_object(loaded, loaded.costs, busy)))
+    else:
+        for line in fit.text_lines(loaded, loaded.costs, columns()):
+            click.echo(line)
