@@ -19,8 +19,6 @@ from spectui.speculation.statistics import Statistics
 
 _log = logging.getLogger(__name__)
 
-CANCELLED = "It was cancelled while it waited."
-
 KEPT = 100
 """Requests that can be looked at, the latest."""
 
@@ -145,7 +143,7 @@ class Requests:
             self.engine.stop()
         elif request in self.waiting:
             self.waiting.remove(request)
-            self._end(request, Failed(CANCELLED))
+            self._end(request, Failed("It was cancelled while it waited."))
 
     def _heard(self, event: Event) -> None:
         """An event of the engine, in its thread."""

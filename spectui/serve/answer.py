@@ -44,7 +44,7 @@ class Answer:
         """`form`: how it may call these tools. `marks`: the texts of tokens that have none."""
         self._calls = Calls(form, tools) if form is not None and tools else None
         self._marks = marks if tools else {}
-        self._thinks = self._blank = False  # nothing but white space has come in this part of the reply
+        self._blank = False  # nothing but white space has come in this part of the reply
         self._space = ""  # of a thought, which counts only if more comes
         self.parts: list[Part] = []
         self.tokens: list[Written] = []
@@ -84,14 +84,12 @@ class Answer:
 
     def _divided(self, token: Token) -> Iterator[Delta]:
         text = token.text or self._marks.get(token.id, "")
-        if token.thought and OPEN in text:
-            text, self._thinks, self._blank = text.replace(OPEN, ""), True, True
-        inside, closes, after = text.partition(CLOSE) if token.thought else (text, "", "")
-        if self._thinks or token.thought:
+        if token.thought:
+            self._blank = self._blank or OPEN in text
+            inside, closes, text = text.replace(OPEN, "").partition(CLOSE)
             yield from self._thought(inside)
-            if not closes:
-                return
-            self._thinks, self._blank, self._space, text = False, True, "", after
+            if closes:
+                self._blank, self._space = True, ""
         if self._blank:
             text = text.lstrip()
             self._blank = not text

@@ -24,8 +24,6 @@ class Dialect:
     """Whether a text is gone on with, and no conversation."""
     done = ""
     """What ends a stream."""
-    hears_comments = True
-    """Whether its clients take comments for a sign of life."""
 
     def __init__(self, body: Body, model: str, answer: Answer) -> None:
         self.model, self.answer, self.created, self.id = model, answer, int(time()), token_hex(12)
@@ -59,18 +57,17 @@ class Dialect:
             yield self.done
 
     def _reading(self, prompt: Prompt) -> str:
-        """What keeps the client waiting while a prompt is read."""
-        if self.hears_comments and not self.tells_progress:
-            return f": {prompt.done} of {prompt.total} tokens read\n\n"
+        """What keeps the client waiting while a prompt is read: an event, or a comment."""
         told = {"total": prompt.total, "cache": prompt.reused, "processed": prompt.done, "time_ms": 1000 * prompt.seconds}
-        return _sent(self.progress({"prompt_progress": told, **self.answer.figures()}))
+        said = self.progress({"prompt_progress": told, **self.answer.figures()})
+        return _sent(said) if said is not None else f": {prompt.done} of {prompt.total} tokens read\n\n"
 
     def begin(self) -> Sequence[Object]:
         """The first events."""
         return ()
 
-    def progress(self, told: Object) -> Object:
-        """The event for what is read of the prompt."""
+    def progress(self, told: Object) -> Object | None:
+        """The event for what is read of the prompt; None where a comment will do."""
         raise NotImplementedError
 
     def piece(self, written: Sequence[Written], added: Added) -> Iterator[Object]:
@@ -119,7 +116,6 @@ def _sent(data: Object) -> str:
 class Blocks(Dialect):
     """A form that opens and closes each part of the answer in a stream."""
 
-    hears_comments = False
     _open: Part | None = None
 
     def piece(self, written: Sequence[Written], added: Added) -> Iterator[Object]:
@@ -164,8 +160,8 @@ class Chat(Dialect):
     def begin(self) -> Sequence[Object]:
         return (self._chunk({"role": "assistant", "content": None}),)
 
-    def progress(self, told: Object) -> Object:
-        return self._chunk({}, **told)
+    def progress(self, told: Object) -> Object | None:
+        return self._chunk({}, **told) if self.tells_progress else None
 
     def piece(self, written: Sequence[Written], added: Added) -> Iterator[Object]:
         figures = self.answer.figures() if written and self.timed else {}
@@ -217,8 +213,8 @@ class Completion(Dialect):
             **({"completion_probabilities": rows} if rows else {}), **others,
         }  # fmt: skip
 
-    def progress(self, told: Object) -> Object:
-        return self._body("", (), **told)
+    def progress(self, told: Object) -> Object | None:
+        return self._body("", (), **told) if self.tells_progress else None
 
     def piece(self, written: Sequence[Written], added: Added) -> Iterator[Object]:
         yield self._body("".join(text for _, text in added), written, **(self.answer.figures() if self.timed else {}))

@@ -47,9 +47,7 @@ class Responses(Blocks):
                 talk.append({"role": item.get("role"), "content": item.get("content"), "reasoning_content": thought})
                 thought = ""
             else:
-                raise BadRequestError(
-                    f"An item of the input is of the type {str(kind)[:40]!r}, which this server does not have."
-                )
+                raise BadRequestError(f"An item of the input is of the type {str(kind)[:40]!r}, which is not known here.")
         tools = [{"function": tool} for tool in rows(body, "tools") if tool.get("type") == "function"]
         form = read(read(body, "text", dict, {}), "format", dict, {})
         wanted = {"type": form.get("type", "text"), "json_schema": form}
@@ -70,6 +68,7 @@ class Responses(Blocks):
         return [self._event(kind, response=self._response("in_progress")) for kind in ("created", "in_progress")]
 
     def progress(self, told: dict[str, Any]) -> dict[str, Any]:
+        # Codex gives up after five minutes of comments.
         return self._event("in_progress", response=self._response("in_progress"), **told)
 
     def _item(self, part: Part, status: str) -> dict[str, Any]:

@@ -49,8 +49,8 @@ class ServeScreen(OnlookingScreen):
     def _tick(self) -> None:
         watched = self._watched
         if self._follows:
-            running = next((seen for seen in reversed(watched.requests.seen) if seen.state == "running"), None)
-            if running is not None and running is not watched.shown and running is not self._wanted:
+            running = watched.requests.running
+            if running is not None and running is not (self._wanted or watched.shown):
                 self._show_request(running)
         watched.advance()
         super()._tick()
