@@ -10,6 +10,7 @@ import asyncio
 from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 
 from spectui.engine.events import (
@@ -105,6 +106,12 @@ class FakeEngine:
         self.replying = True
         self._text = []
         self._statistics = Statistics()
+
+    def count(self, text: str) -> Future[int | None]:
+        """A token for each word."""
+        counted = Future[int | None]()
+        counted.set_result(len(text.split()))
+        return counted
 
     def forget(self) -> None:
         """Note it."""

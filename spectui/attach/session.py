@@ -170,6 +170,15 @@ class ServerSession:
     def forget(self) -> None:
         """Nothing, as `rest`: the server keeps what it has read."""
 
+    def count(self, text: str) -> int | None:
+        """As llama-server counts; None for other servers."""
+        if self._connection is None or self._facts is None or not self._facts.llama_server:
+            return None
+        try:
+            return len(self._run(self._connection.post("/tokenize", {"content": text}))["tokens"])
+        except (ServerTrouble, asyncio.CancelledError, LookupError, TypeError):
+            return None
+
     def rest(self) -> None:
         pass
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -83,6 +84,12 @@ class PassiveEngine:
 
     def forget(self) -> None:
         """Nothing was read."""
+
+    def count(self, text: str) -> Future[int | None]:
+        """There is no tokenizer."""
+        unknown = Future[int | None]()
+        unknown.set_result(None)
+        return unknown
 
     def close(self) -> None:
         """Nothing is left to be closed."""

@@ -54,6 +54,8 @@ class ChatSession:
         self.comparison: Comparison | None = None
         """The comparison of the last reply with plain decoding."""
         self._figures = RunningFigures()
+        self.typed = 0
+        """Tokens of the prompt that is being written; 0 where that is not known."""
         self.held = False
         """Prompts wait although the engine may be free: another conversation is being read."""
         self._waiting: list[str] = []
@@ -349,7 +351,7 @@ class ChatSession:
     def figures(self) -> Figures:
         """The figures of this moment."""
         compared = self.comparison if self.state == "ready" else None
-        return self._figures.now(self.state, self.models, compared.measured if compared is not None else None)
+        return self._figures.now(self.state, self.models, compared.measured if compared is not None else None, self.typed)
 
     def ask(self, reply: ChatMessage, begun: Message | None = None) -> None:
         """Have the engine write this reply, to the messages before it, or go on with it where it is `begun`. The template

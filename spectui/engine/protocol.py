@@ -45,6 +45,9 @@ class Engine(Protocol):
     def forget(self) -> None:
         """Drop what was read of conversations, here and on the disk: one was deleted."""
 
+    def count(self, text: str) -> Future[int | None]:
+        """How many tokens the loaded target reads a text as, between two passes of a reply; None where it cannot be told."""
+
     def stop(self) -> None:
         """Stop the reply within one target pass, or cancel the loading."""
 
@@ -64,6 +67,11 @@ class SessionEngine(Engine, Protocol):
     def ask(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """The same between two passes of the reply that is being written, with a function that takes milliseconds and leaves
         contexts alone."""
+
+
+def count_tokens(session: Session, text: str) -> int | None:
+    """What `Engine.count` asks of a session."""
+    return session.count(text)
 
 
 def also(listen: Callable[[Told], None], other: Callable[[Told], None]) -> Callable[[Told], None]:
@@ -98,6 +106,9 @@ class Session(Protocol):
         """Answer the conversation. Raises SpectuiError; the rounds until then stay, and the next prompt works."""
 
     def forget(self) -> None:
+        """As in `Engine`."""
+
+    def count(self, text: str) -> int | None:
         """As in `Engine`."""
 
     def rest(self) -> None:

@@ -324,6 +324,10 @@ class Session:
         if self.pair is not None and self.pair.ready:
             self.pair.clear_caches()
 
+    def count(self, text: str) -> int | None:
+        """As in `Engine`. Raises SpectuiError."""
+        return len(self.pair_in_use.target.tokenize(text, special=False))
+
     def rest(self, wait: bool = False) -> None:
         """Nothing is asked for: write what the contexts hold to the disk, so that it is not read again after a restart."""
         if self.pair is not None and self.pair.ready:

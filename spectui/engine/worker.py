@@ -191,6 +191,9 @@ class Worker(Emitter):
     def forget(self) -> None:
         self._post(lambda session: session.forget(), self._went_wrong)
 
+    def count(self, text: str) -> Future[int | None]:
+        return self.ask(protocol.count_tokens, text)
+
     def call(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         future: Future[Result] = Future()
         self._post(lambda session: settle(future, lambda: function(session, *arguments)), self._went_wrong)

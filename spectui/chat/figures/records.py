@@ -51,7 +51,8 @@ STATES = {
 class Figures:
     """The figures of one moment. `speed` is over the last seconds while `live`, else the whole reply's.
 
-    `prompt` and `first_token_s` belong to the reply. `n_context`: tokens in the target's context; `n_ctx`: those that it holds.
+    `prompt` and `first_token_s` belong to the reply. `n_context`: tokens in the target's context; `n_ctx`: those that it holds;
+    `typed`: those of the prompt that is being written, as far as they are known.
     `rounds` are the latest ones, oldest first; the histories are of the whole reply and of the whole conversation. `origins`
     and `sources` count the reply's tokens: by who had them first, and accepted ones by who drafted them. `has_draft`: a draft
     model is loaded; `translated`: it has another vocabulary than the target; `draft_failed`: it gave up in this reply;
@@ -73,6 +74,7 @@ class Figures:
     first_token_s: float | None = None
     n_context: int | None = None
     n_ctx: int | None = None
+    typed: int = 0
     has_draft: bool = False
     translated: bool = False
     draft_failed: bool = False
@@ -90,3 +92,8 @@ class Figures:
     def context_share(self) -> float | None:
         """How full the context is, in 0..1."""
         return ratio(self.n_context, self.n_ctx) if self.n_context is not None and self.n_ctx else None
+
+    @property
+    def share_with_typed(self) -> float | None:
+        """How full it would be with the prompt that is being written; above 1 that does not fit."""
+        return ratio((self.n_context or 0) + self.typed, self.n_ctx) if self.typed and self.n_ctx else None

@@ -94,15 +94,16 @@ class RunningFigures:
             case Finished(time_to_first_token_s=first_token_s):
                 self._last.first_token_s = first_token_s
 
-    def now(self, state: State, models: LoadedModels, measured: SpeedUp | None = None) -> Figures:
-        """The figures of this moment. `measured`: how many times faster the reply was than its plain decoding."""
+    def now(self, state: State, models: LoadedModels, measured: SpeedUp | None = None, typed: int = 0) -> Figures:
+        """The figures of this moment. `measured`: how many times faster the reply was than its plain decoding; `typed`: tokens
+        of the prompt that is being written."""
         live, last, statistics = state == "writing", self._last, self._last.figures.statistics
         return Figures(
             reply=statistics, chat=self._chat.statistics, origins=last.figures.origins, sources=last.figures.sources,
             rounds=tuple(last.rounds), reply_history=last.figures.history, chat_history=self._chat.history,
             speed=last.live_speed() if live else statistics.tokens_per_s, live=live, state=state,
             prompt=last.prompt, first_token_s=last.first_token_s, n_context=self.n_context,
-            n_ctx=models.n_ctx, has_draft=models.draft is not None,
+            n_ctx=models.n_ctx, typed=typed, has_draft=models.draft is not None,
             translated=models.draft is not None and models.draft.translated,
             draft_failed=last.draft_failed, draft_problem=models.draft_problem,
             draft_max_flag=models.fixed["draft_max"].flag if "draft_max" in models.fixed else "", counted=models.counted,

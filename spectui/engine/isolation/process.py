@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from spectui.engine.events import FREE, Event, Failed, Finished, LoadFailed, Message, Notice, Terms, Unloaded
 from spectui.engine.isolation.link import Link
 from spectui.engine.loading.plan import way_out
-from spectui.engine.protocol import Session, SessionEngine
+from spectui.engine.protocol import Session, SessionEngine, count_tokens
 from spectui.engine.worker import Emitter, Watch, Worker
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -121,6 +121,9 @@ class EngineProcess(Emitter):
     def forget(self) -> None:
         if self.link is not None:
             self.call(_forget)
+
+    def count(self, text: str) -> Future[int | None]:
+        return self.ask(count_tokens, text)
 
     def call(self, function: Callable[..., Value], *arguments: Any) -> Future[Value]:
         """As in `SessionEngine`, with a function that can be pickled."""

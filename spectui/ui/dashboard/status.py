@@ -5,6 +5,7 @@ from __future__ import annotations
 from spectui.chat.figures.format import count, percent
 from spectui.ui.dashboard.pages.now import speed, yields
 from spectui.ui.widgets.line_widget import FigureLines, Line
+from spectui.ui.widgets.title_line import NO_ROOM
 
 ORIGINS = ("accepted", "correction", "bonus", "plain")
 
@@ -33,6 +34,10 @@ class StatusLine(FigureLines):
 
     def build_lines(self) -> list[Line]:
         """The line."""
-        context = (f"ctx {percent(self.figures.context_share)}", "label")
+        share = self.figures.share_with_typed
+        more = "" if share is None else f" → {percent(share)}"
+        context = (f"ctx {percent(self.figures.context_share)}{more}", "label")
+        if share is not None and share > 1:
+            context = NO_ROOM, "big"
         gap = ("   ", "label")
         return [[*speed(self.figures), gap, *yields(self.figures), gap, context]]

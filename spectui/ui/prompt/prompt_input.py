@@ -7,26 +7,36 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import ClassVar
 
 from textual import events
 from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
+from textual.timer import Timer
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from spectui.chat.commands import COMMANDS
 from spectui.chat.text.attachments import AttachmentError, PasteFolds, begun_name, name_at, names_in, with_names
 from spectui.chat.text.editor import EditorError, edited
+from spectui.errors import SpectuiError
 from spectui.store.prompts import is_of, with_slash, without_slash
 from spectui.text import printable
 from spectui.ui.keys import binding, with_keys
 from spectui.ui.prompt.suggestions import Chips, Suggestion, Suggestions, files
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 
+COUNT_AFTER_S = 0.3
+"""Seconds after a letter in which the prompt is counted, if no other comes."""
+
 _COMMAND = re.compile("/[a-z-]*(?: .*)?")
 _LINE = re.compile(r"/([a-z-]+)(?:\s+(.*))?", re.DOTALL)
+
+
+async def _count_nothing(text: str) -> None:
+    pass
 
 
 class PromptInput(SteadyTextArea):
@@ -85,6 +95,9 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         """Takes a prompt; "": Enter in an empty box. False: it stays in the box."""
         self.command: Callable[[str, str], str] = lambda name, words: ""
         """Does the command of this name with the words behind it. Returns why it cannot; "" if it did."""
+        self.count: Callable[[str], Awaitable[object]] = _count_nothing
+        """Counts the tokens of what would be sent; "": of nothing."""
+        self._count_soon: Timer | None = None
         self._no_command = ""  # the text with an unknown command that a person was asked about
         self._named: set[str] = set()  # the names that were typed or taken from the list: a pasted one attaches nothing
         super().__init__(id=id, placeholder="Ask something", highlight_cursor_line=False)
@@ -238,6 +251,14 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         """Suggest what can be meant, and say what is attached."""
         self._suggest()
         self._show_chips()
+        if self._count_soon is not None:
+            self._count_soon.stop()
+        self._count_soon = self.set_timer(COUNT_AFTER_S if self.text else 0.01, lambda: self.run_worker(self._count()))
+
+    async def _count(self) -> None:
+        with suppress(SpectuiError):
+            whole = await asyncio.to_thread(self._folds.expanded, without_slash(self._marked)) if self.text else ""
+            await self.count(whole)
 
     def _show_chips(self) -> None:
         if "@" in self.text or any(self._spans(row) for row in range(self.document.line_count)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -43,6 +44,20 @@ def submit(window: Window, text: str) -> bool:
         window.transcript.scroll_to_end()
     window.show_state()
     return True
+
+
+MOST_COUNTED = 400_000
+"""Characters of a prompt that are counted: more does not fit in most contexts, and takes the engine long."""
+
+
+async def count(window: Window, text: str) -> None:
+    """Count the tokens of the prompt that is being written. What an edited one takes the place of is in the context still."""
+    session, tokens = window.session, None
+    if text and len(text) <= MOST_COUNTED and session.models.target is not None and session.conversation.editing is None:
+        tokens = await asyncio.wrap_future(session.engine.count(text))
+    if session.typed != (tokens or 0):
+        session.typed = tokens or 0
+        window.show_figures()
 
 
 # Comparison

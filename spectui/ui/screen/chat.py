@@ -102,6 +102,7 @@ class ChatScreen(Window):
         self.panel.profile_names = partial(controls.profile_names, self)
         self.prompt.commands = partial(commands.behind_slash, self)
         self.prompt.send = partial(asking.submit, self)
+        self.prompt.count = partial(asking.count, self)
         self.prompt.command = partial(commands.do_behind_slash, self)
         self.remember: Callable[[], object] = lambda: None
         """Called when models are loaded, to write the pair down: a killed window writes nothing."""

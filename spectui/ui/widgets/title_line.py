@@ -14,6 +14,7 @@ from spectui.ui.figures import MUTED
 from spectui.ui.widgets.line_widget import gauge
 
 BAR, LOADING_BAR = 12, 20
+NO_ROOM = "the prompt does not fit"
 NARROW = 100
 """Columns below which a window has no room for the panel beside the chat."""
 DOUBLE = 200
@@ -37,9 +38,8 @@ class TitleLine(Widget):
 
     def update_figures(self, figures: Figures) -> None:
         """Draw the context again if it has changed."""
-        changed = (figures.n_context, figures.n_ctx) != (self._figures.n_context, self._figures.n_ctx)
-        self._figures = figures
-        if changed:
+        before, self._figures = self._figures, figures
+        if (figures.n_context, figures.n_ctx, figures.typed) != (before.n_context, before.n_ctx, before.typed):
             self.refresh()
 
     async def on_click(self) -> None:
@@ -72,12 +72,12 @@ class TitleLine(Widget):
         figures = self._figures
         if figures.n_ctx is None:
             return Content("")
-        return Content.assemble(
-            ("ctx ", MUTED),
-            f"{count(figures.n_context)} / {count(figures.n_ctx)} ",
-            gauge(figures.context_share, BAR),
-            f" {percent(figures.context_share):>5}",
-        )
+        share = figures.context_share if figures.share_with_typed is None else figures.share_with_typed
+        typed = f" + {count(figures.typed)}" if figures.typed else ""
+        used = Content.assemble(("ctx ", MUTED), f"{count(figures.n_context)}{typed} / {count(figures.n_ctx)} ")
+        if share is not None and share > 1 and typed:
+            return Content.assemble(used, (NO_ROOM, "$error"))
+        return Content.assemble(used, gauge(share, BAR), f" {percent(share):>5}")
 
 
 class LoadingLine(Widget):

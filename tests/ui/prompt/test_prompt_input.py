@@ -15,6 +15,7 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Make, Window, answer, ask, burst, notified, paste, wait_until
+from tests.ui.screen_text import one_line
 
 
 class Box(App[None]):
@@ -46,6 +47,19 @@ async def test_enter_sends_and_others_begin_a_line() -> None:
             assert app.sent.pop() == "a\nb" and box.text == ""
         await pilot.press("space", "enter")
         assert app.sent == [] and box.text == " ", "white space is not sent"
+
+
+@pytest.mark.parametrize(("width", "says"), [(120, "ctx – + 3 000 / 4 096"), (80, "ctx – → 73 %")])
+async def test_what_is_written_is_counted_before_enter_and_the_bar_says_where_it_does_not_fit(
+    window: Window, width: int, says: str
+) -> None:
+    async with window(size=(width, 30)) as (app, pilot):
+        await paste(pilot, "one " * 3000)
+        await wait_until(pilot, lambda: says in one_line(app))
+        await paste(pilot, "two " * 2000)
+        await wait_until(pilot, lambda: "the prompt does not fit" in one_line(app))
+        await pilot.press("ctrl+u")
+        await wait_until(pilot, lambda: "does not fit" not in one_line(app) and app.screen.session.typed == 0)
 
 
 async def test_enter_that_comes_twice_at_once_sends_once(window: Window, engine: FakeEngine) -> None:
