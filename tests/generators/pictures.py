@@ -295,6 +295,7 @@ async def server(file: Path) -> None:
             await ask(pilot, PROMPT)
             texts = "".join(row["choices"][0]["delta"]["content"] for row in rows[:-1])
             await wait_until(pilot, lambda: chat.session.writing and chat.session.writing.content.startswith(texts))
+            await pilot.press("f2")  # also the blocks that have ended, as tokens
             chat.show_figures()
             await pilot.pause()
             file.write_text(app.export_screenshot(title="spectui chat --server gpu-box", simplify=True), "utf-8")
