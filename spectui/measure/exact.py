@@ -45,9 +45,9 @@ class Row:
 
     def cell(self, size: int) -> str:
         """What the table says of the passes of a size."""
-        if (found := self.sizes.get(size)) is None:
+        if (passes := self.sizes.get(size)) is None:
             return DASH
-        return "=" if found.equal else f"{found.largest:.2g}" + (f" /{found.changed}" if found.changed else "")
+        return "=" if passes.equal else f"{passes.largest:.2g}" + (f" /{passes.changed}" if passes.changed else "")
 
 
 @dataclass(frozen=True)
@@ -140,5 +140,5 @@ def text_lines(rows: Sequence[Row], width: int) -> Iterator[str]:
 
 def answer_lines(answers: Sequence[Answer], width: int) -> Iterator[str]:
     """A table of the answers."""
-    rows = [[each.prompt, str(each.tokens), str(each.drafted), each.text] for each in answers]
+    rows = [[answer.prompt, str(answer.tokens), str(answer.drafted), answer.text] for answer in answers]
     return table([["prompt", "tokens", "drafted", "text without drafts"], *rows], width)

@@ -92,7 +92,7 @@ def _model(name: str, quant: str) -> Model:
     plain = name.lower().replace(":", "-").replace("-coder", "")  # whose shapes are those of Qwen2.5
     if plain not in known():
         raise UsageError(f"There is no shape of {name!r} here{nearest(plain, list(known()))}")
-    if quant.upper() not in (quants := [each for each in QUANTS if each not in (COPY, "F32")]):
+    if quant.upper() not in (quants := [name for name in QUANTS if name not in (COPY, "F32")]):
         raise UsageError(f"Weights of the type {quant} are not known here: choose one of {', '.join(quants)}.")
     return Model(plain, known()[plain], quant.upper())
 
@@ -111,20 +111,21 @@ def measure(session: Session, setup: Setup, target: Model, draft: Model | None) 
     if draft is not None and placed.on_cpu and setup.requantise_draft == "auto":
         copy = draft._replace(quant=COPY)
         draft = copy if is_worth_using(draft.bytes - copy.bytes, target.bytes) else draft
-    every: list[Loaded] = []
+    steps: list[Loaded] = []
     with tempfile.TemporaryDirectory(prefix="spectui-fit-") as directory:
-        for step in range(max(len(target.measured), len(draft.measured) if draft else 1)):
-            files = replace(setup, model=_written(target, step, directory, "target"),
-                            draft=_written(draft, step, directory, "draft") if draft else None)  # fmt: skip
-            every.append(report.load(session, files, again=True))  # at first the new files are still being written to the disk
+        for number in range(max(len(target.measured), len(draft.measured) if draft else 1)):
+            files = replace(setup, model=_written(target, number, directory, "target"),
+                            draft=_written(draft, number, directory, "draft") if draft else None)  # fmt: skip
+            # Measured again: at first the new files are still being written to the disk.
+            steps.append(report.load(session, files, again=True))
             if session.pair is not None:
                 session.pair.forget_costs()
-    loaded = every[-1]
+    loaded = steps[-1]
     info = loaded.draft._replace(path=draft.name, description=_description(draft)) if draft and loaded.draft else None
     return loaded._replace(
         target=loaded.target._replace(path=target.name, description=_description(target)),
         draft=info,
-        costs=scaled([each.costs for each in every if each.costs], target.steps, draft.steps if draft else 1.0),
+        costs=scaled([step.costs for step in steps if step.costs], target.steps, draft.steps if draft else 1.0),
     )
 
 
@@ -177,9 +178,9 @@ def _gain(loaded: Loaded, costs: CostModel) -> str:
     rounds = report.rounds_of(costs)
     if loaded.draft is None or break_even(rounds) is None:
         return ""
-    if (found := acceptance(loaded)) is None:
+    if (known_range := acceptance(loaded)) is None:
         return "Whether this pair would pay cannot be told: its acceptance is not known here. At each the table has the speed."
-    low, high, source = found
+    low, high, source = known_range
     slow, fast = (rounds.best(chance) for chance in (low, high))
     pays = "It would pay" if slow > 1 else "It would not pay" if fast <= 1 else "Whether it pays depends on the text"
     plain = 1 / costs.verify(1)

@@ -22,6 +22,8 @@ from spectui.measure import fit, quiet
 from spectui.speculation.policies.cost_model import CostModel
 from tests.helpers.smollm2 import whole
 
+OTHERS = ("qwen2", "qwen3", "qwen3moe", "gemma2", "gemma3")
+
 TOYS = {
     "shapes": {
         "toy-2b": ["llama", 6, 256, 512, 4, 2, 64, 320],
@@ -47,8 +49,13 @@ def test_the_tensors_are_those_of_the_real_file() -> None:
     assert bytes_of(shape, "Q4_1", shape.layers) == sum(tensor.size for tensor in real)
 
 
-@pytest.mark.parametrize("quant", QUANTS)
-@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3", "qwen3moe", "gemma2", "gemma3"])
+@pytest.mark.parametrize(
+    ("architecture", "quant"),
+    [
+        *(("llama", quant) for quant in QUANTS),
+        *((name, "Q4_K_M") for name in ("qwen2", "qwen3", "qwen3moe", "gemma2", "gemma3")),
+    ],
+)
 def test_llama_cpp_computes_numbers_with_every_kind(tmp_path: Path, architecture: str, quant: str) -> None:
     experts = (4, 2) if architecture.endswith("moe") else ()
     file = tmp_path / "made.gguf"

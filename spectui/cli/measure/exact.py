@@ -30,16 +30,16 @@ def command(ctx: click.Context, options: Options, lengths: str, types: str) -> N
 
     prepare_stdout()
     kinds = [kind for kind in types.upper().split(",") if kind]
-    if not all(each.isdecimal() for each in lengths.split(",")) or not set(kinds) <= FILE_TYPES.keys():
+    if not all(map(str.isdecimal, lengths.split(","))) or not set(kinds) <= FILE_TYPES.keys():
         raise UsageError(f"--lengths takes numbers of tokens such as 0,300, and --types some of {', '.join(FILE_TYPES)}.")
-    found: list[Any]
+    rows: list[Any]
     if (server := options.server_setup()) is not None:
         prompts, knobs = prompt_files.built_in(USUAL, server.system), options.knobs(None)
-        found = in_engine(ctx, server_engine(knobs), True, exact.ask, server, knobs, prompts)
-        lines = exact.answer_lines(found, columns())
+        rows = in_engine(ctx, server_engine(knobs), True, exact.ask, server, knobs, prompts)
+        lines = exact.answer_lines(rows, columns())
     else:
         setup = options.own_setup()
-        found = in_engine(ctx, engine_for(setup), False, exact.measure, setup, [*map(int, lengths.split(","))], kinds)
-        lines = exact.text_lines(found, columns())
-    rows = [asdict(each) for each in found]
-    click.echo(json.dumps({"schema": exact.SCHEMA, "rows": rows}) if options.as_json else "\n".join(lines))
+        rows = in_engine(ctx, engine_for(setup), False, exact.measure, setup, [*map(int, lengths.split(","))], kinds)
+        lines = exact.text_lines(rows, columns())
+    table = {"schema": exact.SCHEMA, "rows": [asdict(row) for row in rows]}
+    click.echo(json.dumps(table) if options.as_json else "\n".join(lines))

@@ -303,8 +303,8 @@ def fill(target: Context, text: list[int], context: int, cancelled: Cancelled, b
 
 def _compare(target: Context, text: list[int], context: int, sizes: Sequence[int], cancelled: Cancelled) -> tuple[int, int]:
     """The size up to which all rows behind these tokens of the text equal those of single passes, and the largest one tried."""
-    found = compare(target, text, context, sizes, cancelled, BOUND_S)
-    return _equal_sizes({1: True} | {n: difference.equal for n, difference in found.items()})
+    differences = compare(target, text, context, sizes, cancelled, BOUND_S)
+    return _equal_sizes({1: True} | {n: difference.equal for n, difference in differences.items()})
 
 
 def compare(
@@ -323,11 +323,11 @@ def compare(
         target.truncate(context)
         fill(target, text, context, cancelled, bound_s)  # tokens that a recurrent model lost when it was truncated
     longest, singles = max(together, default=0), 0
-    found = dict.fromkeys(together, Difference())
+    differences = dict.fromkeys(together, Difference())
     while singles < longest and not cancelled() and perf_counter() - begun <= bound_s:
         single = target.evaluate(text[context + singles : context + singles + 1], 1)[0]
         for n, rows in together.items():
             if singles < n and not np.array_equal(rows[singles], single):
-                found[n] = found[n].with_row(rows[singles], single)
+                differences[n] = differences[n].with_row(rows[singles], single)
         singles += 1
-    return {n: difference for n, difference in found.items() if n <= singles}
+    return {n: difference for n, difference in differences.items() if n <= singles}
