@@ -111,7 +111,8 @@ class Chosen(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """One object of the stream. `error`: the server's own words, if the object is one; `table`: what else it says."""
+    """One object of the stream. `id`: the reply's. `error`: the server's own words, if the object is one; `table`: what else it
+    says."""
 
     text: str = ""
     thought: str = ""
@@ -124,6 +125,7 @@ class Chunk(NamedTuple):
     table: Mapping[str, Any] = MappingProxyType({})
     last: bool = False
     """It is `[DONE]`, the end of the stream."""
+    id: str = ""
 
 
 async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk]:
@@ -239,6 +241,7 @@ def read_chunk(data: Any, failed: bool = False) -> Chunk:
         usage=Usage(usage.count("prompt_tokens"), usage.count("completion_tokens")) if usage else None,
         finish="" if finish == "null" else finish,
         chosen=tuple(_chosen(choice.fields("logprobs"))),
+        id=row.name("id"),
     )
 
 

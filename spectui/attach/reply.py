@@ -49,6 +49,8 @@ class Reply:
     ) -> None:
         """`learn`: asks what the server tells only while it writes; None if there is nothing new."""
         self.reason: StopReason | None = None
+        self.id = ""
+        """The server's name for it; "" until it is known, or if it has none."""
         self._messages, self._knobs, self._emit, self._root = tuple(messages), knobs, emit, root
         self._stall_s = stall_s
         self._learn: Callable[[], Awaitable[Facts | None]] | None = learn
@@ -63,6 +65,11 @@ class Reply:
         self._named = False  # the server names what is thought by itself
         self._started = self._last = perf_counter()
         self._first_s: float | None = None
+
+    @property
+    def thinks(self) -> bool:
+        """What was read of it ends within thinking."""
+        return self._thoughts.thinking
 
     @property
     def begun(self) -> bool:
@@ -111,6 +118,7 @@ class Reply:
 
     def _take(self, chunk: Chunk) -> None:
         now, progress = perf_counter(), chunk.progress
+        self.id = self.id or chunk.id
         if progress is not None and not self._read:
             self._ask(progress.total)
             self._emit(progress)

@@ -13,6 +13,8 @@ from spectui.engine.events import Fixed, Message, Terms
 from spectui.knobs import Knobs, json_object, title
 
 CHAT = "/chat/completions"
+CONTROL = f"{CHAT}/control"
+"""Where llama-server is told to end the thinking of a reply that it writes (`reasoning_control`)."""
 
 LIKELIEST = 5
 """How many of the likeliest tokens are asked for."""
@@ -82,7 +84,7 @@ def body(
         "stream_options": {"include_usage": True},
     }
     if llama_server:
-        asked |= {"timings_per_token": True, "return_progress": True, "cache_prompt": not cold}
+        asked |= {"timings_per_token": True, "return_progress": True, "cache_prompt": not cold, "reasoning_control": True}
         asked |= {"logprobs": True, "top_logprobs": LIKELIEST} if wants_probabilities else {}
         asked |= {"speculative.n_max": 0} if knobs.drafter == "off" else {}
     if (llama_server or facts.model.owner == "vllm") and messages[-1].role == "assistant":

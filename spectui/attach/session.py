@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from spectui.attach import requests
 from spectui.attach.address import address, read_key
+from spectui.attach.chunks import Fields
 from spectui.attach.connection import Connection, ServerTrouble
 from spectui.attach.facts import Facts, Waiting, look, read_counts, slots_now
 from spectui.attach.reply import STALL_S, Reply
@@ -120,7 +121,11 @@ class ServerSession:
                 asked = requests.body(reply.facts, messages, knobs, cold=cold, wants_probabilities=self.wants_probabilities)
                 asked = {field: value for field, value in asked.items() if field not in self._refused} | obeyed
                 async with connection.stream(requests.CHAT, asked) as pieces:
-                    await reply.read(pieces)
+                    watch = asyncio.ensure_future(self._end_thinking(connection, reply, knobs))
+                    try:
+                        await reply.read(pieces)
+                    finally:
+                        watch.cancel()
                 return
             except ServerTrouble as error:
                 self._gone = self._gone or error.loading or not error.status
@@ -135,6 +140,20 @@ class ServerSession:
                     self._emit(Notice(f"{error} It is asked without {' and '.join(sorted(fields))} from now on."))
                 else:
                     raise reply.worded(error) from None
+
+    async def _end_thinking(self, connection: Connection, reply: Reply, knobs: Knobs) -> None:
+        """Have llama-server end the thinking if the budget is turned to 0 meanwhile. `knobs`: those that it was asked with."""
+        while not (self.knobs.reasoning_budget == 0 != knobs.reasoning_budget and reply.thinks and reply.id):
+            await asyncio.sleep(STOP_S)
+        asked = {"id": reply.id, "action": "reasoning_end", "model": reply.facts.model.name}
+        try:
+            answer = Fields(await connection.post(connection.bases[0] + requests.CONTROL, asked))
+        except ServerTrouble as error:
+            old = error.status in (404, 405, 501)
+            self._emit(Notice(f"This llama-server cannot end a thought: {'use a newer one' if old else error}."))
+        else:
+            if not answer.table.get("success"):
+                self._emit(Notice(f"The server does not end the thought: {answer.name('message') or 'it does not say why'}."))
 
     async def _learn(self) -> Facts | None:
         """What is new of the server, which names what drafts while it writes, and may have been started again."""

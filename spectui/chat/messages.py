@@ -79,6 +79,11 @@ class ChatMessage:
                 self._noted.append((token.thought, length + len(token.text)))
 
     @property
+    def thinks(self) -> bool:
+        """Its text ends within thinking, as far as the rounds tell it."""
+        return bool(self._noted) and self._noted[-1][0]
+
+    @property
     def parts(self) -> list[Piece]:
         """What it thinks and what it answers, in order, without marks."""
         text = self.content

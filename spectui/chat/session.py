@@ -112,6 +112,11 @@ class ChatSession:
         return self._writer.message if self._writer is not None else None
 
     @property
+    def thinks(self) -> bool:
+        """The reply in progress is thinking."""
+        return self.writing is not None and self.writing.thinks
+
+    @property
     def last_reply(self) -> ChatMessage | None:
         """The reply to the last prompt; None while there is none."""
         head = self.conversation.head
@@ -213,6 +218,11 @@ class ChatSession:
         self.journal.continue_reply(otherwise=otherwise)
         self._writer, self.comparison = ReplyWriter(message, self.journal), None
         self._begin(message, begun)
+
+    def end_thinking(self) -> None:
+        """End the thinking of the reply in progress, which keeps what it has thought: a budget that is used up ends it. A
+        person's own budget is back as soon as it answers."""
+        self.user_knobs.override(replace(self.knobs, reasoning_budget=0))
 
     def stop(self) -> None:
         """End the reply, the comparison or the loading."""
@@ -380,6 +390,8 @@ class ChatSession:
         if self.state == "reading":
             self.activity.now = "writing"
         writer.message.rounds.settle()
+        if not writer.message.thinks:
+            self.user_knobs.restore()
         if self.conversation.attempt and writer.message.content:
             self.conversation.keep_attempt()
         return writer.numbered(round)
@@ -387,6 +399,7 @@ class ChatSession:
     def _end_reply(self, stop: str, finished: Finished | None = None) -> None:
         assert self._writer is not None  # other replies' events are dropped
         writer, self._writer = self._writer, None
+        self.user_knobs.restore()
         self.oldest.end_reply()
         self.activity.end()
         message, talk = writer.message, self.conversation

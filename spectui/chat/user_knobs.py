@@ -16,7 +16,7 @@ from spectui.profiles.file import ProfileFile
 
 
 class UserKnobs:
-    """The engine's knobs. While a comparison runs, the engine has the comparison's knobs; a person's take effect
+    """The engine's knobs. While a comparison runs, or a thought is being ended, the engine has others; a person's take effect
     afterwards."""
 
     def __init__(self, engine: Engine) -> None:

@@ -298,3 +298,31 @@ def test_a_reply_that_is_stopped_keeps_what_came():
         finished = opened.ask()
         ended.set()
     assert (finished.text, finished.reason) == ("a", StopReason.CANCELLED)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["taken", "an-older-server"])
+def test_the_thinking_is_ended_where_the_budget_is_turned_to_0_meanwhile(known: bool):
+    ended = threading.Event()
+    wait = lambda: (None, ended.wait(60))[0]  # noqa: E731
+    control = Answer(200, (b'{"success": true}', lambda: ended.set()), {"Content-Type": "application/json"})
+    chat = events(
+        delta(reasoning_content="we", id="chat-7"), delta(reasoning_content="ll"), wait, delta("four"), delta(finish="stop")
+    )
+    with serving(chat, v1__chat__completions__control=control if known else Answer(404)) as server:
+        opened = Opened(server)
+
+        def hook(event: Event) -> None:
+            if isinstance(event, RoundDone):
+                opened.session.knobs = Knobs(seed=1, reasoning_budget=0)
+            if isinstance(event, Notice) and "thought" in event.message:
+                ended.set()
+
+        opened.hook = hook
+        assert opened.ask().text == "<think>well</think>\n\nfour"
+    assert [body for path, _, body in server.requests if path.endswith("/control")] == [
+        {"id": "chat-7", "action": "reasoning_end", "model": "tiny"}
+    ]
+    assert server.bodies()[0]["reasoning_control"] is True
+    assert [each for each in opened.notices() if "thought" in each] == (
+        [] if known else ["This llama-server cannot end a thought: use a newer one."]
+    )

@@ -129,3 +129,20 @@ def test_drafts_do_not_change_where_the_thinking_ends(tmp_path: Path) -> None:
         texts.append(finished.text)
     assert finished.statistics.accepted > 0
     assert texts[0] == texts[1] and texts[0].count("</think>") == 1
+
+
+def test_a_budget_that_is_turned_to_0_meanwhile_ends_the_thinking_and_keeps_it(tmp_path: Path) -> None:
+    path = str(write_model(tmp_path / "target.gguf", template=WHOLE + r"{{ '<think>\n' }}"))
+    thoughts: list[bool | None] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, RoundDone):
+            thoughts.extend(token.thought for token in event.round.tokens)
+            session.knobs = replace(session.knobs, reasoning_budget=0 if len(thoughts) >= 8 and False not in thoughts else -1)
+
+    session = Session(listen)
+    session.knobs = Knobs(drafter="off", seed=3, predict=40, top_k=0)
+    session.load(Setup(model=path, ctx_size=256, threads=1, no_profile="on"))
+    finished = session.generate([Message("user", "hi")])
+    assert thoughts[:8] == [True] * 8 and thoughts.index(False) < 20
+    assert finished.text.count("</think>") == 1
