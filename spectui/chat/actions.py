@@ -107,11 +107,6 @@ def no_dropping(session: ChatSession) -> str:
     return session.busy_reason or ("" if full else sentences.ROOM_LEFT)
 
 
-def no_bringing_back(session: ChatSession) -> str:
-    """Why nothing can be brought back just now; "" if something can."""
-    return session.no_change or ("" if session.oldest.dropped else sentences.NOTHING_DROPPED)
-
-
 def drop(session: ChatSession, words: str) -> str:
     """Drop the oldest turns of a full context, and go on."""
     _refuse(no_dropping(session))
@@ -125,7 +120,7 @@ def drop(session: ChatSession, words: str) -> str:
 
 def bring_back(session: ChatSession, words: str) -> str:
     """Make the dropped turns a part of the next prompt again."""
-    _refuse(no_bringing_back(session))
+    _refuse(session.no_change or ("" if session.oldest.dropped else sentences.NOTHING_DROPPED))
     session.oldest.leave_out(0)
     return Remark(sentences.BROUGHT_BACK)
 
@@ -178,7 +173,7 @@ def back(session: ChatSession, words: str) -> str:
 
 def undo(session: ChatSession, words: str) -> str:
     """Bring back what was said before the last regenerating, editing or going back."""
-    _refuse(session.no_undo)
+    _refuse(session.no_change or session.conversation.no_undo)
     session.conversation.undo()
     return _last(session)
 
@@ -210,8 +205,7 @@ def use_named_prompt(session: ChatSession, words: str) -> str:
 def code(session: ChatSession, words: str) -> str:
     """The last reply's last code block, or another."""
     blocks = last_code_blocks(session.messages)
-    if not blocks:
-        raise UsageError("There is no code block in the reply.")
+    _refuse("" if blocks else "There is no code block in the reply.")
     return numbered(blocks, words or str(len(blocks)), "code block", "code")
 
 
@@ -262,8 +256,7 @@ def delete(session: ChatSession, words: str) -> str:
 
 def export_chat(session: ChatSession, words: str) -> str:
     """Write the conversation to a file in the working directory."""
-    if not session.messages:
-        raise UsageError(sentences.NOTHING_SAID)
+    _refuse("" if session.messages else sentences.NOTHING_SAID)
     try:
         return f"Written: {exported(session, words or export.file_name(session.journal.title))()}"
     except ExistsError as error:
@@ -312,6 +305,14 @@ def think(session: ChatSession, words: str) -> str:
     target = session.models.target
     on = session.user_knobs.switch_thinking(target.thinks if target else None, words == "on" if words else None)
     return Remark(sentences.thinking_switched(on))
+
+
+def end_thinking(session: ChatSession, words: str) -> str:
+    """End the thinking of the reply in progress, and have the answer."""
+    if (fixed := session.models.fixed.get("reasoning_budget")) is not None:
+        raise UsageError(f"The server cannot end a thought early. {fixed.sentence}")
+    session.user_knobs.end_thinking()
+    return ""
 
 
 def schema(session: ChatSession, words: str) -> str:
@@ -378,7 +379,7 @@ def stats(session: ChatSession, words: str) -> str:
     return "\n".join([*lines, *payoff_lines(figures), *counted])
 
 
-def measure(session: ChatSession, words: str) -> str:
+def compare(session: ChatSession, words: str) -> str:
     """Decode the last prompt again without drafts."""
     _refuse(session.no_comparison)
     session.compare()

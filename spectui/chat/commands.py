@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spectui.chat import actions
 from spectui.chat.actions import wordless
 from spectui.chat.device_choice import devices
+from spectui.chat.messages import thinks
 from spectui.chat.session import ChatSession
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, specs, title
@@ -23,9 +24,9 @@ class Command(NamedTuple):
     """`id` is its name in `[ui.keys]` and, as {id}, in sentences.
 
     `keys`: the window's, as Textual names them; "" if it has none. `slash`: its name behind a slash; "" if it has none there.
-    `arguments`: what can follow that in the plain chat, and `plain`: what it does there, where that is not `help`. `shown`: on
-    the window's last line too. `do` does it to a session, with the words after it (see `chat.actions`). `possible`: whether
-    its key acts now. `words`: what can follow in the window, each with a line about it.
+    `arguments`: what can follow that in the plain chat, and `plain`: what it does there, where that is not `help`. `do` does
+    it to a session, with the words after it (see `chat.actions`). `possible`: whether its key acts now. `words`: what can
+    follow in the window, each with a line about it.
     """
 
     id: str
@@ -35,7 +36,6 @@ class Command(NamedTuple):
     slash: str = ""
     arguments: str = ""
     plain: str = ""
-    shown: bool = False
     do: Callable[[ChatSession, str], str] | None = None
     possible: Callable[[ChatSession], bool] = lambda session: True
     words: Callable[[ChatSession], Mapping[str, str]] = lambda session: {}
@@ -68,23 +68,23 @@ def _profiles(session: ChatSession) -> Mapping[str, str]:
         return {}  # the configuration cannot be read, which the command says
 
 
-def _page(number: int, page: str, **more: Any) -> Command:
-    return Command(f"page.{page}", f"Page: {page}", f"See the panel's page: {page}", f"alt+{number}", **more)
+def _page(number: int, page: str) -> Command:
+    return Command(f"page.{page}", f"Page: {page}", f"See the panel's page: {page}", f"alt+{number}")
 
 
 PANEL = (
-    Command("panel", "Panel", "Show or hide figures, sliders and devices", "f6", shown=True),
-    Command("page", "Page", "See the panel's next page", "f10,ctrl+t", shown=True),
-    _page(1, "now", slash="stats", plain="how fast it is, and whether drafting pays", do=actions.stats),
+    Command("panel", "Panel", "Show or hide figures, sliders and devices", "f6"),
+    Command("page", "Page", "See the panel's next page", "f10,ctrl+t"),
+    _page(1, "now")._replace(slash="stats", plain="how fast it is, and whether drafting pays", do=actions.stats),
     *(_page(number, page) for number, page in enumerate(("rounds", "details", "machine"), 2)),
-    _page(5, "settings", slash="set", arguments="[KNOB [VALUE]]", do=actions.set_knob,
-          plain='say or turn knobs, which act at once; "" for none',
-          words=lambda session: {title(key): spec.help for key, _, spec in specs(Knobs)}),
+    Command("page.settings", "Knobs", "Turn knobs: the panel's page of settings", "alt+5", "set", "[KNOB [VALUE]]",
+            'say or turn knobs, which act at once; "" for none', do=actions.set_knob,
+            words=lambda session: {title(key): spec.help for key, _, spec in specs(Knobs)}),
 )  # fmt: skip
 
 STEERING = (
     Command("devices", "Devices", "Choose devices for the models", "f7", "devices",
-            "[target|draft DEVICE | split [draft] N,N]", "say or choose what the models run on", shown=True, do=devices,
+            "[target|draft DEVICE | split [draft] N,N]", "say or choose what the models run on", do=devices,
             possible=_drafts_here),
     Command("placement", "Placement", "Load the models with other flags: layers, context, cells, split", "alt+d", "placement",
             "[FLAGS]", "load the models with other flags, such as -ngl 20 -c 8192; alone: say them", do=actions.placement),
@@ -92,6 +92,8 @@ STEERING = (
     Command("policy", "Policy", "How long drafts are: turn on by one", "f9", possible=_drafts_here),
     Command("think", "Think", "Have the model think before its replies, or not", "alt+h", "think", "[on|off]",
             do=actions.think, words=lambda session: {"on": "", "off": ""}),
+    Command("end-thinking", "Answer now", "End the thinking now, keep it, and have the answer", "alt+n",
+            do=actions.end_thinking, possible=lambda session: thinks(session.writing)),
     Command("schema", "Schema", "Let replies be free of the JSON schema again", slash="schema", arguments="[FILE]",
             plain="have replies obey the JSON schema of a file; alone: no more", do=actions.schema),
     Command("profile", "Next profile", "Turn the knobs to the next profile of the configuration", "alt+p", "profile", "[NAME]",
@@ -102,36 +104,35 @@ STEERING = (
 )  # fmt: skip
 
 CHAT = (
-    Command("stop", "Stop", "Stop the reply, or the loading", "escape", shown=True),
+    Command("stop", "Stop", "Stop the reply, or the loading", "escape"),
     Command("interrupt", "Stop", "Stop the reply; where text is selected, copy it", "ctrl+c"),
-    Command("regenerate", "Regenerate", "Answer the last prompt once more", "ctrl+r", "regenerate", shown=True,
+    Command("regenerate", "Regenerate", "Answer the last prompt once more", "ctrl+r", "regenerate",
             do=actions.regenerate),
-    Command("new-chat", "New", "Begin a new chat", "ctrl+n", "new", shown=True,
+    Command("new-chat", "New", "Begin a new chat", "ctrl+n", "new",
             do=wordless(ChatSession.new_chat, "A new chat.")),
-    Command("without-draft", "No draft", "Go on with the target alone", "ctrl+d", "nodraft", shown=True,
+    Command("without-draft", "No draft", "Go on with the target alone", "ctrl+d", "nodraft",
             do=wordless(lambda session: session.models.load_without_draft()),
             possible=lambda session: session.models.without_draft),
     Command("load", "Load again", "Try to load the models once more", "ctrl+l", "load", "[TARGET [DRAFT]]",
-            "load other models, by number or file; alone: these again", shown=True, do=actions.load,
+            "load other models, by number or file; alone: these again", do=actions.load,
             possible=lambda session: session.state == "failed"),
     # Alt+M comes first, because Ctrl+L loads again after a failed load.
     Command("models", "Models", "Choose target and draft out of the files on this machine", "alt+m,ctrl+l", "models", "[WORDS]",
-            "list the models of this machine, and which can draft for which", shown=True),
-    Command("best-settings", "Best settings", "Find the best settings for the loaded models", "alt+r", possible=_drafts_here),
-    Command("last-chat", "Last chat", "Open the last conversation again", "ctrl+o", shown=True,
+            "list the models of this machine, and which can draft for which"),
+    Command("tune", "Tune", "Find the best settings for the loaded models", "alt+r", possible=_drafts_here),
+    Command("last-chat", "Last chat", "Open the last conversation again", "ctrl+o",
             possible=lambda session: session.offer is not None),
-    Command("safe-mode", "Safe mode", "Load the models in the way that asks least of llama.cpp", "ctrl+s", "safe", shown=True,
+    Command("safe-mode", "Safe mode", "Load the models in the way that asks least of llama.cpp", "ctrl+s", "safe",
             do=wordless(lambda session: session.models.load_safely()), possible=_crashed_here),
     Command("conversations", "Chats", "List, search, rename and delete conversations", "f12,alt+c", "chats", "[WORDS]",
-            "list the conversations, or those that have these words", shown=True, do=actions.chats),
+            "list the conversations, or those that have these words", do=actions.chats),
     Command("open", "Open", "Go on with a conversation of the list", slash="open", arguments="NUMBER", do=actions.open_chat),
     Command("rename", "Rename", "Give a conversation of the list another title", slash="rename", arguments="NUMBER TITLE",
             do=actions.rename),
     Command("delete", "Delete", "Delete a conversation of the list, on disk too", slash="delete", arguments="NUMBER yes",
             do=actions.delete),
-    Command("measure-reply", "Measure", "The race: decode the last prompt without drafts, and run both side by side", "f5",
-            "measure", plain="decode the last prompt again without drafts, and compare", shown=True, do=actions.measure,
-            possible=_drafts_here),
+    Command("compare", "Compare", "Decode the last prompt without drafts, and run both side by side", "f5", "compare",
+            plain="decode the last prompt again without drafts, and compare", do=actions.compare, possible=_drafts_here),
 )  # fmt: skip
 
 MESSAGES = (
@@ -155,11 +156,13 @@ MESSAGES = (
 )  # fmt: skip
 
 READING = (
-    Command("colours", "Tokens", "See replies as tokens in the colours of their origins, or as text", "f2", shown=True),
-    Command("rejected", "Rejected", "Show drafted tokens that were rejected", "f3", shown=True),
+    Command("colours", "Tokens", "See replies as tokens in the colours of their origins, or as text", "f2"),
+    Command("rejected", "Rejected", "Show drafted tokens that were rejected", "f3"),
     Command("inspect", "Inspect", "Put a cursor on the tokens: where each came from", "f4", "token", "[NUMBER]",
-            "where a token of the last reply came from; alone: the last", shown=True, do=actions.token),
+            "where a token of the last reply came from; alone: the last", do=actions.token),
     Command("thinking", "Thinking", "Unfold what the model thought, or fold it", "alt+t"),
+    Command("find", "Find", "Find words in this conversation", "ctrl+f"),
+    Command("copy-reply", "Copy reply", "Copy the last reply that can be seen, without what it thought", "alt+w"),
     Command("copy-code", "Copy code", "Copy the last code block that can be seen", "alt+k", "code", "[NUMBER]",
             "the last reply's last code block, or another, alone", do=actions.code),
     Command("export", "Export", "Write the conversation to a file: Markdown, or JSON with origins and figures", "alt+x",
@@ -170,15 +173,15 @@ READING = (
 )  # fmt: skip
 
 PROMPT = (
-    Command("send", "Send", "Send the prompt", "enter", shown=True),
+    Command("send", "Send", "Send the prompt", "enter"),
     Command("newline", "New line", "Begin a new line", "ctrl+j,shift+enter,alt+enter"),
     # No control character: a terminal without bracketed pastes types what is pasted, and such text is full of them.
     Command("editor", "Editor", "Write the prompt in $EDITOR", "alt+o", "editor", "[TEXT]", do=actions.send),
 )
 
 WINDOW = (
-    Command("help", "Help", "Every key, and what stands on the screen", "f1", "help", plain="this list", shown=True),
-    Command("quit", "Quit", "Leave at once", "ctrl+q", "quit", plain="leave", shown=True),
+    Command("help", "Help", "Every key, and what stands on the screen", "f1", "help", plain="this list"),
+    Command("quit", "Quit", "Leave at once", "ctrl+q", "quit", plain="leave"),
     Command("suspend", "Suspend", "Undo in the box; with nothing to undo, go to the shell for a while: fg comes back",
             "ctrl+z"),
     Command("theme", "Theme", "Choose how the window looks", "alt+a"),
@@ -194,12 +197,17 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
 COMMANDS: Mapping[str, Command] = {command.id: command for group in GROUPS.values() for command in group}
 """By id."""
 
-SLASH: Mapping[str, Command] = {command.slash: command for command in COMMANDS.values() if command.slash}
+FIRST = ("new-chat", "models", "conversations", "edit", "regenerate", "export", "undo")
+"""What is done most: the commands that the lists behind a slash and in the palette begin with."""
+
+SLASH: Mapping[str, Command] = {
+    command.slash: command for command in [*map(COMMANDS.__getitem__, FIRST), *COMMANDS.values()] if command.slash
+}
 """By the name behind a slash."""
 
-LAST_LINE = ("send", "models", "new-chat", "conversations", "stop", "without-draft", "load", "last-chat", "safe-mode", "help",
-             "quit", "panel", "page", "measure-reply", "inspect", "regenerate", "rejected", "colours")  # fmt: skip
-"""The keys on the window's last line, most important first, because a narrow window has room for a few. Others follow."""
+LAST_LINE = ("send", "stop", "end-thinking", "without-draft", "load", "last-chat", "safe-mode", "help", "palette", "models",
+             "compare", "quit")  # fmt: skip
+"""The keys on the window's last line, most important first. Those of the focused pane come before the palette."""
 
 
 def with_commands(sentence: str) -> str:

@@ -79,11 +79,6 @@ class ChatMessage:
                 self._noted.append((token.thought, length + len(token.text)))
 
     @property
-    def thinks(self) -> bool:
-        """Its text ends within thinking, as far as the rounds tell it."""
-        return bool(self._noted) and self._noted[-1][0]
-
-    @property
     def parts(self) -> list[Piece]:
         """What it thinks and what it answers, in order, without marks."""
         text = self.content
@@ -132,6 +127,11 @@ class ChatMessage:
         if not self.rounds:
             return ""
         return stop_note(self.reply.stop, self.reply.setup.ctx_size or None, to_drop=to_drop, larger="")
+
+
+def thinks(reply: ChatMessage | None) -> bool:
+    """Whether the text of a reply ends within thinking, as far as the rounds tell it."""
+    return reply is not None and bool(reply._noted) and reply._noted[-1][0]
 
 
 class ReplyWriter:

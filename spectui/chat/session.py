@@ -14,7 +14,7 @@ from spectui.chat.figures.records import Activity, Figures, State
 from spectui.chat.figures.running import RunningFigures
 from spectui.chat.history.conversation import CameBack, Conversation
 from spectui.chat.history.conversations import StoredConversations
-from spectui.chat.messages import ChatMessage, OpenedConversation, ReplyWriter
+from spectui.chat.messages import ChatMessage, OpenedConversation, ReplyWriter, thinks
 from spectui.chat.models import LoadedModels
 from spectui.chat.user_knobs import UserKnobs
 from spectui.engine.events import Event, Failed, Finished, Loaded, Message, Prompt, RoundDone, Terms
@@ -112,20 +112,10 @@ class ChatSession:
         return self._writer.message if self._writer is not None else None
 
     @property
-    def thinks(self) -> bool:
-        """The reply in progress is thinking."""
-        return self.writing is not None and self.writing.thinks
-
-    @property
     def last_reply(self) -> ChatMessage | None:
         """The reply to the last prompt; None while there is none."""
         head = self.conversation.head
         return head if head is not None and head.role == "assistant" and self.writing is None else None
-
-    @property
-    def no_undo(self) -> str:
-        """Why nothing can be undone just now; "" if something can."""
-        return self.no_change or self.conversation.no_undo
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -218,11 +208,6 @@ class ChatSession:
         self.journal.continue_reply(otherwise=otherwise)
         self._writer, self.comparison = ReplyWriter(message, self.journal), None
         self._begin(message, begun)
-
-    def end_thinking(self) -> None:
-        """End the thinking of the reply in progress, which keeps what it has thought: a budget that is used up ends it. A
-        person's own budget is back as soon as it answers."""
-        self.user_knobs.override(replace(self.knobs, reasoning_budget=0))
 
     def stop(self) -> None:
         """End the reply, the comparison or the loading."""
@@ -390,7 +375,7 @@ class ChatSession:
         if self.state == "reading":
             self.activity.now = "writing"
         writer.message.rounds.settle()
-        if not writer.message.thinks:
+        if not thinks(writer.message):
             self.user_knobs.restore()
         if self.conversation.attempt and writer.message.content:
             self.conversation.keep_attempt()

@@ -55,6 +55,10 @@ class UserKnobs:
         self._users = self.now
         self._engine.knobs = knobs
 
+    def end_thinking(self) -> None:
+        """End the thinking of the reply in progress, which keeps what it has thought: a budget that is used up ends it."""
+        self.override(replace(self.now, reasoning_budget=0))
+
     def restore(self) -> None:
         """Give the engine a person's knobs again."""
         if self._users is not None:

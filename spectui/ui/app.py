@@ -16,12 +16,14 @@ from typing import Any, ClassVar
 from textual import events
 from textual.app import SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
+from textual.command import DiscoveryHit, Hits
 from textual.dom import DOMNode
 from textual.screen import Screen
+from textual.system_commands import SystemCommandsProvider
 from textual.theme import ThemeProvider
 
 from spectui import paths
-from spectui.chat.commands import COMMANDS
+from spectui.chat.commands import COMMANDS, FIRST
 from spectui.chat.session import ChatSession
 from spectui.config import UiSettings
 from spectui.engine.protocol import Engine
@@ -49,10 +51,21 @@ UNDOING_S = 1.0
 """So soon after an undo, the key for it does not suspend."""
 
 
+class Commands(SystemCommandsProvider):
+    """The commands of the palette, in their order before something is typed."""
+
+    async def discover(self) -> Hits:
+        """All of them but the knobs."""
+        for command in self.app.get_system_commands(self.screen):
+            if command.discover:
+                yield DiscoveryHit(command.title, command.callback, help=command.help)
+
+
 class SpectuiApp(TerminalApp):
     """The chat's window. It never computes and never waits for the engine."""
 
     TITLE = "spectui"
+    COMMANDS: ClassVar = {Commands}
     CSS_PATH = "app.tcss"
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [  # type: ignore[misc]
         (0, "-narrow"),
@@ -144,23 +157,24 @@ class SpectuiApp(TerminalApp):
         return ORIGIN_DEFAULTS
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """All actions with a tooltip (those that move a cursor have none), and Textual's commands."""
-        seen = {"palette"}  # a binding with two keys is there twice
+        """All actions with a tooltip (those that move a cursor have none), the most usual first, and Textual's commands. Knobs
+        are found by their names alone."""
+        actions: dict[str, SystemCommand] = {}  # a binding with two keys is there twice
         for active in screen.active_bindings.values():
             binding = active.binding
-            if binding.id and binding.tooltip and active.enabled and binding.id not in seen:
-                seen.add(binding.id)
-                yield SystemCommand(binding.description, binding.tooltip, partial(self.run_action, binding.action, active.node))
+            if binding.id and binding.tooltip and active.enabled:
+                act = partial(self.run_action, binding.action, active.node)
+                actions.setdefault(binding.id, SystemCommand(binding.description, binding.tooltip, act))
+        actions.pop("palette", None)
+        yield from (actions.pop(identity) for identity in FIRST if identity in actions)
+        yield from actions.values()
         if isinstance(screen, ChatScreen):
             for name in controls.profile_names(screen):
                 shown = name.replace("[", "\\[")  # Textual reads markup there, and its `escape` leaves some of it
                 yield SystemCommand(f"Profile: {shown}", "Turn the knobs as saved", partial(controls.use_profile, screen, name))
             for key, _, spec in specs(Knobs):
-                name = title(key).capitalize()
-                for choice in spec.choices:
-                    yield SystemCommand(f"{name}: {choice}", spec.help, partial(controls.turn, screen, key, choice))
-                if spec.step is not None:  # a text is turned by a profile, or by its own key
-                    yield SystemCommand(f"Knob: {title(key)}", spec.help, partial(screen.panel.open_slider, key))
+                if spec.choices or spec.step is not None:  # a text is turned by a profile, or by its own key
+                    yield SystemCommand(f"Knob: {title(key)}", spec.help, partial(screen.panel.open_knob, key), discover=False)
         for command in super().get_system_commands(screen):
             if command.title not in ("Keys", "Quit", "Theme"):  # Help, Quit and Theme are above
                 yield command

@@ -15,7 +15,7 @@ from textual.dom import DOMNode
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 from textual.keys import format_key as sign_of
 
-from spectui.chat.commands import Command
+from spectui.chat.commands import LAST_LINE, Command
 
 NAMES = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "underscore": "_"}
 
@@ -24,7 +24,7 @@ def binding(command: Command, action: str = "") -> Binding:
     """The command's keys, which act wherever the focus is, also where the prompt's text area would take them."""
     return Binding(
         command.keys, action or f"run('{command.id}')", command.title, id=command.id, tooltip=command.help,
-        show=command.shown, priority=True,
+        show=command.id in LAST_LINE, priority=True,
     )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def format_key(key: str) -> str:
 # The key map of the configuration
 
 _IMPORTED_LATE = (
-    "dialogs.conversations", "dialogs.help", "dialogs.models", "dialogs.questions", "dialogs.race", "screen.replay",
+    "dialogs.compare", "dialogs.conversations", "dialogs.help", "dialogs.models", "dialogs.questions", "screen.replay",
     "screen.serve",
 )  # fmt: skip
 _WRITTEN = {name.lower(): key for key, name in NAMES.items()}

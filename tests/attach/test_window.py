@@ -97,7 +97,7 @@ def test_what_the_server_fixes_is_dimmed_and_says_what_to_do():
         await ask(pilot, "hello")
         await wait_until(pilot, lambda: app.screen.session.last_reply)
         offered = {active.binding.id for active in app.screen.active_bindings.values()}
-        assert "regenerate" in offered and not offered & {"measure-reply", "best-settings", "drafter", "policy"}
+        assert "regenerate" in offered and not offered & {"compare", "tune", "drafter", "policy"}
 
     with serving(long_reply(4), slots=SLOTS) as server:
         in_window(scenario, server)

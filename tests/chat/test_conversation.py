@@ -157,7 +157,7 @@ class Chats(RuleBasedStateMachine):
     def go_back(self, data: st.DataObject) -> None:
         self.talk.go_back(data.draw(st.integers(0, len(self.talk.path))))
 
-    @precondition(lambda self: not self.session.no_undo)
+    @precondition(lambda self: not (self.session.no_change or self.session.conversation.no_undo))
     @rule()
     def undo(self) -> None:
         self.talk.undo()

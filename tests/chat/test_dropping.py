@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.chat.actions import drop, no_bringing_back, no_dropping
+from spectui.chat.actions import bring_back, drop, no_dropping
 from spectui.chat.dropping import Dropped, prompt_messages
 from spectui.chat.figures.lines import said_of
 from spectui.chat.history.views import listed_messages, snapshot
@@ -14,6 +14,7 @@ from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NOTHING_DROPPED, ROOM_LEFT, SETUP_CHANGED
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Failed, Finished, Message
+from spectui.errors import UsageError
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
 from spectui.store import export
@@ -141,7 +142,8 @@ def test_a_prompt_without_an_answer_goes_with_the_next_one_and_is_dropped_with_i
 
 
 def test_what_was_dropped_is_brought_back(engine: FakeEngine, session: ChatSession, tmp_path: Path) -> None:
-    assert no_bringing_back(session) == NOTHING_DROPPED
+    with pytest.raises(UsageError, match=NOTHING_DROPPED):
+        bring_back(session, "")
     drop_two_turns(engine, session)
     assert (session.oldest.dropped, session.oldest.turns) == (4, 2)
     listed = [each.label for each in listed_messages(session)]

@@ -305,7 +305,7 @@ def test_without_a_disk_a_new_chat_is_undone(engine: FakeEngine) -> None:
     session = loaded(engine)
     turn(session, "one", "a")
     session.new_chat()
-    assert session.messages == [] and not session.no_undo
+    assert session.messages == [] and not session.conversation.no_undo
     session.conversation.undo()
     assert [each.content for each in session.messages] == ["one", "a"]
     session.regenerate()

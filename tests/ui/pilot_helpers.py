@@ -20,7 +20,7 @@ from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Reason, StopReason
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.panel import SidePanel
-from spectui.ui.dialogs.race import RaceScreen
+from spectui.ui.dialogs.compare import CompareScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import FakeEngine
@@ -133,11 +133,11 @@ async def streaming(pilot: Pilot[None], engine: FakeEngine) -> SidePanel:
     return pilot.app.screen.query_one(SidePanel)
 
 
-async def raced(pilot: Pilot[None], seconds: float) -> RaceScreen:
+async def raced(pilot: Pilot[None], seconds: float) -> CompareScreen:
     """Wait for the race, and show it as it is so many seconds after its start, whatever the clock says."""
-    await wait_until(pilot, lambda: isinstance(pilot.app.screen, RaceScreen) and pilot.app.screen.lanes)
+    await wait_until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen) and pilot.app.screen.lanes)
     race = pilot.app.screen
-    assert isinstance(race, RaceScreen)
+    assert isinstance(race, CompareScreen)
     race._since = None
     race.advance(seconds)
     await pilot.pause()

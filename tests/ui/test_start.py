@@ -96,7 +96,7 @@ async def test_keys_may_come_before_the_pages_that_they_open(
         panel = app.screen.query_one(SidePanel)
         for key in (*(f"alt+{number}" for number in range(1, 1 + len(PAGES))), "alt+0", "alt+p", "f8", "f10"):
             await pilot.press(key)
-        app.screen.panel.open_slider("top_k")  # type: ignore[attr-defined]
+        app.screen.panel.open_knob("top_k")  # type: ignore[attr-defined]
         await pilot.press("alt+2")
         mount_rest(panel)
         await wait_until(pilot, lambda: panel.rounds.is_mounted)

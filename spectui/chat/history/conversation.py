@@ -41,8 +41,9 @@ class Conversation:
         """The index of the prompt that the next one replaces; None if none is edited."""
         self._all: list[ChatMessage] = []  # in the order in which they were made
         self._left: list[ChatMessage | None] = []  # where the cursor stood before it was moved
-        self.add(messages, None)
-        self._all = sorted([*self._all, *others], key=lambda message: message.created)
+        linked = _linked(messages, None)
+        self._all = sorted([*linked, *others], key=lambda message: message.created)
+        self._move(linked[-1] if linked else None)
 
     def listen(self, changed: Callable[[int], None]) -> None:
         """Call `changed` with a number after each change: so many of the messages that are `shown` are as before."""
@@ -67,8 +68,15 @@ class Conversation:
 
     def ends(self) -> list[ChatMessage]:
         """The last messages of the other branches, the latest first."""
-        followed = {id(each.parent) for each in self._all} | {id(each) for each in self.path}
-        return [each for each in reversed(self._all) if id(each) not in followed]
+        followed = {message.parent for message in self._all} | {*self.path}
+        return [message for message in reversed(self._all) if message not in followed]
+
+    def branches(self) -> dict[ChatMessage, list[ChatMessage]]:
+        """Each message in place of which there are others, with all of these and itself, the earliest first."""
+        same: dict[tuple[ChatMessage | None, str], list[ChatMessage]] = {}
+        for message in self._all:
+            same.setdefault((message.parent, message.role), []).append(message)
+        return {message: others for others in same.values() if len(others) > 1 for message in others}
 
     # What is said
 
@@ -124,6 +132,13 @@ class Conversation:
         """Turn to the branch that ends with the message of this id."""
         self._left.append(self.head)
         self._move(next(each for each in self._all if each.id == identity))
+
+    def turn_branch(self, index: int, by: int) -> None:
+        """Turn to the branch so many steps after that of the message with this index, as far as it was written last."""
+        message = self.path[index]
+        others = self.branches()[message]
+        turned = others[(others.index(message) + by) % len(others)]
+        self.turn_to(next(end.id for end in reversed(self._all) if turned in end.line))
 
     @property
     def no_undo(self) -> str:

@@ -103,6 +103,14 @@ def finished(text: str) -> int:
     return ended
 
 
+def code_at(text: str, start: int) -> str:
+    """The code of the block whose opening fence is in the line that begins at `start`; "" if there is none."""
+    lines = text[start:].split("\n")
+    containers = _CONTAINERS.match(lines[0])
+    fence = fence_at(lines, 0, containers.end() if containers else 0)
+    return fence.code.rstrip("\n") if fence is not None else ""
+
+
 def last_code_blocks(messages: Sequence[ChatMessage]) -> list[str]:
     """The code blocks with text, without their fences, of the last reply whose answer has some, safe to show."""
     for message in reversed(messages):

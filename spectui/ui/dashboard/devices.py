@@ -85,8 +85,8 @@ as layers, context and the share of each GPU. The conversation stays. Several GP
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1, 0)", "Up", id="devices.up", show=False),
         Binding("down", "move(1, 0)", "Down", id="devices.down", show=False),
-        Binding("left", "move(0, -1)", "Target", id="devices.target", show=False),
-        Binding("right", "move(0, 1)", "Draft", id="devices.draft", show=False),
+        Binding("left", "move(0, -1)", "Target", id="devices.target"),
+        Binding("right", "move(0, 1)", "Draft", id="devices.draft"),
         Binding("enter", "pick", "Pick device", id="pick-device",
                 tooltip="Put the model there, or take it away; nothing is loaded yet"),
     ]  # fmt: skip

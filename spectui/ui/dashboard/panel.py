@@ -187,10 +187,10 @@ class SidePanel(VerticalScroll, can_focus=False):
         if page in ("rounds", "settings"):
             self.focus_page()
 
-    def open_slider(self, key: str) -> None:
-        """Focus this knob's slider: arrows turn it, a number can be typed."""
+    def open_knob(self, key: str) -> None:
+        """Focus this knob: arrows turn it, a slider's number can be typed."""
         self.open_page("settings")
-        self.sliders[key].focus()
+        next(control for control in self._controls if control.key == key).focus()
 
     def open_devices(self) -> None:
         """Focus the devices."""

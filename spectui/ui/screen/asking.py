@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from functools import partial
 
@@ -14,8 +15,9 @@ from spectui.chat.history.views import ListedMessage, listed_messages
 from spectui.chat.sentences import NO_NAMED_PROMPT, NOTHING_SAID, NOTHING_TO_EDIT
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Event, Failed, Finished
+from spectui.paths import absolute, looks_like_path
 from spectui.profiles import named_prompts
-from spectui.ui.screen.controls import do
+from spectui.ui.screen.controls import choose_models, do
 from spectui.ui.screen.conversations import show_unanswered
 from spectui.ui.screen.welcome import NUMBERS, Welcome
 from spectui.ui.screen.window import Window
@@ -35,6 +37,10 @@ def submit(window: Window, text: str) -> bool:
         return False
     if not text:
         window.transcript.action_open_edit()
+        return False
+    if window.has_class("-empty") and looks_like_path(text) and os.path.exists(absolute(text)):
+        window.prompt.text = ""
+        choose_models(window, text)
         return False
     if session.state in ("no model", "failed"):
         window.say(NO_MODEL)
@@ -64,43 +70,43 @@ async def count(window: Window, text: str) -> None:
 
 
 def compare(window: Window) -> None:
-    """Show the race of the last reply with its plain decoding; without one, decode plainly first."""
+    """Run the last reply and its plain decoding side by side; without one, decode plainly first."""
     comparison = window.session.comparison
     if comparison is not None and not comparison.problem:
-        _race(window, comparison)
+        _show_both(window, comparison)
     else:
-        measure(window)
+        compare_anew(window)
 
 
-def measure(window: Window) -> None:
+def compare_anew(window: Window) -> None:
     """Decode the last prompt again without drafts, and compare it with the reply."""
     if not window.refuses(window.session.no_comparison):
-        _race(window, window.session.compare())
+        _show_both(window, window.session.compare())
         window.show_state()
 
 
-def _race(window: Window, comparison: Comparison) -> None:
+def _show_both(window: Window, comparison: Comparison) -> None:
     def typed(event: events.Key | events.Paste) -> None:
         window.prompt.focus()
         window.prompt.post_message(event)
 
-    from spectui.ui.dialogs.race import RaceScreen
+    from spectui.ui.dialogs.compare import CompareScreen
 
-    again = partial(window.call_later, measure, window)
-    window.app.push_screen(RaceScreen(comparison, window.session.stop, again, typed))
+    again = partial(window.call_later, compare_anew, window)
+    window.app.push_screen(CompareScreen(comparison, window.session.stop, again, typed))
 
 
 def show_comparison(window: Window, event: Event) -> None:
-    """Show what the plain decoding has written, in the race or, where a person has left that, by a word at its end."""
-    from spectui.ui.dialogs.race import RaceScreen
+    """Show what the plain decoding has written; where a person has left that, by a word at its end."""
+    from spectui.ui.dialogs.compare import CompareScreen
 
-    comparison, race = window.session.comparison, window.app.screen
-    if isinstance(race, RaceScreen):
-        race.update()
+    comparison, screen = window.session.comparison, window.app.screen
+    if isinstance(screen, CompareScreen):
+        screen.update()
     if isinstance(event, Finished | Failed):
         window.show_all()
-        if comparison is not None and not comparison.problem and not isinstance(race, RaceScreen):
-            window.say("Decoded without drafts: {measure-reply} shows the race.", "information")
+        if comparison is not None and not comparison.problem and not isinstance(screen, CompareScreen):
+            window.say("Decoded without drafts: {compare} shows both side by side.", "information")
 
 
 # Earlier messages
@@ -150,6 +156,15 @@ def _turn(window: Window, act: Callable[[ChatSession, str], str], words: str = "
     if do(window, partial(act, window.session, words)) is not None:
         show_unanswered(window)
         window.transcript.scroll_to_end()
+
+
+def turn_branch(window: Window, index: int, by: int) -> None:
+    """Turn to another of the branches at the message with this index."""
+    session = window.session
+    if not window.refuses(session.no_change):
+        do(window, partial(session.conversation.turn_branch, index, by))
+        show_unanswered(window)
+        window.transcript.show_message(index)
 
 
 def leave_edit(window: Window) -> None:

@@ -21,7 +21,7 @@ from spectui.chat.commands import COMMANDS, LAST_LINE
 from spectui.chat.comparison import OfComparison
 from spectui.chat.dropping import Dropped
 from spectui.chat.figures.lines import said_of
-from spectui.chat.messages import OpenedConversation
+from spectui.chat.messages import OpenedConversation, thinks
 from spectui.chat.sentences import NO_TEXT
 from spectui.chat.session import ChatSession
 from spectui.engine.events import (
@@ -50,7 +50,7 @@ from spectui.ui.screen import asking, commands, controls, conversations, reading
 from spectui.ui.screen.welcome import Fetch, Welcome
 from spectui.ui.screen.window import Window
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
-from spectui.ui.transcript.transcript import Transcript
+from spectui.ui.transcript.reader import Reader
 from spectui.ui.widgets.knob import KnobRow, Slider
 
 if TYPE_CHECKING:
@@ -62,8 +62,11 @@ FIGURES_S = 1.0
 GUESSES_S = 1.0
 """Seconds after a guess in which another one is looked for often."""
 
-PALETTE_WIDTH = 12
-"""Cells of the last line that Textual's key of the palette takes."""
+RING_S = 10.0
+"""Seconds of a reply at whose end the bell rings, if another window has the focus."""
+
+SHOWN_KEYS = 5
+"""Keys on the last line."""
 
 
 class ChatScreen(Window):
@@ -109,6 +112,7 @@ class ChatScreen(Window):
         self._figures_due = 0.0
         self._guess = self._struck = ""  # the draft that is seen, and what the target has rejected of it
         self._guesses_until = 0.0
+        self._thought = False  # the reply was thinking at the last look
         self._seen = False
         self._unsent: str | None = None  # the prompt's text as it is on disk; None before the last chat's was taken
 
@@ -125,11 +129,12 @@ class ChatScreen(Window):
                 yield self.inspector
                 yield self.legend
                 yield self.status
+                yield self.find_line
                 yield self.suggestions
                 yield self.prompt
                 yield self.prompt.chips
             yield self.panel
-        yield Footer()
+        yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Show the known figures, and load after the window is drawn, so that a person can type meanwhile."""
@@ -207,6 +212,9 @@ class ChatScreen(Window):
                 self._show(shown)
         self.transcript.grow()
         self.stale = True
+        if self._thought != (now := thinks(self.session.writing)):
+            self._thought = now
+            self.refresh_bindings()
         if self.session.send_waiting():  # after all events of this drain: a notice belongs above the next prompt
             self.show_all()
 
@@ -241,6 +249,7 @@ class ChatScreen(Window):
                 (transcript.add_notice if session.models.stopped else transcript.add_error)(said)
                 self.return_waiting()
             case Finished():
+                self._ring(event)
                 self._finish(said)
                 conversations.show_unanswered(self)
             case Dropped():
@@ -258,6 +267,11 @@ class ChatScreen(Window):
             self.show_figures()
         if not isinstance(event, Loading | Devices | Notice | Prompt):
             self.show_state()
+
+    def _ring(self, reply: Finished) -> None:
+        """Tell a person who looks at another window that a long reply has ended."""
+        if not self.app.app_focus and (reply.time_to_first_token_s or 0.0) + reply.statistics.decode_s >= RING_S:
+            self.app.bell()
 
     def _finish(self, note: str = "") -> None:
         """The reply has ended, with a note. If it has no text and was in place of others, they are there again, and an edited
@@ -289,21 +303,29 @@ class ChatScreen(Window):
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """The keys in the order of the last line. It shows the first ones, as many as stand there whole, and Esc while it stops
-        something.
+        """The keys in the order of the last line. It shows a few, as many as stand there whole: what is urgent, those of the
+        focused pane, and those that lead to all others. Esc is shown where it stops something or leads back.
         """
-        rank = {identity: index for index, identity in enumerate(LAST_LINE)}
-        bindings = sorted(super().active_bindings.items(), key=lambda item: rank.get(item[1].binding.id or "", 99))
+        pane = self.focused if self.focused is not self.prompt else None
+        rank = {identity: number for number, identity in enumerate(LAST_LINE)}
+
+        def order(item: tuple[str, ActiveBinding]) -> float:
+            _, (node, binding, *_) = item
+            of_pane = node is pane or binding.id not in COMMANDS
+            return rank["palette"] - 0.5 if of_pane else rank.get(binding.id or "", len(rank))
+
+        ordered = sorted(super().active_bindings.items(), key=order)
         stops = self.session.replying or self.session.state == "loading" or bool(self.way_on)
-        room, actions = self.size.width - PALETTE_WIDTH, set()
-        for index, (key, active) in enumerate(bindings):
-            binding = active.binding
-            shown = binding.show and binding.action not in actions and (stops or binding.id != "stop")
+        room, actions = self.size.width, set[str]()
+        for index, (key, (node, binding, enabled, tooltip)) in enumerate(ordered):
+            shown = binding.show and enabled and binding.action not in actions and len(actions) < SHOWN_KEYS
+            if binding.id == "stop" and not stops:
+                shown, binding = shown and pane is not None, replace(binding, description="Back")
             if shown:
                 actions.add(binding.action)
                 room -= cell_len(f" {self.app.get_key_display(binding)} {binding.description} ")
-            bindings[index] = key, active._replace(binding=replace(binding, show=shown and room >= 0))
-        return dict(bindings)
+            ordered[index] = key, ActiveBinding(node, replace(binding, show=shown and room >= 0), enabled, tooltip)
+        return dict(ordered)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key is active, and taken from the text area, only while its action is possible."""
@@ -320,7 +342,7 @@ class ChatScreen(Window):
         typed at a slider stays there while it is one. Returns whether the event is dealt with.
         """
         focused = self.focused
-        if focused is self.prompt or not self.prompt.is_mounted:
+        if focused in (self.prompt, self.find_line) or not self.prompt.is_mounted:
             return False
         if isinstance(event, events.Key) and (not event.is_printable or event.key in self.active_bindings):
             return False
@@ -339,13 +361,20 @@ class ChatScreen(Window):
     def _take_suggestion(self) -> None:
         self.prompt.take_suggestion()
 
-    @on(Transcript.Inspected)
-    def _inspect(self, event: Transcript.Inspected) -> None:
+    @on(Reader.Inspected)
+    def _inspect(self, event: Reader.Inspected) -> None:
         reading.show_token(self, event.token, event.round)
 
-    @on(Transcript.HeadingClicked)
-    def _list_messages(self, event: Transcript.HeadingClicked) -> None:
-        asking.list_messages(self, event.index)
+    @on(Reader.HeadingClicked)
+    def _list_messages(self, event: Reader.HeadingClicked) -> None:
+        if event.by:
+            asking.turn_branch(self, event.index, event.by)
+        else:
+            asking.list_messages(self, event.index)
+
+    @on(Reader.CodeClicked)
+    def _copy_code(self, event: Reader.CodeClicked) -> None:
+        reading.copy(self, event.code, "the code block")
 
     @on(RoundsPage.Chosen)
     def _mark_round(self, event: RoundsPage.Chosen) -> None:

@@ -62,6 +62,9 @@ def stop(window: Window) -> None:
         controls.leave_picked(window)
     elif window.transcript.inspected is not None:
         reading.end_inspection(window)
+    elif window.find_line.display:
+        window.find_line.close()
+        window.prompt.focus()
     elif focused is not None and (focused is window.transcript or panel in focused.ancestors):
         window.prompt.focus()
     elif session.conversation.editing is not None and not session.waiting and session.state != "loading":
@@ -97,10 +100,10 @@ ON_SCREEN: Mapping[str, Callable[[Window], object]] = {
     "inspect": reading.toggle_inspection,
     "new-chat": conversations.begin_new,
     "models": controls.choose_models,
-    "best-settings": controls.measure,
+    "tune": controls.tune,
     "last-chat": conversations.open_offer,
     **dict.fromkeys(("conversations", "open", "rename", "delete"), conversations.list_conversations),
-    "measure-reply": asking.compare,
+    "compare": asking.compare,
     "export": reading.ask_export,
     "edit": asking.edit_last,
     **dict.fromkeys(("messages", "back"), asking.list_messages),
@@ -109,6 +112,8 @@ ON_SCREEN: Mapping[str, Callable[[Window], object]] = {
     "system": asking.show_system_prompt,
     "as": asking.choose_named_prompt,
     "thinking": reading.toggle_thinking,
+    "find": lambda window: window.find_line.open(),
+    "copy-reply": reading.copy_reply,
     "copy-code": reading.copy_code,
     "page-up": lambda window: window.transcript.scroll_page_up(),
     "page-down": lambda window: window.transcript.scroll_page_down(),

@@ -1,17 +1,28 @@
-"""Changes that a person makes: knobs, profiles, devices and models."""
+"""Changes that a person makes: knobs, profiles, devices and models. The best settings are found by `spectui tune`, in the
+terminal."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import Any
+
+from textual.app import SuspendNotSupported
 
 from spectui.chat import actions
 from spectui.chat.actions import Remark
 from spectui.chat.device_choice import Role, pick
+from spectui.chat.text.editor import in_terminal
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, spec_of, title
+from spectui.profiles.file import ProfileFile
+from spectui.profiles.setup_line import flags_of
 from spectui.text import printable
 from spectui.ui.dashboard.panel import NO_PROFILE, turned
 from spectui.ui.keys import with_keys
@@ -179,13 +190,13 @@ def load(window: Window, setup: Setup) -> None:
     do(window, partial(window.session.models.load, setup))
 
 
-def choose_models(window: Window) -> None:
-    """Choose other models among those on this machine."""
+def choose_models(window: Window, path: str = "") -> None:
+    """Choose other models among those on this machine, or at a path."""
     # Dialogs are imported when a key opens them, so that the window starts sooner.
     from spectui.ui.dialogs.models import ModelsScreen
 
     setup, pairs = window.session.setup, window.session.models.pairs
-    window.ask(ModelsScreen(window.catalogue, setup, window.plan, pairs), partial(use_models, window))
+    window.ask(ModelsScreen(window.catalogue, setup, window.plan, pairs, path), partial(use_models, window))
 
 
 def use_models(window: Window, setup: Setup) -> None:
@@ -203,19 +214,31 @@ def change_placement(window: Window) -> None:
         window.ask(screen, lambda line: do(window, partial(models.place, line)))
 
 
-def measure(window: Window) -> None:
+# The best settings
+
+
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty")
+"""The knobs that it takes from the chat. The other ones are what it varies, or would make it too long."""
+
+NO_TERMINAL = "This is no terminal of its own: run {line} --save NAME."
+
+_BEGINS = "print({line!r}, 'Ctrl+C ends it sooner. The chat waits, and its models are freed.', sep=chr(10))"
+_ENDS = "try: input('Enter goes back to the chat. ')\nexcept (EOFError, KeyboardInterrupt): pass"
+_NAME = "tuned"
+_POLL_S = 0.1
+
+
+def tune(window: Window) -> None:
     """Find the best settings for the loaded pair. Its models are freed during a measurement."""
     if (fixed := window.session.models.fixed.get("draft_max")) is not None:
         window.say(f"Only models of this machine are measured here. {fixed.sentence}")
     elif not window.refuses(window.session.busy_reason):
-        window.run(partial(_measure, window), "measure")
+        window.run(partial(_tune, window), "tune")
 
 
-async def _measure(window: Window) -> None:
+async def _tune(window: Window) -> None:
     """Measure, load the models again, and offer what was found to be best."""
-    from spectui.ui.screen.tuning import tune
-
-    session, best = window.session, await tune(window)
+    session, best = window.session, await _best(window)
     if session.models.measured:
         do(window, session.models.load_again)
 
@@ -225,3 +248,40 @@ async def _measure(window: Window) -> None:
 
     if best:
         _ask_profile(window, "tuned", "Use the fastest settings, saved as a profile named", save)
+
+
+async def _best(window: Window) -> Mapping[str, Any]:
+    """Free the models and find their best settings in the terminal: the knobs, or none if it ended too early. The models are
+    not loaded again."""
+    models, line = window.session.models, tune_command(window.session.setup, window.session.knobs)
+    no_terminal = NO_TERMINAL.format(line=printable(line))
+    if window.app.is_web:
+        window.say(no_terminal)
+        return {}
+    models.unload()
+    window.show_state()
+    while models.measured and not models.unloaded:
+        await asyncio.sleep(_POLL_S)
+    with tempfile.TemporaryDirectory(prefix="spectui-", ignore_cleanup_errors=True) as directory:
+        file = Path(directory) / "config.toml"
+        file.touch()
+        python = shlex.quote(sys.executable)
+        own = f"{python} -m {line} --config {shlex.quote(str(file))} --save {_NAME}"
+        begins, ends = (f"{python} -c {shlex.quote(code)}" for code in (_BEGINS.format(line=printable(line)), _ENDS))
+        try:
+            in_terminal([begins, own, ends], window.app.suspend())
+        except SuspendNotSupported:
+            window.say(no_terminal)
+        profiles = ProfileFile(file)
+        return profiles.load(_NAME) if _NAME in profiles.names() else {}
+
+
+def tune_command(setup: Setup, knobs: Knobs) -> str:
+    """The command that finds the best settings for this set-up, and samples as the chat does."""
+    words = ["spectui", "tune"]
+    for flag, value in (("-m", setup.model), ("-md", setup.draft), ("--system", setup.system)):
+        words += [flag, value] if value else []
+    for key in _SAMPLING:
+        if getattr(knobs, key) != getattr(Knobs(), key):
+            words += [spec_of(Knobs, key).flags[0], str(getattr(knobs, key))]
+    return f"{shlex.join(words)} {flags_of(setup)}".rstrip()

@@ -103,7 +103,8 @@ def follow(window: Window, same: int) -> None:
     session, transcript = window.session, window.transcript
     if transcript.is_attached:  # the window does not close
         sources = window.opening.sources if window.opening is not None else {}
-        transcript.follow(session.conversation.shown, same, session.writing, sources)
+        talk = session.conversation
+        transcript.follow(talk.shown, same, session.writing, sources, talk.branches())
 
 
 def show_unanswered(window: Window) -> None:

@@ -57,6 +57,7 @@ def show_token(window: Window, token: Token | None, round: Round | None) -> None
     window.inspector.show(token, round)
     window.panel.rounds.show_round(round)
     _look(window)
+    window.refresh_bindings()
     if token is None:
         window.prompt.focus()
 
@@ -78,17 +79,29 @@ def end_inspection(window: Window) -> None:
     show_token(window, None, None)
 
 
-# Code
+# Copying
 
 
 def copy_code(window: Window) -> None:
     """Copy the last code block of the last reply that can be seen, as far as it is written; or of one above it."""
     blocks = last_code_blocks(window.session.messages[: window.transcript.last_seen + 1])
-    if window.refuses("" if blocks else "There is no code block in the reply."):
-        return
-    lines = blocks[-1].count("\n") + 1
-    what = f"code block {len(blocks)} of {len(blocks)}, {lines} line{'' if lines == 1 else 's'}"
-    cast("TerminalApp", window.app).copy_to_clipboard(blocks[-1], what)
+    if not window.refuses("" if blocks else "There is no code block in the reply."):
+        copy(window, blocks[-1], f"code block {len(blocks)} of {len(blocks)}")
+
+
+def copy_reply(window: Window) -> None:
+    """Copy what the last reply that can be seen answers, as far as it is written."""
+    seen = window.session.messages[: window.transcript.last_seen + 1]
+    replies = [message for message in seen if message.role == "assistant"]
+    text = printable(replies[-1].for_engine().content).strip("\n") if replies else ""
+    if not window.refuses("" if text else "There is no reply to copy."):
+        copy(window, text, "the reply")
+
+
+def copy(window: Window, text: str, what: str) -> None:
+    """Copy a text, and say what it is."""
+    lines = text.count("\n") + 1
+    cast("TerminalApp", window.app).copy_to_clipboard(text, f"{what}, {lines} line{'' if lines == 1 else 's'}")
 
 
 # Export

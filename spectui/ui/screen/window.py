@@ -21,8 +21,8 @@ from spectui.ui.prompt.suggestions import Suggestions
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
 from spectui.ui.textual_patches.screen import Dialog, DirectScreen
 from spectui.ui.transcript.inspector import Inspector
+from spectui.ui.transcript.reader import FindLine, Reader
 from spectui.ui.transcript.source import SourceReader
-from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.title_line import LoadingLine, TitleLine
 
 
@@ -41,7 +41,8 @@ class Window(DirectScreen):
         self.session = session
         self._resumes = resumes
         self.title_line = TitleLine(id="title")
-        self.transcript = Transcript(id="transcript")
+        self.transcript = Reader(id="transcript")
+        self.find_line = FindLine(self.transcript, id="find")
         self.loading_line = LoadingLine(id="loading")
         self.opening_line = LoadingLine(id="opening")
         self.inspector = Inspector(id="inspector")

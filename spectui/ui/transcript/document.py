@@ -31,6 +31,8 @@ class Block:
     drawing: Drawing
     is_said: bool = True
     """It is a part of the conversation, and not a notice."""
+    branch: str = ""
+    """Of a heading: which of the branches here is read, and of how many, `‹ 2/3 ›`."""
     turned: frozenset[int] = field(default_factory=frozenset)
     """The folds that a person has folded or unfolded, in another way than the others."""
     top: int = 0
@@ -94,20 +96,20 @@ class Document:
 
     # Changes
 
-    def add(self, number: int, message: ChatMessage, source: Source | None) -> str:
+    def add(self, number: int, message: ChatMessage, source: Source | None, branch: str = "") -> str:
         """Add a finished message, the conversation's `number`th, with what was read of a reply. Returns why it ended."""
         heading = message.model or _NAMES.get(message.role, message.role)
         if message.role == "assistant" and (message.rounds or not message.content):
-            self.add_reply(heading, number, source or Source(message.rounds, thinking=message.reply.thinking))
+            self.add_reply(heading, number, source or Source(message.rounds, thinking=message.reply.thinking), branch)
             return message.stop_note(to_drop=number > 2)
         kind = _KINDS.get(message.role, TEXT)  # the rounds of a reply may be damaged
         text = Source(text=message.content.strip("\n"), kind=kind, folds=True)
-        self._add(heading, text, number, of_reply=message.role == "assistant")
+        self._add(heading, text, number, branch, of_reply=message.role == "assistant")
         return ""
 
-    def add_reply(self, heading: str, number: int, source: Source) -> Block:
+    def add_reply(self, heading: str, number: int, source: Source, branch: str = "") -> Block:
         """Add a reply, the conversation's `number`th message."""
-        reply = self._add(heading, source, number, of_reply=True)
+        reply = self._add(heading, source, number, branch, of_reply=True)
         source.earlier = partial(self._said_before, reply)
         return reply
 
@@ -116,9 +118,12 @@ class Document:
         said = [block.source.text for block in above if block.is_said and block.source.kind != HEADING]
         return said[-KEPT_IN_MIND:]
 
-    def _add(self, heading: str, source: Source, number: int, *, of_reply: bool) -> Block:
+    def _add(self, heading: str, source: Source, number: int, branch: str, *, of_reply: bool) -> Block:
         above = "\n" if self.blocks else ""
-        self._insert(len(self.blocks), Source(text=above + heading, kind=HEADING), number, of_reply)
+        head = self._insert(len(self.blocks), Source(text=above + heading, kind=HEADING), number, of_reply)
+        if branch:
+            head.branch = branch
+            head.drawing.append([Piece(f"  {branch}", HEADING, len(head.source.text), ASIDE)])
         return self._insert(len(self.blocks), source, number, of_reply)
 
     def add_remark(self, text: str, kind: int, *, above: bool = False) -> int:
@@ -240,16 +245,20 @@ class Document:
         in_block = drawing.row_of(drawing.offset_of(place.start))
         return place.block.top + in_block if place.block in self.blocks else None
 
-    def message_at(self, row: int) -> int | None:
-        """The number of the message whose heading is in a row; None if there is none."""
+    def heading_at(self, row: int) -> Block | None:
+        """The heading in a row; None if there is none."""
         block = self.block_at(row)
         if block is None or block.source.kind != HEADING or (row == block.top and block.source.text.startswith("\n")):
             return None
-        return block.message
+        return block
 
     def last_above(self, row: int) -> int:
         """The number of the last message that begins above a row; -1 if there is none."""
         return max((block.message for block in self.blocks if block.top < row), default=-1)
+
+    def branched_above(self, row: int) -> Block | None:
+        """The last heading above a row with branches; None if there is none."""
+        return next((block for block in reversed(self.blocks) if block.branch and block.top < row), None)
 
     # Text
 

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from spectui.chat.text.code_blocks import finished
-from spectui.ui.transcript.source import CHANGES, FOLD, REJECTED, TEXT, THOUGHT, Fold, Source
+from spectui.chat.text.code_blocks import code_at, finished
+from spectui.ui.transcript.source import CHANGES, FENCE, FOLD, REJECTED, TEXT, THOUGHT, Fold, Source
 from spectui.ui.transcript.wrap import ASIDE, Flow, Piece
 
 _ABOVE = {FOLD, CHANGES["+"], CHANGES["-"]}
@@ -133,6 +133,20 @@ class Drawing(Flow):
             return None
         start = self.begins(offset)
         return next((number for number, fold in self._folds if fold.start == start), None)
+
+    def code_at(self, row: int) -> str:
+        """The code whose head is in a row; "" if there is none."""
+        start, end = self.span_of_row(row)
+        return code_at(self.source.text, self.begins(start)) if start < end and self.kind_at(start) == FENCE else ""
+
+    def folded_at(self, at: int) -> int | None:
+        """The number of the fold that hides this place of the source; None if it is seen."""
+        hiding = (
+            number
+            for number, fold in self._folds
+            if fold.start <= at < (len(self.source.text) if fold.end is None else fold.end) and self.view.folds(number, fold)
+        )
+        return next(hiding, None)
 
     # How it is drawn
 

@@ -13,8 +13,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from spectui.ui.transcript.document import INDENT, Block, Document
+from spectui.ui.transcript.marks import Finder, TokenCursor
 from spectui.ui.transcript.source import CURSOR, ERROR, GUESS, KINDS, REJECTED, TEXT, THOUGHT
-from spectui.ui.transcript.token_cursor import TokenCursor
 
 COMPONENTS = {f"transcript--{kind}" for kind in (*KINDS[1:], "marked")}
 """The component classes that `STYLES` gives looks."""
@@ -49,6 +49,7 @@ STYLES = """
         & > .transcript--stressed { color: $foreground; text-style: bold italic; }
         & > .transcript--struck { color: $foreground; text-style: strike; }
         & > .transcript--sign { color: $text-muted; }
+        & > .transcript--fence { color: $text-muted; }
         & > .transcript--code { color: $text-primary; text-style: bold; }
         & > .transcript--keyword { color: $text-primary; text-style: bold; }
         & > .transcript--name { color: $text-secondary; }
@@ -63,12 +64,15 @@ STYLES = """
 
 
 class Painter:
-    """Draws rows of a document in the styles of its widget, with the cursor's marks."""
+    """Draws rows of a document in the styles of its widget, with the marks of the cursor and of what was found."""
 
-    def __init__(self, widget: Widget, document: Document, cursor: TokenCursor) -> None:
+    def __init__(self, widget: Widget, document: Document, cursor: TokenCursor, finder: Finder) -> None:
         self._widget = widget
         self._document = document
         self._cursor = cursor
+        self._finder = finder
+        self.branched: Block | None = None
+        """The heading whose branch keys would turn."""
         self._styles: dict[int, Style] = {}
         self._strips: LRUCache[int, Strip] = LRUCache(256)
         self.guess = ""
@@ -112,12 +116,16 @@ class Painter:
         segments = [Segment(text, self.style(kind | shade)) for text, kind in runs]
         if block is self._document.growing and row == block.end - 1:
             segments += self._cursor_and_guess()
-        for start, end, is_token in self._cursor.spans(block, row - block.top):
+        spans = [*self._cursor.spans(block, row - block.top)]
+        if any(not is_token for *_, is_token in spans):  # a shade alone is not visible on every terminal
+            segments[0] = Segment(f"{'▌':>{block.indent - 1}} ", self.style(CURSOR))
+        if block is self.branched and row == block.end - 1:
+            length = sum(len(text) for text, _ in runs[1:])
+            spans.append((length - len(block.branch), length, True))
+        for start, end, is_chosen in (*spans, *self._finder.spans(block, row - block.top)):
             marked = Style(bgcolor=self._widget.get_component_rich_style("transcript--marked").bgcolor)
-            style = Style(reverse=True) if is_token else marked
+            style = Style(reverse=True) if is_chosen else marked
             segments = list(_restyled(segments, block.indent + start, block.indent + end, style))
-            if not is_token:  # a shade alone is not visible on every terminal
-                segments[0] = Segment(f"{'▌':>{block.indent - 1}} ", self.style(CURSOR))
         if selected is not None:
             segments = list(_restyled(segments, *selected, self._widget.selection_style))
         width = self._widget.outer_size.width  # its scrollbar may hide

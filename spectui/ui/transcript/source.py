@@ -20,7 +20,7 @@ from spectui.text import safe
 KINDS = (
     *("text", "accepted", "correction", "bonus", "plain", "rejected", "heading", "user", "notice", "error", "cursor"),
     *("fold", "dropped", "title", "subtitle", "strong", "emphasis", "stressed", "struck", "code", "sign", "keyword"),
-    *("string", "number", "comment", "name", "guess", "added", "removed"),
+    *("string", "number", "comment", "name", "guess", "added", "removed", "fence"),
 )
 """Kinds of pieces; a piece stores the index. All but `text` are component classes `transcript--...`.
 
@@ -28,8 +28,8 @@ Those from `title` on are Markdown's: headings, inline marks (`stressed`: strong
 and what code consists of.
 """
 
-TEXT, REJECTED, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD, DROPPED, GUESS = map(
-    KINDS.index, ("text", "rejected", "heading", "user", "notice", "error", "cursor", "fold", "dropped", "guess")
+TEXT, REJECTED, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD, DROPPED, GUESS, FENCE = map(
+    KINDS.index, ("text", "rejected", "heading", "user", "notice", "error", "cursor", "fold", "dropped", "guess", "fence")
 )
 CHANGES = {"+": KINDS.index("added"), "-": KINDS.index("removed"), " ": KINDS.index("sign")}
 """The kinds of an edit's lines, by how they begin."""

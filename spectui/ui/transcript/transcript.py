@@ -12,7 +12,6 @@ from time import monotonic
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -26,9 +25,9 @@ from spectui.ui.keys import with_keys
 from spectui.ui.textual_patches.direct_render import FollowingScrollView
 from spectui.ui.transcript.document import INDENT, Block, Document, Place
 from spectui.ui.transcript.drawing import Drawing, View
+from spectui.ui.transcript.marks import Finder, TokenCursor
 from spectui.ui.transcript.painter import COMPONENTS, STYLES, Painter
 from spectui.ui.transcript.source import ERROR, NOTICE, SIGNS, Source
-from spectui.ui.transcript.token_cursor import TokenCursor
 
 _MARGIN = 1  # to the right of the text, so that the cursor always has a cell
 
@@ -36,33 +35,12 @@ AT_ONCE_S = 0.01
 """Seconds after which a redraw lets the window take keys before the next block."""
 
 
-class Transcript(FollowingScrollView, can_focus=True):
+class Transcript(FollowingScrollView, can_focus=False):
     """The messages. The view follows the end unless a person has scrolled up. Text is data: no markup, no control codes.
 
-    A cursor moves from token to token, and the tokens of its round are marked.
+    A cursor stands on a token, and the tokens of its round are marked. `reader.Reader` moves it.
     """
 
-    HELP = """\
-## Transcript
-
-A double click on a token, or **{inspect}**, puts the cursor on it: the lines below say where it came from, and how probable
-target and draft found it. **{token.before}**, **{token.after}**, **{token.above}** and **{token.below}** move it,
-**{round.before}** and **{round.after}** go from round to round, **{stop}** leaves. A click on a message's heading lists the
-messages, to edit one or branch from it; on “more lines” it unfolds a long prompt, and on “thinking” what the model thought,
-as **{thinking}** does for all. Text is selected with the mouse and copied with **Ctrl+C**, as it was written; rejected drafts
-are never in it.
-"""
-
-    BINDING_GROUP_TITLE = "inspector"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "move('step', -1)", "Token before", id="token.before", show=False),
-        Binding("right", "move('step', 1)", "Token after", id="token.after", show=False),
-        Binding("up", "move('step_row', -1)", "Token above", id="token.above", show=False),
-        Binding("down", "move('step_row', 1)", "Token below", id="token.below", show=False),
-        Binding("enter", "open_edit", "Open an edit", id="edit.open", show=False),
-        Binding("shift+left", "move('step_round', -1)", "Round before", id="round.before", show=False),
-        Binding("shift+right", "move('step_round', 1)", "Round after", id="round.after", show=False),
-    ]
     ALLOW_SELECT = True
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
     DEFAULT_CSS = STYLES
@@ -83,31 +61,18 @@ are never in it.
         token: Token | None
         round: Round | None
 
-    @dataclass
-    class HeadingClicked(Message):
-        """A person has clicked on the heading of the conversation's `index`th message."""
-
-        index: int
-
-    def __init__(self, *, inspects: bool = True, id: str | None = None) -> None:
-        """`inspects`: it takes the focus, and clicks put the cursor on tokens, fold thinking and choose messages."""
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.document = Document()
-        self._inspects = self.can_focus = inspects
         self._cursor = TokenCursor(self.document)
-        self._pressed: tuple[int, int] | None = None
+        self._finder = Finder(self.document)
         self._width = INDENT + self.document.width + _MARGIN
-        self._painter = Painter(self, self.document, self._cursor)
+        self._painter = Painter(self, self.document, self._cursor, self._finder)
 
     @property
     def inspected(self) -> Token | None:
         """The token under the cursor."""
         return self._cursor.token
-
-    @property
-    def last_seen(self) -> int:
-        """The index of the last message that can be seen, or of the one above; -1 if there is none."""
-        return self.document.last_above(self.scroll_offset.y + self.size.height)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected text as it was written: rows of one line are joined, rejected drafts and indentation left out."""
@@ -124,28 +89,31 @@ are never in it.
         same: int,
         writing: ChatMessage | None,
         sources: Mapping[ChatMessage, Source] | None = None,
+        branches: Mapping[ChatMessage, Sequence[ChatMessage]] | None = None,
     ) -> None:
         """Show these messages. The first `same` of them are shown already; `writing` is in progress. `sources`: those of the
-        replies that have been read."""
+        replies that have been read. `branches`: for some messages, what there is in their place."""
         self._lose_cursor()
         first = self.document.cut(same)
         for index, message in enumerate(messages[same:], same):
+            others = (branches or {}).get(message, ())
+            branch = f"‹ {others.index(message) + 1}/{len(others)} ›" if others else ""
             if message is writing:
                 self._changed(first)  # before: a reply begins where what is above it ends
                 first = len(self.document.blocks)
-                self.start_reply(message.model, index, message.rounds, thinking=message.reply.thinking)
+                self.start_reply(message.model, index, message.rounds, thinking=message.reply.thinking, branch=branch)
                 self.grow()
-            elif note := self.document.add(index, message, (sources or {}).get(message)):
+            elif note := self.document.add(index, message, (sources or {}).get(message), branch):
                 self.document.add_remark(with_keys(self.app, note), NOTICE)
         self._changed(first)
         self._redraw()
 
-    def start_reply(self, name: str, number: int, rounds: PackedRounds, *, thinking: bool = False) -> None:
+    def start_reply(self, name: str, number: int, rounds: PackedRounds, *, thinking: bool = False, branch: str = "") -> None:
         """Begin a reply that grows until `finish_reply`. `rounds` is the conversation's list of its rounds."""
         self.finish_reply()
         first = len(self.document.blocks)
         source = Source(rounds, thinking=thinking)
-        self.document.growing = reply = self.document.add_reply(name, number, source)
+        self.document.growing = reply = self.document.add_reply(name, number, source, branch)
         reply.draw(self._view)
         self._changed(first)
 
@@ -312,15 +280,6 @@ are never in it.
 
     # The cursor
 
-    def action_open_edit(self) -> None:
-        """Open the edits of the last reply that has some, or fold them."""
-        for reply in reversed(self.document.replies):
-            if reply.is_drawn and reply.drawing.view.as_text and reply.source.edits:
-                first = len(reply.source.folds)
-                reply.turned ^= {*range(first, first + len(reply.source.edits))}
-                self._redraw()
-                return
-
     def inspect_last(self) -> bool:
         """Put the cursor on the last token. False if there is none."""
         return self._move(self._cursor.put_last)
@@ -330,41 +289,6 @@ are never in it.
         before = self._cursor.rows()
         self._cursor.mark(round)
         self._moved(before)
-
-    def action_move(self, how: str, by: int) -> None:
-        """Move the cursor by a token, a row or a round, as its method of this name does; without one, scroll."""
-        if self._cursor.token is not None:
-            self._move(lambda: getattr(self._cursor, how)(by))
-        elif how == "step_row":
-            self.scroll_relative(y=by)
-
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Note the position: a mouse that moved since has selected text, and has not clicked."""
-        self._pressed = event.screen_x, event.screen_y
-
-    def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the token under the mouse at a double click, or at any while there is a cursor: the lines that tell
-        of it take room from the text. A click beside the text removes it."""
-        moved = self._pressed != (event.screen_x, event.screen_y)
-        if moved or event.button != 1 or event.chain > 2 or not self._inspects:
-            return
-        row = event.y + self.scroll_offset.y
-        block = self.document.block_at(row)
-        if event.chain == 2:
-            event.prevent_default()  # Textual would select the whole transcript
-        if block is not None:
-            if event.chain == 1 and (fold := block.fold_at(row, event.x)) is not None:
-                block.turned ^= {fold}
-                self._redraw()
-                return
-            token = block.token_at(row, event.x)
-            inspects = token is not None and (event.chain == 2 or self.inspected is not None)
-            if inspects and self._move(lambda: self._cursor.put(block, token or 0)):
-                return
-        if event.chain == 1:
-            self._lose_cursor()
-            if (number := self.document.message_at(row)) is not None:
-                self.post_message(self.HeadingClicked(number))
 
     def _move(self, move: Callable[[], bool]) -> bool:
         before = self._cursor.rows()
@@ -385,7 +309,10 @@ are never in it.
         self._show_cursor()
 
     def _show_cursor(self) -> None:
-        row, height = self._cursor.row(), self.scrollable_content_region.height
+        self._show_row(self._cursor.row())
+
+    def _show_row(self, row: int | None) -> None:
+        height = self.scrollable_content_region.height
         if row is not None and not 0 <= row - self.scroll_offset.y < height:
             self.scroll_to(y=max(0, row - height // 2), animate=False, force=True)
 

@@ -92,9 +92,9 @@ Left and right, Enter or a click turn to another choice; {choice.default} goes b
 """
     BINDING_GROUP_TITLE = "choices"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "turn(-1)", "Previous", id="choice.previous", show=False),
-        Binding("right,enter", "turn(1)", "Next", id="choice.next", show=False),
-        Binding("delete", "reset", "Default", id="choice.default", show=False, tooltip="Turn it back to its default"),
+        Binding("left", "turn(-1)", "Previous", id="choice.previous"),
+        Binding("right,enter", "turn(1)", "Next", id="choice.next"),
+        Binding("delete", "reset", "Default", id="choice.default", tooltip="Turn it back to its default"),
     ]
 
     def __init__(self, key: str, label: str, value: str, *, choices: Sequence[str], default: str, **more: str) -> None:
@@ -139,13 +139,13 @@ back to the default. Other text that is typed goes to the prompt.
 """
     BINDING_GROUP_TITLE = "sliders"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "turn(-1)", "Less", id="slider.less", show=False),
-        Binding("right", "turn(1)", "More", id="slider.more", show=False),
+        Binding("left", "turn(-1)", "Less", id="slider.less"),
+        Binding("right", "turn(1)", "More", id="slider.more"),
         Binding("shift+left", "turn(-10)", "Much less", id="slider.much-less", show=False),
         Binding("shift+right", "turn(10)", "Much more", id="slider.much-more", show=False),
         Binding("home", "go(0)", "Least", id="slider.least", show=False),
         Binding("end", "go(1)", "Most", id="slider.most", show=False),
-        Binding("delete", "reset", "Default", id="slider.default", show=False, tooltip="Turn it back to its default"),
+        Binding("delete", "reset", "Default", id="slider.default", tooltip="Turn it back to its default"),
     ]
 
     @dataclass

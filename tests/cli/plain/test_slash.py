@@ -231,14 +231,14 @@ def test_shares_of_gpus_are_chosen():
 
 
 def test_the_reply_is_decoded_again_without_drafts_and_compared():
-    chat = Chat("/measure", "hello", "/measure", "/set", "more")
+    chat = Chat("/compare", "hello", "/compare", "/set", "more")
     plain, after = chat.engine.turned[1:3]
     assert (plain.drafter, plain.predict, after) == ("off", 5, Knobs())
     assert "tokens/s: 12.5 with drafts, 12.5 without\n" in chat.out
     assert "measured: cannot be told (within 35 %)\nidentical text: yes, over 5 tokens\n" in chat.out
     assert chat.aside == "There is no finished reply to compare.\n"
     assert chat.asked == ["hello", "You said HELLO.", "more"], "it is no part of the conversation"
-    told = re.sub(r" id \d+", "", Chat("plain", "/measure").out)
+    told = re.sub(r" id \d+", "", Chat("plain", "/compare").out)
     assert (
         'no, from token 1 on\nwith drafts: "You"\nwithout: "x"\nwhy: perhaps a near-tie with this seed\'s noise, .950' in told
     )
@@ -246,14 +246,14 @@ def test_the_reply_is_decoded_again_without_drafts_and_compared():
 
 def test_what_was_written_otherwise_is_not_compared():
     for change in ("/load /models/z.gguf", "/system Be brief."):
-        chat = Chat("hello", change, "/measure", "/regenerate", "/measure")
+        chat = Chat("hello", change, "/compare", "/regenerate", "/compare")
         assert len(chat.engine.generates) == 3
         assert chat.aside.startswith("The last reply used another model") and chat.aside.count("\n") == 1
         assert "identical text: yes" in chat.out
-    assert len(Chat("hello", "/nodraft", "/measure").engine.generates) == 2
+    assert len(Chat("hello", "/nodraft", "/compare").engine.generates) == 2
 
 
-@pytest.mark.parametrize("command", ["/measure", "/continue", "/regenerate"])
+@pytest.mark.parametrize("command", ["/compare", "/continue", "/regenerate"])
 def test_what_needs_a_model_says_that_there_is_none(command: str):
     chat = Chat("stop", "/load missing", command, interactive=True)
     assert chat.aside.splitlines()[-1] == "No model can answer yet: /load TARGET DRAFT chooses one."

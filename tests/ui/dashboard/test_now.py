@@ -33,7 +33,7 @@ async def test_the_first_page_is_three_lines_with_one_estimate_and_the_knobs_tha
         rest = "·▃█ 80 % accepted, 2.3 a pass model: drafting 3 of 16, expected to pay"
         await wait_until(pilot, lambda: seen_of(page).strip() == f"{first} {rest}")
         engine.finish()
-        first, rest = f"{first}; F5 measures", rest.replace("model:", "last round:")
+        first, rest = f"{first}; F5 compares", rest.replace("model:", "last round:")
         await wait_until(pilot, lambda: seen_of(page).strip() == f"{first} {rest}")
 
         def knobs() -> list[str]:
@@ -84,7 +84,7 @@ async def test_with_room_the_speed_is_large_and_the_words_need_no_explanation(wi
         first, second, third = (" ".join(row.split()) for row in digits)
         await wait_until(pilot, lambda: seen_of(page) == " ".join(f"{first} {second} {rest.format(third, '')}".split()))
         engine.finish()
-        await wait_until(pilot, lambda: "as without guesses; F5 measures" in seen_of(page))
+        await wait_until(pilot, lambda: "as without guesses; F5 compares" in seen_of(page))
 
 
 def gaining(seconds: float, plain_s: float) -> list[Round]:

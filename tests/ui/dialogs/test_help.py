@@ -44,7 +44,7 @@ async def test_a_small_window_shows_a_dozen_keys_at_once_and_closes_by_two(windo
         await paste(pilot, "decode the last prompt without")
         await wait_until(pilot, lambda: len(lines(app)) == 2)
         assert lines(app)[1].endswith("…")
-        assert "The race: decode the last prompt without drafts, and run both side by side" in screen_text(app), "whole, below"
+        assert "Decode the last prompt without drafts, and run both side by side" in screen_text(app), "whole, below"
         app.screen.query_one(Input).value = "nonesuch"
         await wait_until(pilot, lambda: not lines(app))
         await pilot.press("enter", "down")

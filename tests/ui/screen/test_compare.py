@@ -12,7 +12,7 @@ from spectui.engine.events import Finished, Message, RoundDone
 from spectui.knobs import Knobs
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
-from spectui.ui.dialogs.race import RaceScreen, verdict
+from spectui.ui.dialogs.compare import CompareScreen, verdict
 from spectui.ui.screen import controls
 from spectui.ui.widgets.knob import Slider
 from spectui.ui.widgets.line_widget import cells
@@ -30,17 +30,17 @@ async def compared(pilot: Pilot[None], engine: FakeEngine) -> None:
     await wait_until(pilot, lambda: len(engine.generates) == 2)
 
 
-async def plainly(pilot: Pilot[None], engine: FakeEngine, texts: list[str]) -> RaceScreen:
+async def plainly(pilot: Pilot[None], engine: FakeEngine, texts: list[str]) -> CompareScreen:
     """Decode these texts; returns the race, which runs then."""
     for text in texts:
         engine.emit_round(plain=text, seconds=0.1)
     engine.finish()
-    await wait_until(pilot, lambda: isinstance(pilot.app.screen, RaceScreen) and pilot.app.screen.lanes)
-    assert isinstance(pilot.app.screen, RaceScreen)
+    await wait_until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen) and pilot.app.screen.lanes)
+    assert isinstance(pilot.app.screen, CompareScreen)
     return pilot.app.screen
 
 
-def at(race: RaceScreen, seconds: float) -> tuple[str, str]:
+def at(race: CompareScreen, seconds: float) -> tuple[str, str]:
     """What both have written so many seconds after their start, if the clock stands still."""
     race._since = None
     race.advance(seconds)
@@ -71,7 +71,7 @@ async def test_the_reply_and_its_plain_decoding_run_side_by_side(window: Window,
         await pilot.press("escape")
         assert "def add(a, b):" in said(app), "the conversation keeps the first"
         await pilot.press("f5")
-        await wait_until(pilot, lambda: isinstance(app.screen, RaceScreen))
+        await wait_until(pilot, lambda: isinstance(app.screen, CompareScreen))
         assert len(engine.generates) == 2, "what was measured is seen again"
         await pilot.press("f5")
         await wait_until(pilot, lambda: len(engine.generates) == 3)
@@ -107,7 +107,7 @@ async def test_who_leaves_for_the_prompt_is_told_when_it_is_decoded(window: Wind
         await pilot.press("h")
         engine.emit_round(plain="def")
         engine.finish()
-        await wait_until(pilot, lambda: any("F5 shows the race" in each for each in notified(app)))
+        await wait_until(pilot, lambda: any("F5 shows both side by side" in each for each in notified(app)))
 
 
 def test_a_near_tie_is_told_with_both_probabilities() -> None:

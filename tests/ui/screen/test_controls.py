@@ -14,7 +14,7 @@ from spectui.ui.dashboard.devices import DevicePane
 from spectui.ui.dashboard.panel import without_effect
 from spectui.ui.dialogs.questions import LineScreen, PlacementScreen
 from spectui.ui.prompt.prompt_input import PromptInput
-from spectui.ui.screen import controls, tuning
+from spectui.ui.screen import controls
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.knob import ChoiceRow, Slider
@@ -24,7 +24,7 @@ from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, load, notifi
 from tests.ui.screen_text import one_line, said, screen_text
 
 
-async def test_choices_act_at_once_by_hand_key_and_palette(window: Window, engine: FakeEngine) -> None:
+async def test_choices_act_at_once_by_hand_and_key(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await ask(pilot, "go")
         app.screen.query_one("#choice-drafter", ChoiceRow).focus()
@@ -34,10 +34,6 @@ async def test_choices_act_at_once_by_hand_key_and_palette(window: Window, engin
         await wait_until(pilot, lambda: (engine.knobs.policy, engine.knobs.drafter) == ("fixed", "off"))
         await wait_until(pilot, lambda: "‹ off ›" in screen_text(app))
         assert "‹ fixed ›" not in screen_text(app), "without a drafter no policy acts"
-        commands = {command.title: command for command in app.get_system_commands(app.screen)}
-        commands["Policy: expected"].callback()
-        commands["Drafter: model"].callback()
-        assert engine.knobs == Knobs(policy="expected", drafter="model")
 
 
 async def test_keys_of_the_choices_can_be_mapped_and_are_answered_where_the_panel_is_hidden(
@@ -206,9 +202,9 @@ async def test_models_are_loaded_with_other_flags(window: Window, engine: FakeEn
 @pytest.fixture
 def quick_search(fresh_directories: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """`spectui tune` on real tiny models, in a terminal that can be had, takes seconds."""
-    line = tuning.command
+    line = controls.tune_command
     quick = " --minutes 0.05 --prompts toaster -n 20"
-    monkeypatch.setattr(tuning, "command", lambda setup, knobs: line(setup, knobs) + quick)
+    monkeypatch.setattr(controls, "tune_command", lambda setup, knobs: line(setup, knobs) + quick)
     monkeypatch.setattr(App, "suspend", lambda self: nullcontext())
 
 
@@ -221,7 +217,7 @@ def quick_search(fresh_directories: None, monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_the_command_has_what_is_loaded_and_how_the_chat_samples(setup: Setup, knobs: Knobs, flags: str) -> None:
-    assert tuning.command(setup, knobs) == f"spectui tune {flags}"
+    assert controls.tune_command(setup, knobs) == f"spectui tune {flags}"
 
 
 @pytest.mark.usefixtures("quick_search")

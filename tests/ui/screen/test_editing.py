@@ -20,7 +20,7 @@ from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import last
 from tests.ui.pilot_helpers import Make, Window, answer, ask, load, notified, wait_until
-from tests.ui.screen_text import REPLY, one_line, said
+from tests.ui.screen_text import REPLY, one_line, said, screen_text, shown
 
 
 async def exchange(pilot: Pilot[None], engine: FakeEngine, prompt: str, reply: str = "") -> None:
@@ -167,13 +167,41 @@ async def test_a_click_on_a_heading_lists_the_messages(window: Window, engine: F
     async with window(size=(120, 40)) as (app, pilot):
         await exchange(pilot, engine, "one")
         transcript = app.screen.query_one(Transcript)
-        row = next(y for y in range(20) if transcript.document.message_at(y) == 1)
+        row = next(y for y in range(20) if (head := transcript.document.heading_at(y)) is not None and head.message == 1)
         await pilot.click(Transcript, offset=(3, row))
         await wait_until(pilot, lambda: isinstance(app.screen, MessagesScreen))
         assert app.screen.query_one(OptionList).highlighted == 1
         await pilot.press("up", "enter")
         await wait_until(pilot, lambda: app.screen.query(PromptInput))
         assert app.screen.query_one(PromptInput).text == "one"
+
+
+async def test_a_message_with_branches_says_which_is_read_and_turns_to_the_others(
+    window: Window, engine: FakeEngine, file: Path
+) -> None:
+    async with window(size=(60, 30), journal=Journal(file)) as (app, pilot):
+        await exchange(pilot, engine, "one", "first")
+        assert "‹" not in shown(app)
+        for number, text in enumerate(("second", "third"), 2):
+            await pilot.press("ctrl+r")
+            await wait_until(pilot, lambda number=number: len(engine.generates) == number)
+            engine.emit_round(plain=text)
+            engine.finish()
+            await wait_until(pilot, lambda: not engine.events)
+        await exchange(pilot, engine, "more", "further")
+        assert "target  ‹ 3/3 ›\nthird\n" in shown(app)
+        await pilot.press("shift+tab", "right")
+        await wait_until(pilot, lambda: "‹ 1/3 ›\nfirst" in shown(app))
+        assert "more" not in shown(app), "it came after the third"
+        await pilot.press("left")
+        await wait_until(pilot, lambda: "‹ 3/3 ›\nthird" in shown(app) and said(app).endswith("further"))
+        for sign, number in (("‹", 2), ("›", 3), ("‹", 2)):
+            at = next((row.index(sign), y) for y, row in enumerate(screen_text(app).split("\n")) if sign in row)
+            await pilot.click(offset=at)
+            await wait_until(pilot, lambda number=number: f"‹ {number}/3 ›" in shown(app))
+    again = window(size=(60, 30), journal=Journal(file), conversation=last(file))
+    async with again as (app, pilot):
+        await wait_until(pilot, lambda: "‹ 2/3 ›\nsecond" in shown(app))
 
 
 async def test_a_stopped_reply_goes_on(make_app: Make, engine: FakeEngine, file: Path) -> None:

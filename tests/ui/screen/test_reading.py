@@ -1,15 +1,19 @@
 """Reading in the window: a reply turns into text when it ends, F2 brings its tokens back, and its code is copied."""
 
 import pytest
+from textual.events import AppBlur, AppFocus
 from textual.pilot import Pilot
 
 from spectui.chat.messages import ChatMessage
 from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.speculation.records import StopReason
+from spectui.ui.app import SpectuiApp
+from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen import reading
+from spectui.ui.transcript.reader import FindLine
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Make, Window, ask, load, notified, wait_until, write_reply
+from tests.ui.pilot_helpers import Make, Window, ask, burst, load, notified, wait_until, write_reply
 from tests.ui.transcript.test_transcript import rows, style_of
 
 REPLY = """<think>
@@ -151,7 +155,7 @@ async def test_what_is_selected_stays_until_it_is_let_go(window: Window, engine:
 
 async def test_code_is_copied_with_a_key_and_an_empty_block_is_not(window: Window, engine: FakeEngine) -> None:
     async with window(size=(80, 40)) as (app, pilot):
-        await pilot.press("alt+k")
+        await pilot.press("alt+k", "alt+w")
         for number, text in enumerate(("so:\n```\n```", REPLY), 1):
             await ask(pilot, "go")
             await wait_until(pilot, lambda number=number: len(engine.generates) == number)
@@ -160,8 +164,57 @@ async def test_code_is_copied_with_a_key_and_an_empty_block_is_not(window: Windo
             engine.finish()
             await wait_until(pilot, lambda: not engine.events)
             await pilot.press("alt+k")
-            assert ["no code block" in sentence for sentence in notified(app)][:2] == [True, True]
+            assert [sentence.split()[3] for sentence in notified(app)][:3] == ["code", "reply", "code"]
         assert app.clipboard == "second\nlines"
+        await pilot.press("alt+w")
+        assert app.clipboard == REPLY[REPLY.index("# Title") :].strip("\n"), "the whole reply, without its thinking"
+        await wait_until(pilot, lambda: "   ╭ python" in rows(transcript_of(pilot)))
+        await pilot.click(transcript_of(pilot), offset=(14, rows(transcript_of(pilot)).index("   ╭ python")))
+        await wait_until(pilot, lambda: app.clipboard == "first = 1")
+
+
+async def test_words_are_found_in_what_was_said_folded_or_not(window: Window, engine: FakeEngine) -> None:
+    async with window(size=(80, 24)) as (app, pilot):
+        transcript = transcript_of(pilot)
+        lines = "\n".join(f"line {number}" for number in range(60))
+        for number, text in enumerate((REPLY, f"A **needle**\n\n{lines}", "Needles."), 1):
+            await ask(pilot, "go")
+            await wait_until(pilot, lambda number=number: len(engine.generates) == number)
+            engine.read_prompt(3, 3)
+            engine.emit_round(plain=text)
+            engine.finish()
+            await wait_until(pilot, lambda: not engine.events)
+        burst(app, "ctrl+f", *"needle")
+        line = app.screen.query_one(FindLine)
+        await wait_until(pilot, lambda: line.border_title == "find 2 of 2" and "   Needles." in rows(transcript))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: line.border_title == "find 1 of 2" and "   A needle" in rows(transcript))
+        assert style_of(transcript, "needle").reverse
+        await pilot.press("up")
+        await wait_until(pilot, lambda: line.border_title == "find 2 of 2" and "   Needles." in rows(transcript))
+        line.value = "not_this"
+        await wait_until(pilot, lambda: line.border_title == "find 1 of 1" and "   not_this()" in rows(transcript))
+        line.value = "nowhere"
+        await wait_until(pilot, lambda: line.border_title == "find 0 of 0")
+        await pilot.press("escape", "x")
+        assert not line.display and app.screen.query_one(PromptInput).text == "x"
+
+
+async def test_a_bell_rings_where_a_long_reply_ends_behind_another_window(
+    window: Window, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rung: list[int] = []
+    monkeypatch.setattr(SpectuiApp, "bell", lambda _: rung.append(len(engine.generates)))
+    async with window() as (app, pilot):
+        for number, (focused, seconds) in enumerate(((True, 20.0), (False, 1.0), (False, 20.0)), 1):
+            await ask(pilot, "go")
+            await wait_until(pilot, lambda number=number: len(engine.generates) == number)
+            app.post_message(AppFocus() if focused else AppBlur())
+            await pilot.pause()
+            engine.emit_round(plain="x", seconds=seconds)
+            engine.finish()
+            await wait_until(pilot, lambda: not engine.events)
+    assert rung == [3]
 
 
 def test_code_that_was_thought_is_none_of_the_reply() -> None:

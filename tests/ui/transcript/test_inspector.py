@@ -18,8 +18,8 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.document import Block, Document
 from spectui.ui.transcript.drawing import View
 from spectui.ui.transcript.inspector import Inspector, token_lines
+from spectui.ui.transcript.marks import TokenCursor
 from spectui.ui.transcript.source import Source
-from spectui.ui.transcript.token_cursor import TokenCursor
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.line_widget import cells
 from tests.fake_engine import FakeEngine

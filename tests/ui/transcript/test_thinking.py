@@ -11,6 +11,7 @@ from textual.selection import SELECT_ALL
 
 from spectui.chat.text.thinking import Thinking
 from spectui.engine.events import Message
+from spectui.knobs import Knobs
 from spectui.store.database import connect
 from spectui.store.journal import Journal
 from spectui.store.library import last
@@ -18,6 +19,7 @@ from spectui.store.rows import ConversationLog, write
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, ask, wait_until
+from tests.ui.screen_text import screen_text
 
 FOLDED = "   ▸ thinking: 6 tokens, 0.6 s"
 THOUGHT = ("<think>", "\n", "let", " me", " see", "</think>")
@@ -73,6 +75,24 @@ async def think(pilot: Pilot[None], engine: FakeEngine, *, noted: bool = True) -
             shown = drawn(pilot)
             assert "   let me see█" in shown, "unfolded while it lasts"
             assert dim(pilot, shown.index("   let me see█"), "let"), "and dim"
+
+
+async def test_thinking_is_ended_with_a_key_and_the_budget_is_as_before_behind_it(window: Window, engine: FakeEngine) -> None:
+    async with window() as (app, pilot):
+
+        def offered() -> bool:
+            return "Answer now" in screen_text(app)
+
+        await ask(pilot, "why")
+        await pilot.press("alt+n")
+        for text in ("<think>", "let", "</think>"):
+            assert engine.knobs.reasoning_budget == (0 if text == "</think>" else -1)
+            engine.emit_round(plain=text, thought=True)
+            await wait_until(pilot, offered)
+            await pilot.press("alt+n") if text == "let" else None
+        engine.emit_round(plain="It", thought=False)
+        await wait_until(pilot, lambda: not offered())
+        assert engine.knobs == Knobs()
 
 
 @pytest.mark.parametrize("noted", [False, True])

@@ -23,6 +23,7 @@ from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.themes import ORIGIN_DEFAULTS
 from spectui.ui.transcript.document import INDENT, Block
 from spectui.ui.transcript.painter import Painter
+from spectui.ui.transcript.reader import Reader
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.transcript.wrap import Flow
 from tests.fake_engine import FakeEngine
@@ -35,7 +36,7 @@ class TranscriptApp(App[None]):
         return ORIGIN_DEFAULTS
 
     def compose(self) -> ComposeResult:
-        yield Transcript()
+        yield Reader()
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ class NowPage(FigureLines, DirectRenderWidget):
 ## Now
 
 **t/s**: tokens per second, over the last 3 seconds while a reply is written, afterwards over the whole reply. **plain** is
-decoding without drafts: how much faster this is, is estimated from this reply's passes until {measure-reply} has measured it.
+decoding without drafts: how much faster this is, is estimated from this reply's passes until {compare} has measured it.
 
 Each column is one of the latest rounds: as high as it has accepted tokens; **▁** all were rejected, **·** none was judged.
 **a pass**, or a step: tokens for each pass of the target; 1 without drafts, which are the **guesses**.
@@ -43,7 +43,7 @@ The other figures are on {page.details}.
     def build_lines(self) -> list[Line]:
         """The lines for the latest figures."""
         figures, width = self.figures, self.size.width
-        compare = key_of(self.app, "measure-reply")
+        compare = key_of(self.app, "compare")
         if self.size.height >= LARGE:
             return [*large_speed(figures, compare), [], *large_yields(figures, width), *why(figures, width)]
         first = speed(figures, compare)
@@ -63,14 +63,14 @@ def speed(figures: Figures, compare: str = "") -> Line:
         return [*line, (f"   {gain}", "value"), (" plain (measured)", "label")]
     if paid is None:
         return line
-    more = f"; {compare} measures" if compare else ""
+    more = f"; {compare} compares" if compare else ""
     return [*line, ("   about ", "label"), (times(paid.pays), "value"), (f" plain{more}", "label")]
 
 
 def large_speed(figures: Figures, compare: str) -> list[Line]:
     """`54`, three rows high, and beside it: `t/s, about 1.4 times as fast as without guesses`. `compare`: as in `speed`."""
     paid, measured = payoff(figures.rounds), figures.measured
-    more = f"; {compare} measures" * (figures.state == "ready" and not figures.draft_max_flag)
+    more = f"; {compare} compares" * (figures.state == "ready" and not figures.draft_max_flag)
     words = ("t/s", "")
     if figures.state not in ("ready", "writing"):
         words = f"t/s, {STATES.get(figures.state, '')}".rstrip(", "), ""

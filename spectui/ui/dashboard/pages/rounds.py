@@ -45,10 +45,10 @@ and the costs of a round suggest, estimated from this reply.
 
     BINDING_GROUP_TITLE = "rounds"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "choose(-1)", "Round before", id="rounds.before", show=False),
-        Binding("right", "choose(1)", "Round after", id="rounds.after", show=False),
+        Binding("left", "choose(-1)", "Round before", id="rounds.before"),
+        Binding("right", "choose(1)", "Round after", id="rounds.after"),
         Binding("home", "choose(-1000)", "First round", id="rounds.first", show=False),
-        Binding("end", "follow", "Latest round", id="rounds.latest", show=False),
+        Binding("end", "follow", "Latest round", id="rounds.latest"),
     ]
     DEFAULT_CSS = """
     RoundsPage { height: 1fr; pointer: pointer; }

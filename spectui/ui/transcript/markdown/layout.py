@@ -13,7 +13,7 @@ from spectui.chat.text.code_blocks import FORMULAS, QUOTE, Fence, fence_at
 from spectui.ui.transcript.markdown.code import highlighted
 from spectui.ui.transcript.markdown.inline import SIGN, pieces_of
 from spectui.ui.transcript.markdown.table import SUBTITLE, Table
-from spectui.ui.transcript.source import KINDS, TEXT
+from spectui.ui.transcript.source import FENCE, KINDS, TEXT
 from spectui.ui.transcript.wrap import NOWHERE, Line, Piece, Prefix
 
 TITLE = KINDS.index("title")
@@ -112,7 +112,7 @@ class _Layout:
 
     def _fence(self, number: int, fence: Fence, before: str, after: str) -> int:
         at = self._lines[number].rfind(fence.info)
-        label = Piece(fence.info, SIGN, 0, self._places[number] + at) if fence.info else Piece("─", SIGN, 0, NOWHERE)
+        label = Piece(fence.info, FENCE, 0, self._places[number] + at) if fence.info else Piece("─", FENCE, 0, NOWHERE)
         self._draw(number, before + ("╭ " if fence.info else "╭"), f"{after}│ ", [label])
         number, start, pieces = number + 1, 0, list[Piece]()  # of the code, where this line begins
         for begin, end, kind in highlighted(fence.code, fence.language) if number < fence.end else ():

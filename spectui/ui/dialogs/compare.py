@@ -1,4 +1,4 @@
-"""The race: a reply and its plain decoding side by side, in the seconds that their rounds took."""
+"""Compares a reply with its plain decoding: both run side by side, in the seconds that their rounds took."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.line_widget import Line, LineWidget, bar_of, wrapped
 
 FRAME_S = 1 / 20
-"""Seconds between two frames of the race."""
+"""Seconds between two frames."""
 
 NAME = 15
 
@@ -60,13 +60,13 @@ class Verdict(LineWidget):
         super().__init__()
         self._comparison = comparison
         self.ended = False
-        """The race has been run to its end."""
+        """Both have been run to their end."""
 
     def build_lines(self) -> list[Line]:
         """A line, or the verdict with the speed-up three rows high."""
         comparison, width = self._comparison, self.size.width
         if comparison.problem:
-            lines = wrapped("", f"no race: {comparison.problem}", width, "big", 0)
+            lines = wrapped("", f"nothing to compare: {comparison.problem}", width, "big", 0)
         elif comparison.running:
             lines = wrapped("", "decoding the same prompt without drafts; then both run side by side", width, "label", 0)
         else:
@@ -93,25 +93,25 @@ def verdict(comparison: Comparison, width: int) -> list[Line]:
     return lines
 
 
-class RaceScreen(LeftOnce, DirectScreen):
+class CompareScreen(LeftOnce, DirectScreen):
     """Over the whole window. While the plain decoding goes on it shows that; then it runs both as often as a person wants."""
 
     HELP = """\
-## The race
+## Compare
 
-**{measure-reply}** decodes the last prompt again without drafts, with the same seed: how many times as fast the reply was is
+**{compare}** decodes the last prompt again without drafts, with the same seed: how many times as fast the reply was is
 measured, not estimated, and the texts are compared token by token. It is of decoding alone: the second time the prompt has
 been read. The plain text is forgotten; the conversation keeps the first.
 """
 
-    BINDING_GROUP_TITLE = "race"
+    BINDING_GROUP_TITLE = "compare"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave", id="race.leave", tooltip="Leave the race; a plain decoding is stopped"),
-        Binding("enter", "run", "Run again", id="race.run", tooltip="Run the race once more"),
-        Binding("f5", "measure", "Measure anew", id="race.measure", tooltip="Decode without drafts once more"),
+        Binding("escape", "leave", "Leave", id="compare.leave", tooltip="Back to the chat; a plain decoding is stopped"),
+        Binding("enter", "run", "Run again", id="compare.run", tooltip="Run both once more"),
+        Binding("f5", "measure", "Compare anew", id="compare.anew", tooltip="Decode without drafts once more"),
     ]
     DEFAULT_CSS = """
-    RaceScreen {
+    CompareScreen {
         & > Horizontal { height: 1fr; }
         & Horizontal > Vertical { width: 1fr; padding: 0 1; }
         & Horizontal > Vertical:last-of-type { border-left: solid $foreground 20%; }
@@ -133,10 +133,10 @@ been read. The plain text is forgotten; the conversation keeps the first.
         self._stop, self._measure, self._typed = stop, measure, typed
         tokens = comparison.with_drafts.emitted
         self._heads = Head("with drafts", comparison.with_drafts, tokens), Head("without", comparison.plain, tokens)
-        self._texts = Transcript(inspects=False), Transcript(inspects=False)
+        self._texts = Transcript(), Transcript()
         self.verdict = Verdict(comparison)
         self.lanes: Sequence[Lane] = ()
-        self._since: float | None = None  # when the race began; None while it does not run
+        self._since: float | None = None  # when they began to run; None while they do not
 
     def compose(self) -> ComposeResult:
         """Both lanes, and the verdict below."""
@@ -146,7 +146,7 @@ been read. The plain text is forgotten; the conversation keeps the first.
                     yield head
                     yield text
         yield self.verdict
-        yield Footer()
+        yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Show both texts as their tokens, and run if the plain decoding has ended."""
@@ -165,7 +165,7 @@ been read. The plain text is forgotten; the conversation keeps the first.
             text.grow()
 
     def update(self) -> None:
-        """Show what the plain decoding has written; run the race when it has ended."""
+        """Show what the plain decoding has written; run both when it has ended."""
         if self.is_mounted:
             self._texts[1].grow()
             self._heads[1].rewrite()
@@ -174,7 +174,7 @@ been read. The plain text is forgotten; the conversation keeps the first.
                 self.action_run()
 
     def action_run(self) -> None:
-        """Run the race from its start."""
+        """Run both from their start."""
         if self.comparison.running or self.comparison.problem:
             return
         self.lanes = [Lane(self.comparison.first), Lane(self.comparison.rounds)]
@@ -204,7 +204,7 @@ been read. The plain text is forgotten; the conversation keeps the first.
         self._measure()
 
     def action_leave(self) -> None:
-        """Leave the race, and stop a plain decoding."""
+        """Leave, and stop a plain decoding."""
         if self.comparison.running:
             self._stop()
         self.dismiss()

@@ -1,11 +1,13 @@
-"""The cursor on one token of the transcript, and the round that is marked. No widgets."""
+"""What is marked in the transcript: a token under the cursor with its round, and places where words were found. No widgets."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from spectui.speculation.records import Round, Token
 from spectui.ui.transcript.document import Block, Document
+from spectui.ui.transcript.source import HEADING
 
 
 class TokenCursor:
@@ -115,3 +117,61 @@ class TokenCursor:
             elif reply is self.block:
                 beyond = True
                 yield from ((reply, token) for token in tokens[tokens.index(self._at) + 1 :])
+
+
+class Finder:
+    """Finds words in what was said, as it was written: what is folded too."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._words = ""
+        self._places: list[tuple[Block, int, int]] = []
+        self._at = 0
+
+    @property
+    def place(self) -> tuple[Block, int] | None:
+        """The block with the place that is looked at, and where it begins in its source; None if there is none."""
+        return self._places[self._at][:2] if self._places else None
+
+    @property
+    def count(self) -> str:
+        """`2 of 7`."""
+        return f"{self._at + 1 if self._places else 0} of {len(self._places)}" if self._words else ""
+
+    def look(self, words: str, row: int) -> None:
+        """Find these words, and look at the first place that is not above a row, or else at the first of all."""
+        self._words, self._at = words, 0
+        self._find()
+        below = (number for number, (block, start, _) in enumerate(self._places) if _row(block, start) >= row)
+        self._at = next(below, 0)
+
+    def step(self, by: int) -> None:
+        """Look at the next place, or at the one before. After the last comes the first."""
+        before, self._at = self.place, 0
+        self._find()
+        same = (number for number, (block, start, _) in enumerate(self._places) if (block, start) == before)
+        self._at = (next(same, -by) + by) % max(1, len(self._places))
+
+    def _find(self) -> None:
+        """Find them in all that was said by now."""
+        pattern = re.compile(re.escape(self._words), re.IGNORECASE)
+        said = [block for block in self._document.blocks if block.is_said and block.source.kind != HEADING]
+        self._places = [
+            (block, *match.span()) for block in said if self._words for match in pattern.finditer(block.source.text)
+        ]
+
+    def spans(self, block: Block, row: int) -> Iterator[tuple[int, int, bool]]:
+        """The places in a row of a block: first drawn character, end, and whether it is the one that is looked at."""
+        drawing = block.drawing
+        first, last = drawing.span_of_row(row)
+        for number, (of, begin, stop) in enumerate(self._places):
+            if of is block and block.is_drawn:
+                start, end = drawing.offset_of(begin), drawing.offset_of(stop - 1) + 1
+                if start < last and end > first:
+                    drawn = drawing.drawn_at(row, max(start, first)), drawing.drawn_at(row, min(end, last))
+                    yield *drawn, number == self._at
+
+
+def _row(block: Block, start: int) -> int:
+    """The row of a place of the source."""
+    return block.top + block.drawing.row_of(block.drawing.offset_of(start))
