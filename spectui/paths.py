@@ -85,6 +85,11 @@ def expanded(path: str | Path) -> Path:
     return Path(os.path.expanduser(path))
 
 
+def looks_like_path(text: str) -> bool:
+    """Whether a text that was typed is meant as a path."""
+    return text[:1] in ("/", "~", ".") or os.sep in text
+
+
 def absolute(path: str | Path) -> Path:
     """The path from the root on, with the home directory in it; as it is where the working directory was removed."""
     whole = expanded(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -25,7 +24,7 @@ from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.gguf_files.compatibility import Match, drafts_for, lies_beside, match, smaller_drafts
 from spectui.gguf_files.header import Cancelled, GgufHeader, read_header
 from spectui.knobs import Setup
-from spectui.paths import absolute
+from spectui.paths import absolute, looks_like_path
 from spectui.text import one_line, printable
 from spectui.ui.dialogs.list_window import MOST_SHOWN, ListWindow
 from spectui.ui.dialogs.questions import Plans
@@ -68,10 +67,12 @@ class ModelsScreen(ListWindow[Setup]):
         setup: Setup,
         plan: Callable[[Setup], str],
         pairs: Sequence[tuple[str, str | None]] = (),
+        path: str = "",
     ) -> None:
         """`setup`: the loaded one. Its models are proposed, its other settings stay. `plan`: says what others would take.
-        `pairs`: those that were loaded last."""
+        `pairs`: those that were loaded last. `path`: one that was typed already."""
         super().__init__()
+        self.box.value = path
         self._catalogue = catalogue
         self.box.placeholder += "; or type a path" if catalogue.pairs else ""
         self._setup = setup
@@ -90,6 +91,7 @@ class ModelsScreen(ListWindow[Setup]):
         """Start the search."""
         self._search()
         self._list()
+        self.follow()
         self._refresh = self.set_interval(REFRESH_S, self._show_found)
 
     def on_resize(self) -> None:
@@ -125,8 +127,7 @@ class ModelsScreen(ListWindow[Setup]):
 
     def _typed_path(self) -> Path | None:
         words = self.words.strip()
-        is_path = self._catalogue.pairs and (words[:1] in ("/", "~", ".") or os.sep in words)
-        return absolute(words) if words and is_path else None
+        return absolute(words) if self._catalogue.pairs and looks_like_path(words) else None
 
     @work(exclusive=True, group="look")
     async def _look(self, path: Path) -> None:

@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from spectui.chat.figures.format import count, percent, size
+from spectui.chat.sentences import short_name
 from spectui.engine import demo
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
@@ -107,7 +108,7 @@ class Welcome(Vertical):
 
     def compose(self) -> ComposeResult:
         """The heading and the list."""
-        yield Label("No model is loaded yet.")
+        yield Label("No model is loaded yet: choose a way to one, or type the path of a file.")
         yield Choices(markup=False)
 
     def on_mount(self) -> None:
@@ -131,10 +132,11 @@ class Welcome(Vertical):
         self.query_one(Choices).replace_option_prompt_at_index(way, said)
 
     async def _look(self) -> None:
-        """Say how many files there are, and which pair fits; propose the quickest way that there is."""
-        worker, choices = get_current_worker(), self.query_one(Choices)
-        number = await asyncio.to_thread(self._window.catalogue.count, lambda: worker.is_cancelled)
-        self._hint(FILES, f"{count(number)} on this machine" if number else "none where other programs keep theirs")
+        """Say what was loaded last or how many files there are, and which pair fits; propose the quickest way that there is."""
+        worker, choices, pairs = get_current_worker(), self.query_one(Choices), self._window.session.models.pairs
+        number = len(pairs) or await asyncio.to_thread(self._window.catalogue.count, lambda: worker.is_cancelled)
+        there = f"the last was {short_name(pairs[0][0])}" if pairs else f"{count(number)} on this machine"
+        self._hint(FILES, there if number else "none where other programs keep theirs")
         if not number and choices.highlighted == FILES:
             choices.highlighted = FETCH if choices.get_option_at_index(DEMO).disabled else DEMO
         self._pair = await asyncio.to_thread(_fitting)

@@ -1,5 +1,6 @@
 """The first window: a person who named no model has three ways to one, and a panel when there is one."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -14,11 +15,12 @@ from spectui.knobs import Knobs, Setup
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dialogs.models import ModelsScreen
+from spectui.ui.remembered import Remembered
 from spectui.ui.screen.welcome import PAIRS, Choices, fitting
 from tests.fake_engine import FakeEngine
 from tests.llama.ggufs import write_model
 from tests.ui.dialogs.test_models import listed as models_listed
-from tests.ui.pilot_helpers import PAIR, Window, notified, wait_until, window_of
+from tests.ui.pilot_helpers import PAIR, Window, notified, paste, wait_until, window_of
 from tests.ui.screen_text import one_line
 
 
@@ -75,6 +77,33 @@ async def test_enter_chooses_among_the_files_and_the_panel_comes_with_the_model(
         await wait_until(pilot, lambda: app.screen.prompt.has_focus and not choices.region)
         assert bool(app.screen.query_one(SidePanel).region) == (size[0] == 120)
         assert engine.knobs == Knobs(temperature=0.1)
+
+
+@pytest.mark.parametrize(("name", "number"), [("", 2), ("large.gguf", 1)], ids=["directory", "file"])
+async def test_a_path_that_is_typed_opens_the_list_of_what_is_there(
+    engine: FakeEngine, models: Path, name: str, number: int
+) -> None:
+    app = window(engine, models / "nowhere")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await listed(pilot, "none where other programs keep theirs")
+        await paste(pilot, str(models / name))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen) and len(models_listed(pilot)) == number)
+        await pilot.press("enter", "enter")
+        await wait_until(pilot, lambda: engine.loads)
+        assert Path(engine.loads[0].model or "").parent == models
+
+
+async def test_the_model_of_the_last_time_is_named_before_any_search(engine: FakeEngine, tmp_path: Path) -> None:
+    (tmp_path / "window.json").write_text(json.dumps({"pairs": [[str(tmp_path / "mine.gguf"), None]]}))
+    app = window(engine, tmp_path, remembered=Remembered(tmp_path / "window.json"))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await listed(pilot, "choose a file the last was mine")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen) and "mine" in one_line(app))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: engine.loads)
+        assert engine.loads[0].model == str(tmp_path / "mine.gguf")
 
 
 async def test_text_goes_to_the_prompt_is_kept_and_why_nothing_can_be_fetched_is_said(
