@@ -29,7 +29,7 @@ _AMX = ("-mamx-tile", "-mamx-int8")
 SETS = {"avx2": _AVX2, "avxvnni": (*_AVX2, "-mavxvnni"), "avx512": (*_AVX2, *_AVX512), "amx": (*_AVX2, *_AVX512, *_AMX)}
 """Source file of an instruction set -> its flags. A compiler that does not know them leaves the file out: see set.h."""
 
-_OWN_FLAGS = {**SETS, "signs": _AVX2}
+_OWN_FLAGS = {**SETS, "rows": _AVX2, "signs": _AVX2}
 """The same with what every set uses; the other files are for any x86-64."""
 
 _BOUND_S = 300

@@ -18,6 +18,7 @@ from spectui.llama.library import address
 CPU, KERNELS = b"CPU", b"SPECTUI"
 _FLAGS, _COMPUTE = 148, 16  # where a ggml_tensor has its flags, and GGML_TENSOR_FLAG_COMPUTE (ggml.h)
 THREADS = 2
+_ASKED = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)
 
 Kind = GGMLQuantizationType
 
@@ -127,8 +128,8 @@ class Graph:
         assert self.status(*results, needed=needed) == 0
         return [self._values(each) for each in results]
 
-    def status(self, *results: Any, needed: bool = True) -> int:
-        """The same; ggml's status."""
+    def status(self, *results: Any, needed: bool = True, stop: bool = False) -> int:
+        """The same; ggml's status. `stop`: whoever asks for the results says at once that they are not wanted any more."""
         graph = (_P, call("ggml_new_graph", _P, self._contexts[1]))
         for each in results:
             call("ggml_build_forward_expand", None, graph, each)
@@ -139,6 +140,11 @@ class Graph:
         name = (ctypes.c_char_p, b"ggml_backend_set_n_threads")
         use_threads = call("ggml_backend_reg_get_proc_address", _P, registry, name)
         ctypes.CFUNCTYPE(None, _P, _I)(use_threads)(backend[1], THREADS)
+        if stop:
+            name = (ctypes.c_char_p, b"ggml_backend_set_abort_callback")
+            let_end = call("ggml_backend_reg_get_proc_address", _P, registry, name)
+            yes = _ASKED(lambda _: True)
+            ctypes.CFUNCTYPE(None, _P, _ASKED, _P)(let_end)(backend[1], yes, None)
         status = call("ggml_backend_graph_compute", _I, backend, graph)
         call("ggml_backend_free", None, backend)
         return int(status)

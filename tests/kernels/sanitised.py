@@ -26,7 +26,7 @@ FLAGS = (
 SANITISED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "--param", "asan-stack=0")
 """Not the stack: there are the kernels' registers, and guards around each would take minutes to compile."""
 
-TESTS = ("test_products.py", "test_attention.py")
+TESTS = ("test_products.py", "test_attention.py", "test_rows.py")
 
 
 def together(*commands: list[str], **environment: str) -> None:

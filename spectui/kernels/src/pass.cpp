@@ -1,7 +1,10 @@
 #include "pass.h"
 #include "attention.h"
+#include "rows.h"
 #include "signs.h"
+#include <algorithm>
 #include <atomic>
+#include <limits.h>
 #include <omp.h>
 #include <string.h>
 #include <vector>
@@ -15,26 +18,111 @@ struct Product {
     size_t quantised;               // where its quantised columns lie
 };
 
-// Products whose columns are quantised together (one, or those of a mixture's experts), or the attention of a layer.
-// `chosen`: only those tiles of the product that the one before, with the signs, shows to be the largest.
-struct Step { size_t first, last; bool quantise, chosen; const void * x; Attention attention; };
+// Memory that a step reads or writes. `even`: floats without gaps, one for each of the step's elements.
+struct Access { uintptr_t begin, end; bool writes, even; };
+
+// Memory of a pass itself, in place of an address.
+enum Own : uintptr_t { COLUMNS = 1, PARTIALS, CHOSEN };
+uintptr_t own(Own of, size_t at) { return (of << 60) + at; }
+
+enum Kind { QUANTISE, MULTIPLY, CHOOSE, ATTEND, COMBINE, ROWS };
+
+// What all threads do together. A step of elements is cut into runs of whole units, one for each thread; threads take the parts of
+// other steps as they come.
+struct Step {
+    Kind kind;
+    const ggml_tensor * op;
+    size_t first = 0, last = 0;     // its products: one, or those of a mixture's experts
+    int64_t elements = 0, unit = 1;
+    bool chosen = false;            // only those tiles of the product that the one before, with the signs, shows to be the largest
+    size_t table = 0;               // of a ROPE: where the rotation of its positions begins
+    Attention attention = {};
+    int phase = 0;
+    size_t leader = 0, first_access = 0, last_access = 0;   // leader: the first of the steps that are cut alike
+};
+
+constexpr int REACH = 4;            // phases back from the last one, into which a step may be put
 
 } // namespace
 
+// A graph becomes steps, and steps become phases, between which all threads wait for each other. A step goes into the first phase
+// behind all whose results it reads or whose operands it overwrites, whatever lies between them in the graph: queries, keys and values
+// are multiplied in one. Where it takes over elements one by one from the step before, each thread has computed those that it needs by
+// itself, and the two are in one phase.
 struct Pass {
     int threads = 1;
+    bool (*abort_asked)(void *) = nullptr;
+    void * abort_data = nullptr;
     std::vector<const float *> x;
     std::vector<float *> out;
     std::vector<Product> products;
     std::vector<Step> steps;
+    std::vector<Access> accesses;
+    std::vector<size_t> first_of_phase, sequence;   // the step before which all are in earlier phases; all steps by phase
+    const ggml_tensor * columns_of = nullptr; // what the last quantised columns are
+    int columns_block = 0;
     std::vector<uint8_t> buffer;
     std::vector<float> partials, scratch;     // of attention: its threads' sums, and what each has for itself
+    std::vector<float> rotations;
     std::vector<std::atomic<int64_t>> next;   // the first tile of each product, or item of attention, that no thread has taken
     std::vector<int> order;
     std::vector<float> largest;               // of each tile's products with signs
     std::vector<int64_t> chosen;              // the tiles that are read after that
 
-    const float * column(const ggml_tensor * t, int64_t i1, int64_t i2, int64_t i3) const {
+    // ---------------------------------------------------------------- steps into phases
+
+    void uses(uintptr_t begin, size_t bytes, bool writes, bool even = false) { accesses.push_back({ begin, begin + bytes, writes, even }); }
+    void uses(const ggml_tensor * t, bool writes, int64_t elements) {
+        size_t bytes = t->nb[0], packed = 4;
+        bool even = elements > 0 && t->type == TYPE_F32;
+        for (int i = 0; i < 4; packed *= t->ne[i++]) {
+            even &= t->nb[i] == packed || t->ne[i] == 1;
+            bytes += (t->ne[i] - 1)*t->nb[i];
+        }
+        uses((uintptr_t) t->data, bytes, writes, even && packed == 4*(size_t) elements);
+    }
+    void reads(const ggml_tensor * t, int64_t elements = 0) { if (t) uses(t, false, elements); }
+    void writes(const ggml_tensor * t, int64_t elements = 0) { uses(t, true, elements); }
+
+    enum Relation { NONE, ONE_BY_ONE, ANY };
+    Relation relation(const Step & a, const Step & b) const {
+        Relation most = NONE;
+        for (size_t i = a.first_access; i < a.last_access; i++) for (size_t j = b.first_access; j < b.last_access; j++) {
+            const Access & u = accesses[i], & v = accesses[j];
+            if (!(u.writes || v.writes) || u.begin >= v.end || v.begin >= u.end) continue;
+            if (u.begin != v.begin || u.end != v.end || !u.even || !v.even || a.elements != b.elements) return ANY;
+            most = ONE_BY_ONE;
+        }
+        return most;
+    }
+
+    // Add a step whose accesses are the last ones.
+    void add(Step step) {
+        const int latest = (int) first_of_phase.size() - 1, earliest = latest < REACH ? 0 : latest - REACH + 1;
+        step.first_access = steps.empty() ? 0 : steps.back().last_access;
+        step.last_access = accesses.size();
+        step.phase = earliest;
+        step.leader = steps.size();
+        for (size_t i = latest < 0 ? 0 : first_of_phase[earliest]; i < steps.size(); i++) {
+            const Step & before = steps[i];
+            const Relation r = before.phase < step.phase ? NONE : relation(step, before);
+            if (r == NONE) continue;
+            const int64_t a = steps[before.leader].unit, b = step.unit;
+            const bool alike = step.phase < before.phase || step.leader == steps.size() || step.leader == before.leader;
+            if (r == ONE_BY_ONE && alike && std::max(a, b) % std::min(a, b) == 0) { step.phase = before.phase; step.leader = before.leader; }
+            else { step.phase = before.phase + 1; step.leader = steps.size(); }
+        }
+        if (step.leader < steps.size()) steps[step.leader].unit = std::max(steps[step.leader].unit, step.unit);
+        if (step.phase > latest) first_of_phase.push_back(steps.size());
+        auto behind = sequence.end();
+        while (behind != sequence.begin() && steps[behind[-1]].phase > step.phase) behind--;
+        sequence.insert(behind, steps.size());
+        steps.push_back(step);
+    }
+
+    // ---------------------------------------------------------------- operations into steps
+
+    static const float * column(const ggml_tensor * t, int64_t i1, int64_t i2, int64_t i3) {
         return (const float *) ((const char *) t->data + i1*t->nb[1] + i2*t->nb[2] + i3*t->nb[3]);
     }
 
@@ -45,11 +133,14 @@ struct Pass {
             add_matrix(op, SIGNS_FORMAT, w->extra, false);
             largest.reserve(2*kernels->tiles(w->ne[1]));   // threads of OpenMP cannot pass a lack of memory on
             chosen.reserve(kernels->tiles(w->ne[1]));
+            reads(op);
+            uses(own(CHOSEN, 0), 1, true);
+            add({ CHOOSE, op, products.size() - 1 });
         }
         add_matrix(op, format_of_weights(w), repacked(w), signs);
     }
 
-    void add_matrix(const ggml_tensor * op, int format, const void * packed, bool chosen) {
+    void add_matrix(const ggml_tensor * op, int format, const void * packed, bool of_chosen) {
         const ggml_tensor * x_of = op->src[1];
         Product p = begin(op->src[0], format, packed);
         for (int64_t i3 = 0; i3 < x_of->ne[3]; i3++)
@@ -58,16 +149,20 @@ struct Pass {
                     x.push_back(column(x_of, i1, i2, i3));
                     out.push_back((float *) column(op, i1, i2, i3));
                 }
-        end(p);
+        p.n = (int) (x.size() - p.first);
+        place_columns(p, true);
         // Queries, keys and values, or gate and up, are products of the same columns.
-        bool again = false;
-        if (!steps.empty() && x_of->data == steps.back().x) {
-            const Product & before = products[steps.back().first], & now = products.back();
-            again = before.n == now.n && before.k == now.k && FORMATS[before.format].block == FORMATS[now.format].block
-                 && memcmp(&x[before.first], &x[now.first], now.n*sizeof(float *)) == 0;
-            if (again) products.back().quantised = before.quantised;
+        if (columns_of != x_of || columns_block != FORMATS[format].block) {
+            reads(x_of, p.k*p.n);
+            uses_columns(products.size() - 1, products.size(), true);
+            add({ QUANTISE, op, products.size() - 1, products.size(), p.k*p.n, FORMATS[format].block });
+            columns_of = x_of;
+            columns_block = FORMATS[format].block;
         }
-        steps.push_back({ products.size() - 1, products.size(), !again, chosen, x_of->data, {} });
+        uses_columns(products.size() - 1, products.size(), false);
+        if (of_chosen) uses(own(CHOSEN, 0), 1, false);
+        writes(op);
+        add({ MULTIPLY, op, products.size() - 1, products.size(), 0, 1, of_chosen });
     }
 
     // out[slot, token] = experts[ids[slot, token]] times x[slot or 0, token]
@@ -99,38 +194,74 @@ struct Pass {
             p.n = order[e + 1] - order[e];
             place_columns(p, first == products.size());
         }
-        steps.push_back({ first, products.size(), true, false, nullptr, {} });
+        reads(x_of);
+        uses_columns(first, products.size(), true);
+        add({ QUANTISE, op, first, products.size(), w->ne[0]*slots*tokens, FORMATS[format].block });
+        columns_of = nullptr;
+        uses_columns(first, products.size(), false);
+        writes(op);
+        add({ MULTIPLY, op, first, products.size() });
     }
 
     Product begin(const ggml_tensor * w, int format, const void * packed) const {
         return { format, w->ne[0], w->ne[1], (const uint8_t *) packed, 0, x.size(), 0 };
     }
-    void end(Product & p) {
-        p.n = (int) (x.size() - p.first);
-        place_columns(p, true);
-    }
-    // Steps use the buffer in turn; the products of one step lie behind each other.
+    // The products of one step lie behind each other.
     void place_columns(Product & p, bool at_begin) {
-        if (!at_begin) {
-            const Product & before = products.back();
-            p.quantised = (before.quantised + kernels->columns(before.format, before.k, before.n) + 63)/64*64;
-        }
-        const size_t end = p.quantised + kernels->columns(p.format, p.k, p.n) + 64;
-        if (buffer.size() < end) buffer.resize(end);
+        if (!at_begin) p.quantised = (end_of_columns(products.back()) + 63)/64*64;
+        if (buffer.size() < end_of_columns(p) + 64) buffer.resize(end_of_columns(p) + 64);
         products.push_back(p);
     }
+    static size_t end_of_columns(const Product & p) { return p.quantised + kernels->columns(p.format, p.k, p.n); }
+    void uses_columns(size_t first, size_t last, bool writes) {
+        uses(own(COLUMNS, products[first].quantised), end_of_columns(products[last - 1]) - products[first].quantised, writes);
+    }
 
-    void quantise(const Step & step, uint8_t * columns, int thread, int threads) {
-        for (size_t i = step.first; i < step.last; i++) {
-            const Product & p = products[i];
-            const int64_t blocks = p.k/FORMATS[p.format].block, all = blocks*p.n;
-            int64_t at = all*thread/threads;
-            const int64_t last = all*(thread + 1)/threads;
-            while (at < last) {
-                const int64_t c = at/blocks, end = last < (c + 1)*blocks ? last : (c + 1)*blocks;
-                kernels->quantise(p.format, p.k, p.n, (int) c, at - c*blocks, end - c*blocks, x[p.first + c], columns + p.quantised);
-                at = end;
+    void add_attention(const ggml_tensor * op) {
+        const Attention a(op, threads);
+        reserve(partials, a.floats());
+        reserve(scratch, threads*Scratch::FLOATS);
+        Step step{ ATTEND, op, products.size() };
+        step.attention = a;
+        products.push_back({});   // its place in next
+        for (const ggml_tensor * t : op->src) reads(t);
+        if (a.divided) uses(own(PARTIALS, 0), 1, true);
+        else writes(op);
+        add(step);
+        if (!a.divided) return;
+        uses(own(PARTIALS, 0), 1, false);
+        writes(op);
+        step.kind = COMBINE;
+        step.elements = a.queries;
+        add(step);
+    }
+
+    void add_rows(const ggml_tensor * op) {
+        Step step{ ROWS, op, 0, 0, elements_of(op), unit_of(op) };
+        if (op->op == OP_ROPE) {
+            auto before = std::find_if(steps.begin(), steps.end(), [&](const Step & s) { return s.op->op == OP_ROPE && same_rotation(s.op, op); });
+            step.table = before != steps.end() ? before->table : rotations.size();
+            if (before == steps.end()) {   // positions are whole numbers, which no step writes
+                rotations.resize(step.table + op->ne[2]*rotated(op));
+                rotation(op, &rotations[step.table]);
             }
+        }
+        for (const ggml_tensor * t : op->src) reads(t, step.elements);
+        writes(op, op->op == OP_SET_ROWS ? 0 : step.elements);
+        add(step);
+    }
+
+    // ---------------------------------------------------------------- what a thread does
+
+    void quantise(const Step & step, int64_t at, int64_t last, uint8_t * columns) {
+        const Product * p = &products[step.first];
+        const size_t first_column = p->first;
+        while (at < last) {
+            const int64_t column = at/p->k, begin = column*p->k, end = std::min(last, begin + p->k), block = FORMATS[p->format].block;
+            while (first_column + column >= p->first + p->n) p++;
+            kernels->quantise(p->format, p->k, p->n, (int) (first_column + column - p->first), (at - begin)/block, (end - begin)/block,
+                              x[first_column + column], columns + p->quantised);
+            at = end;
         }
     }
 
@@ -150,13 +281,21 @@ struct Pass {
         }
     }
 
-    void attend(const Step & step, int thread, int threads) {
-        const Attention & a = step.attention;
-        float * const sums = aligned(partials), * const own = aligned(scratch) + thread*Scratch::FLOATS;
-        for (int64_t i; (i = next[step.first].fetch_add(1, std::memory_order_relaxed)) < a.items; ) kernels->attend(a, i, own, sums);
-        if (!a.divided) return;
-        #pragma omp barrier
-        for (int64_t r = a.queries*thread/threads; r < a.queries*(thread + 1)/threads; r++) kernels->combine(a, r, sums);
+    void run(const Step & step, int thread, int threads) {
+        const int64_t unit = steps[step.leader].unit, units = (step.elements + unit - 1)/unit;
+        const int64_t first = units*thread/threads*unit, last = std::min(step.elements, units*(thread + 1)/threads*unit);
+        const Product & p = products[step.first];
+        switch (step.kind) {
+        case QUANTISE: return quantise(step, first, last, aligned(buffer));
+        case MULTIPLY: return multiply(step, aligned(buffer), threads);
+        case CHOOSE:   if (thread == 0) choose_tiles(out[p.first], p.rows, largest, chosen); return;
+        case ATTEND:
+            for (int64_t i; (i = next[step.first].fetch_add(1, std::memory_order_relaxed)) < step.attention.items; )
+                kernels->attend(step.attention, i, aligned(scratch) + thread*Scratch::FLOATS, aligned(partials));
+            return;
+        case COMBINE:  for (int64_t r = first; r < last; r++) kernels->combine(step.attention, r, aligned(partials)); return;
+        case ROWS:     return compute_rows(step.op, first, last, rotations.data() + step.table);
+        }
     }
 
     // Memory that begins with a line of the cache: a register of 512 bits that lies in two is read half as fast.
@@ -165,51 +304,47 @@ struct Pass {
         if ((int64_t) memory.size() < floats + 16) memory.resize(floats + 16);
     }
 
-    void compute(ggml_graph * graph) {
-        x.clear(); out.clear(); products.clear(); steps.clear();
+    int compute(ggml_graph * graph) {
+        x.clear(); out.clear(); products.clear(); steps.clear(); accesses.clear(); first_of_phase.clear(); sequence.clear(); rotations.clear();
+        columns_of = nullptr;
         const int nodes = ggml.ggml_graph_n_nodes(graph);
         for (int i = 0; i < nodes; i++) {
             const ggml_tensor * op = ggml.ggml_graph_node(graph, i);
             if (!(op->flags & TENSOR_FLAG_COMPUTE)) continue;
             if (op->ne[0]*op->ne[1]*op->ne[2]*op->ne[3] == 0) continue;   // a pass that asks for no logits has products of no columns
-            if (op->op == OP_MUL_MAT) add_product(op);
-            if (op->op == OP_MUL_MAT_ID) add_experts(op);
-            if (op->op == OP_FLASH_ATTN_EXT) {
-                const Attention a(op, threads);
-                reserve(partials, a.floats());
-                reserve(scratch, threads*Scratch::FLOATS);
-                steps.push_back({ products.size(), products.size(), true, false, nullptr, a });
-                products.push_back({});   // its place in next
+            switch (op->op) {
+            case OP_NONE: case OP_RESHAPE: case OP_VIEW: case OP_PERMUTE: case OP_TRANSPOSE: break;
+            case OP_MUL_MAT: add_product(op); break;
+            case OP_MUL_MAT_ID: add_experts(op); break;
+            case OP_FLASH_ATTN_EXT: add_attention(op); break;
+            default: add_rows(op);
             }
         }
-        if (steps.empty()) return;
+        if (steps.empty()) return STATUS_SUCCESS;
+        products.push_back({});   // of steps without products
         if (next.size() < products.size()) next = std::vector<std::atomic<int64_t>>(2*products.size());
         for (size_t i = 0; i < products.size(); i++) next[i].store(0, std::memory_order_relaxed);
-        uint8_t * columns = aligned(buffer);
+        std::atomic<int> end(INT_MAX);            // the phase that is not computed any more
         #pragma omp parallel num_threads(threads)
         {
             const int thread = omp_get_thread_num(), team = omp_get_num_threads();
-            for (size_t i = 0; i < steps.size(); i++) {
-                if (steps[i].quantise && i) {   // the others may still read the buffer, or write what this step reads
+            int phase = 0;
+            for (size_t i : sequence) {
+                if (steps[i].phase > phase) {
+                    phase = steps[i].phase;
+                    if (thread == 0 && abort_asked && abort_asked(abort_data)) end.store(phase, std::memory_order_relaxed);
                     #pragma omp barrier
+                    if (phase >= end.load(std::memory_order_relaxed)) break;
                 }
-                if (steps[i].attention.op) { attend(steps[i], thread, team); continue; }
-                if (steps[i].chosen) {
-                    #pragma omp barrier
-                    #pragma omp single
-                    choose_tiles(out[products[steps[i].first].first], products[steps[i].first].rows, largest, chosen);
-                }
-                if (steps[i].quantise) {
-                    quantise(steps[i], columns, thread, team);
-                    #pragma omp barrier
-                }
-                multiply(steps[i], columns, team);
+                run(steps[i], thread, team);
             }
         }
+        return end == INT_MAX ? STATUS_SUCCESS : STATUS_ABORTED;
     }
 };
 
 Pass * new_pass() { return new Pass; }
 void delete_pass(Pass * pass) { delete pass; }
 void set_threads(Pass * pass, int n) { pass->threads = n; }
-void compute(Pass * pass, ggml_graph * graph) { pass->compute(graph); }
+void set_abort(Pass * pass, bool (*asked)(void *), void * data) { pass->abort_asked = asked; pass->abort_data = data; }
+int compute(Pass * pass, ggml_graph * graph) { return pass->compute(graph); }

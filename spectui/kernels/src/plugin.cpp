@@ -1,11 +1,12 @@
 // The kernels as a backend of ggml: a device of type ACCEL, which llama.cpp asks for each weight before it takes the CPU.
 //
 // Weights whose type is in formats.h get a buffer type of their own and are repacked as they are loaded (weights.cpp). The
-// scheduler then gives this backend the products with them (pass.cpp), and leaves everything else to the CPU's backend. Results
-// stay in the CPU's memory.
+// scheduler then gives this backend the products with them (pass.cpp), and what a layer has between them unless some layers are on
+// GPUs, and leaves everything else to the CPU's backend. Results stay in the CPU's memory.
 #include "plugin.h"
 #include "attention.h"
 #include "pass.h"
+#include "rows.h"
 #include "signs.h"
 #include <new>
 #include <stdlib.h>
@@ -24,6 +25,10 @@ const KernelSet * const SETS[] = { &amx_set, &avx512_set, &avxvnni_set, &avx2_se
 bool usable(const KernelSet * set) { return set && set->supported(); }
 
 // ---------------------------------------------------------------- what is taken
+
+// What a context's backend computes beside products, of tensors in host memory: its device's `context`.
+enum Computes : intptr_t { PRODUCTS_ALONE, ATTENTION, LAYERS };
+bool computes(const ggml_device * d, Computes what) { return (intptr_t) d->context >= what; }
 
 bool is_ours(const ggml_tensor * t) {
     return t->buffer && (t->buffer->type == &weights_type || t->buffer->type == &mapped_type) && !t->view_src;
@@ -46,6 +51,11 @@ int64_t from_tokens() {
     return number;
 }
 
+bool has_host_operands(const ggml_tensor * op) {
+    for (const ggml_tensor * t : op->src) if (t && !in_host_memory(t)) return false;
+    return true;
+}
+
 bool supports_product(ggml_device * d, const ggml_tensor * op) {
     const ggml_tensor * w = op->src[0], * x = op->src[1];
     if (!multiplies(d, w)) return false;
@@ -60,9 +70,8 @@ bool supports_op(ggml_device * d, const ggml_tensor * op) {
     switch (op->op) {
     case OP_NONE: case OP_RESHAPE: case OP_VIEW: case OP_PERMUTE: case OP_TRANSPOSE: return true;
     case OP_MUL_MAT: case OP_MUL_MAT_ID: return supports_product(d, op);
-    case OP_FLASH_ATTN_EXT: return d->context && Attention::supports(op) && in_host_memory(op->src[1]) && in_host_memory(op->src[2])
-        && (!op->src[4] || in_host_memory(op->src[4]));
-    default: return false;
+    case OP_FLASH_ATTN_EXT: return computes(d, ATTENTION) && Attention::supports(op) && has_host_operands(op);
+    default: return computes(d, LAYERS) && supports_rows(op) && has_host_operands(op);
     }
 }
 
@@ -77,9 +86,9 @@ void free_backend(ggml_backend * b) {
     delete b;
 }
 void set_backend_threads(ggml_backend * b, int n) { set_threads((Pass *) b->context, n); }
+void set_abort_callback(ggml_backend * b, bool (*asked)(void *), void * data) { set_abort((Pass *) b->context, asked, data); }
 int graph_compute(ggml_backend * b, ggml_graph * graph) {
-    try { compute((Pass *) b->context, graph); } catch (const std::bad_alloc &) { return STATUS_ALLOC_FAILED; }
-    return STATUS_SUCCESS;
+    try { return compute((Pass *) b->context, graph); } catch (const std::bad_alloc &) { return STATUS_ALLOC_FAILED; }
 }
 
 const char * name_of_device(ggml_device *) { return "SPECTUI"; }
@@ -101,12 +110,13 @@ const char * name_of_registry(ggml_registry *) { return "SPECTUI"; }
 size_t count(ggml_registry *) { return 1; }
 ggml_device * device_at(ggml_registry *, size_t) { return &weights_device; }
 void * function_at(ggml_registry *, const char * name) {
-    return strcmp(name, "ggml_backend_set_n_threads") == 0 ? (void *) set_backend_threads : nullptr;
+    if (strcmp(name, "ggml_backend_set_n_threads") == 0) return (void *) set_backend_threads;
+    return strcmp(name, "ggml_backend_set_abort_callback") == 0 ? (void *) set_abort_callback : nullptr;
 }
 ggml_buffer_type * type_of_weights(ggml_device *) { return request.mapped ? &mapped_type : &weights_type; }
 // The scheduler allocates a backend's results in its device's buffer type, and llama.cpp takes the weights' buffer type from the
 // same function. Results must lie in host memory, or each would be copied. So each backend, which is a context's, has a device of
-// its own, which is not registered. Its `context` says whether it computes attention: null is no.
+// its own, which is not registered.
 ggml_buffer_type * type_of_results(ggml_device *) {
     return ggml.ggml_backend_dev_buffer_type(ggml.ggml_backend_dev_by_type(DEVICE_CPU));
 }
@@ -125,7 +135,7 @@ ggml_device device(ggml_buffer_type * (*buffer_type)(ggml_device *)) {
 ggml_backend * init_backend(ggml_device *, const char *) {
     static uint8_t guid[16] = { 0x9d, 0x44, 0x1f, 0x6e, 0x02, 0xb7, 0x4c, 0x8a, 0xb1, 0x35, 0x77, 0xd0, 0x5c, 0xe9, 0x60, 0x2f };
     ggml_device * d = latest = new ggml_device(device(type_of_results));
-    d->context = request.attention ? d : nullptr;
+    d->context = (void *) (request.attention ? LAYERS : PRODUCTS_ALONE);
     ggml_backend * b = new ggml_backend { &guid, {}, d, new_pass() };
     b->functions.get_name = name_of_backend;
     b->functions.free = free_backend;
@@ -163,7 +173,7 @@ EXPORT void spectui_kernels_request(int threads, int signs, int attention) { req
 EXPORT void spectui_kernels_keep_mapped(void) { request.mapped = true; }
 
 // The context that this thread made last computes attention from now on.
-EXPORT void spectui_kernels_attend(void) { if (latest) latest->context = latest; }
+EXPORT void spectui_kernels_attend(void) { if (latest && !computes(latest, ATTENTION)) latest->context = (void *) ATTENTION; }
 
 EXPORT size_t spectui_kernels_bytes(int type, int64_t k, int64_t rows, int64_t matrices) {
     const int f = format_of_weights(type, k, rows);
