@@ -46,8 +46,8 @@ constexpr int REACH = 4;            // phases back from the last one, into which
 } // namespace
 
 // A graph becomes steps, and steps become phases, between which all threads wait for each other. A step goes into the first phase
-// behind all whose results it reads or whose operands it overwrites, whatever lies between them in the graph: queries, keys and values
-// are multiplied in one. Where it takes over elements one by one from the step before, each thread has computed those that it needs by
+// behind all whose results it reads or whose operands it overwrites, whatever lies between them in the graph: queries, keys and
+// values are multiplied in one. Where it takes over elements one by one from the step before, each thread has computed those that it needs by
 // itself, and the two are in one phase.
 struct Pass {
     int threads = 1;
@@ -71,7 +71,9 @@ struct Pass {
 
     // ---------------------------------------------------------------- steps into phases
 
-    void uses(uintptr_t begin, size_t bytes, bool writes, bool even = false) { accesses.push_back({ begin, begin + bytes, writes, even }); }
+    void uses(uintptr_t begin, size_t bytes, bool writes, bool even = false) {
+        accesses.push_back({ begin, begin + bytes, writes, even });
+    }
     void uses(const ggml_tensor * t, bool writes, int64_t elements) {
         size_t bytes = t->nb[0], packed = 4;
         bool even = elements > 0 && t->type == TYPE_F32;
@@ -109,8 +111,9 @@ struct Pass {
             if (r == NONE) continue;
             const int64_t a = steps[before.leader].unit, b = step.unit;
             const bool alike = step.phase < before.phase || step.leader == steps.size() || step.leader == before.leader;
-            if (r == ONE_BY_ONE && alike && std::max(a, b) % std::min(a, b) == 0) { step.phase = before.phase; step.leader = before.leader; }
-            else { step.phase = before.phase + 1; step.leader = steps.size(); }
+            const bool joins = r == ONE_BY_ONE && alike && std::max(a, b) % std::min(a, b) == 0;
+            step.phase = joins ? before.phase : before.phase + 1;
+            step.leader = joins ? before.leader : steps.size();
         }
         if (step.leader < steps.size()) steps[step.leader].unit = std::max(steps[step.leader].unit, step.unit);
         if (step.phase > latest) first_of_phase.push_back(steps.size());
@@ -152,17 +155,24 @@ struct Pass {
         p.n = (int) (x.size() - p.first);
         place_columns(p, true);
         // Queries, keys and values, or gate and up, are products of the same columns.
-        if (columns_of != x_of || columns_block != FORMATS[format].block) {
-            reads(x_of, p.k*p.n);
-            uses_columns(products.size() - 1, products.size(), true);
-            add({ QUANTISE, op, products.size() - 1, products.size(), p.k*p.n, FORMATS[format].block });
-            columns_of = x_of;
-            columns_block = FORMATS[format].block;
+        const bool again = columns_of == x_of && columns_block == FORMATS[format].block;
+        add_products(op, products.size() - 1, again ? 0 : p.k*p.n, p.k*p.n, of_chosen);
+        columns_of = x_of;
+        columns_block = FORMATS[format].block;
+    }
+
+    // The steps of all products from `first` on. `elements`: of columns that are quantised; `even`: how many lie in their order.
+    void add_products(const ggml_tensor * op, size_t first, int64_t elements, int64_t even, bool of_chosen) {
+        const size_t last = products.size();
+        if (elements > 0) {
+            reads(op->src[1], even);
+            uses_columns(first, last, true);
+            add({ QUANTISE, op, first, last, elements, FORMATS[products[first].format].block });
         }
-        uses_columns(products.size() - 1, products.size(), false);
+        uses_columns(first, last, false);
         if (of_chosen) uses(own(CHOSEN, 0), 1, false);
         writes(op);
-        add({ MULTIPLY, op, products.size() - 1, products.size(), 0, 1, of_chosen });
+        add({ MULTIPLY, op, first, last, 0, 1, of_chosen });
     }
 
     // out[slot, token] = experts[ids[slot, token]] times x[slot or 0, token]
@@ -194,13 +204,8 @@ struct Pass {
             p.n = order[e + 1] - order[e];
             place_columns(p, first == products.size());
         }
-        reads(x_of);
-        uses_columns(first, products.size(), true);
-        add({ QUANTISE, op, first, products.size(), w->ne[0]*slots*tokens, FORMATS[format].block });
+        add_products(op, first, w->ne[0]*slots*tokens, 0, false);
         columns_of = nullptr;
-        uses_columns(first, products.size(), false);
-        writes(op);
-        add({ MULTIPLY, op, first, products.size() });
     }
 
     Product begin(const ggml_tensor * w, int format, const void * packed) const {
@@ -239,7 +244,8 @@ struct Pass {
     void add_rows(const ggml_tensor * op) {
         Step step{ ROWS, op, 0, 0, elements_of(op), unit_of(op) };
         if (op->op == OP_ROPE) {
-            auto before = std::find_if(steps.begin(), steps.end(), [&](const Step & s) { return s.op->op == OP_ROPE && same_rotation(s.op, op); });
+            auto alike = [&](const Step & s) { return s.op->op == OP_ROPE && same_rotation(s.op, op); };
+            auto before = std::find_if(steps.begin(), steps.end(), alike);
             step.table = before != steps.end() ? before->table : rotations.size();
             if (before == steps.end()) {   // positions are whole numbers, which no step writes
                 rotations.resize(step.table + op->ne[2]*rotated(op));
@@ -269,7 +275,8 @@ struct Pass {
         for (size_t i = step.first; i < step.last; i++) {
             const Product & p = products[i];
             // Threads take some tiles at a time, so that one that is interrupted does not hold up the others.
-            const int64_t tiles = step.chosen ? (int64_t) chosen.size() : kernels->tiles(p.rows), share = tiles/(4*threads), some = share < 1 ? 1 : share > 256 ? 256 : share;
+            const int64_t tiles = step.chosen ? (int64_t) chosen.size() : kernels->tiles(p.rows);
+            const int64_t some = std::min<int64_t>(std::max<int64_t>(tiles/(4*threads), 1), 256);
             auto work = [&](int64_t first, int64_t last) {
                 kernels->multiply(p.format, p.k, p.rows, p.packed, p.n, columns + p.quantised, &out[p.first], first, last);
             };
@@ -305,7 +312,8 @@ struct Pass {
     }
 
     int compute(ggml_graph * graph) {
-        x.clear(); out.clear(); products.clear(); steps.clear(); accesses.clear(); first_of_phase.clear(); sequence.clear(); rotations.clear();
+        x.clear(); out.clear(); products.clear(); rotations.clear();
+        steps.clear(); accesses.clear(); first_of_phase.clear(); sequence.clear();
         columns_of = nullptr;
         const int nodes = ggml.ggml_graph_n_nodes(graph);
         for (int i = 0; i < nodes; i++) {

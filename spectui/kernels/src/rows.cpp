@@ -29,7 +29,10 @@ template <class G> INLINE void map(int64_t n, float * y, const float * a, const 
     memcpy(y + i, rest[2], 4*(n - i));
 }
 
-INLINE F silu(F x) { return V::divide(x, V::add(V::set(1.f), exponential<V>(V::min(V::set(87.f), V::sub(V::floats_zero(), x))))); }
+INLINE F silu(F x) {
+    const F e = exponential<V>(V::min(V::set(87.f), V::sub(V::floats_zero(), x)));
+    return V::divide(x, V::add(V::set(1.f), e));
+}
 INLINE F gelu(F x) {
     const F inner = V::mul(V::mul(x, V::set(.79788456f)), V::fma(V::mul(x, x), V::set(.044715f), V::set(1.f)));
     return V::mul(V::mul(x, V::set(.5f)), V::add(V::set(1.f), tanh_of<V>(inner)));
@@ -89,7 +92,8 @@ void rope(const ggml_tensor * op, float * y, const float * x, const float * cosi
 void write_cells(const ggml_tensor * op, int64_t row) {
     const ggml_tensor * from = op->src[0], * numbers = op->src[1];
     const int64_t i1 = row % from->ne[1], i2 = row/from->ne[1] % from->ne[2], i3 = row/from->ne[1]/from->ne[2];
-    const char * at = (const char *) numbers->data + i1*numbers->nb[0] + i2 % numbers->ne[1]*numbers->nb[1] + i3 % numbers->ne[2]*numbers->nb[2];
+    const size_t offset = i1*numbers->nb[0] + i2 % numbers->ne[1]*numbers->nb[1] + i3 % numbers->ne[2]*numbers->nb[2];
+    const char * at = (const char *) numbers->data + offset;
     const int64_t number = numbers->type == TYPE_I64 ? *(const int64_t *) at : *(const int32_t *) at;
     if (number < 0 || number >= op->ne[1]) ggml.ggml_abort(__FILE__, __LINE__, "there is no row %d", (int) number);
     const float * x = (const float *) row_of(from, from, row);
