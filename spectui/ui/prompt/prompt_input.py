@@ -251,6 +251,10 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         """Suggest what can be meant, and say what is attached."""
         self._suggest()
         self._show_chips()
+        self.count_soon()
+
+    def count_soon(self) -> None:
+        """Count the tokens when nothing more is typed for a moment."""
         if self._count_soon is not None:
             self._count_soon.stop()
         self._count_soon = self.set_timer(COUNT_AFTER_S if self.text else 0.01, lambda: self.run_worker(self._count()))

@@ -242,6 +242,7 @@ class ChatScreen(Window):
                 self.panel.update_fixed(session.models.fixed, session.knobs)
                 self.panel.show_defaults(session.user_knobs.defaults)
                 self.panel.show_knobs(session.knobs)
+                self.prompt.count_soon()
                 self.remember()
             case LoadFailed():
                 self.loading_line.end()

@@ -14,7 +14,7 @@ from spectui.text import printable
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Make, Window, answer, ask, burst, notified, paste, wait_until
+from tests.ui.pilot_helpers import Make, Window, answer, ask, burst, load, notified, paste, wait_until
 from tests.ui.screen_text import one_line
 
 
@@ -60,6 +60,14 @@ async def test_what_is_written_is_counted_before_enter_and_the_bar_says_where_it
         await wait_until(pilot, lambda: "the prompt does not fit" in one_line(app))
         await pilot.press("ctrl+u")
         await wait_until(pilot, lambda: "does not fit" not in one_line(app) and app.screen.session.typed == 0)
+
+
+async def test_what_was_written_while_the_models_were_loaded_is_counted_then(make_app: Make, engine: FakeEngine) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 30)) as pilot:
+        await paste(pilot, "one two")
+        await load(pilot, engine)
+        await wait_until(pilot, lambda: "ctx – + 2 / 4 096" in one_line(app))
 
 
 async def test_enter_that_comes_twice_at_once_sends_once(window: Window, engine: FakeEngine) -> None:
