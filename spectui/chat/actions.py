@@ -220,6 +220,7 @@ def chats(session: ChatSession, words: str) -> str:
         when = datetime.fromtimestamp(summary.updated).strftime("%Y-%m-%d %H:%M")
         here = ", this one" if session.stored.is_open(summary.id) else ""
         lines.append(f"{number} {summary.title or '(no title)'}: {when}, {summary.messages} messages, {summary.target}{here}")
+        lines += [f"  {summary.excerpt}"] if summary.excerpt else []
     return "\n".join(lines) or Remark(sentences.nothing_found(words))
 
 

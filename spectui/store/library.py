@@ -23,6 +23,8 @@ from spectui.store.records import Reply, StoredConversation, StoredMessage, Summ
 from spectui.store.rounds.packed import PackedRounds
 from spectui.text import safe
 
+BEFORE, BEHIND = 30, 60
+"""Characters of an excerpt before and behind what was searched."""
 _LAST_TIME = 253_402_214_400  # the last day of the year 9999
 
 
@@ -78,13 +80,22 @@ def _identity(connection: sqlite3.Connection, name: str) -> str:
 def _summaries(connection: sqlite3.Connection, words: str) -> list[Summary]:
     wanted = _folded(words).split()
     connection.create_function("has", 2, lambda text, word: isinstance(text, str) and word in _folded(text))
+    connection.create_function("around", 2, _around)
     having = " AND ".join("(has(title, ?) OR id IN (SELECT conversation FROM message WHERE has(text, ?)))" for _ in wanted)
     rows = connection.execute(
-        "SELECT id, title, updated, target, (SELECT count(*) FROM message WHERE conversation = conversation.id)"
+        "SELECT id, title, updated, target, (SELECT count(*) FROM message WHERE conversation = conversation.id),"
+        " (SELECT around(text, ?1) FROM message WHERE ?1 != '' AND conversation = conversation.id AND has(text, ?1) LIMIT 1)"
         f" FROM conversation WHERE {having or '1'} ORDER BY updated DESC, id",
-        [parameter for word in wanted for parameter in (word, word)],
+        [wanted[0] if wanted else "", *(parameter for word in wanted for parameter in (word, word))],
     ).fetchall()
-    return [Summary(_line(row[0]), _line(row[1]), _time(row[2]), _line(row[3]), row[4]) for row in rows]
+    return [Summary(_line(row[0]), _line(row[1]), _time(row[2]), _line(row[3]), row[4], row[5] or "") for row in rows]
+
+
+def _around(text: str, word: str) -> str:
+    """What stands around a word, which the text has, on one line."""
+    at = _folded(text).find(word)  # a few characters off behind letters that fold to two
+    start, end = text.rfind(" ", 0, max(0, at - BEFORE)) + 1 if at > BEFORE else 0, at + len(word) + BEHIND
+    return f"{'…' * (start > 0)}{_line(text[start:end])}{'…' * (end < len(text))}"
 
 
 def _folded(text: str) -> str:

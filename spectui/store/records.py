@@ -92,13 +92,15 @@ class StoredConversation(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A conversation in the list. `messages` is how many there are, in all branches."""
+    """A conversation in the list. `messages` is how many there are, in all branches; `excerpt`: the words around what was
+    searched, where a message has it."""
 
     id: str
     title: str
     updated: float
     target: str
     messages: int
+    excerpt: str = ""
 
 
 def setup_of(table: object) -> Setup:

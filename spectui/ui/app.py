@@ -32,6 +32,7 @@ from spectui.store.journal import Journal
 from spectui.store.records import StoredConversation
 from spectui.store.recovery.crash import Crash
 from spectui.telemetry.monitor import Monitor
+from spectui.ui.dashboard.status import DOUBLE, NARROW, ROOMY
 from spectui.ui.keys import binding, keymap
 from spectui.ui.remembered import Remembered, note, restore
 from spectui.ui.screen import controls
@@ -41,7 +42,6 @@ from spectui.ui.textual_patches.app import TerminalApp
 from spectui.ui.textual_patches.screen import Palette
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, read_themes
-from spectui.ui.widgets.title_line import DOUBLE, NARROW
 
 ENDINGS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -70,6 +70,7 @@ class SpectuiApp(TerminalApp):
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [  # type: ignore[misc]
         (0, "-narrow"),
         (NARROW, "-wide"),
+        (ROOMY, "-roomy"),
         (DOUBLE, "-double"),
     ]
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-tiny"), (12, "-short"), (36, "-tall")]  # type: ignore[misc]

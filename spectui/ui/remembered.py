@@ -60,6 +60,7 @@ def restore(screen: ChatScreen, chosen: Remembered) -> None:
     ]
     screen.transcript.show_tokens = chosen.get("tokens", False)
     screen.set_class(not chosen.get("panel", True), "-no-panel")
+    screen.set_class(not chosen.get("chats", True), "-no-chats")
     if (page := chosen.get("page", "")) in PAGES:
         screen.panel.show_page(page)
 
@@ -72,4 +73,5 @@ def note(screen: ChatScreen, chosen: Remembered) -> None:
     pairs = [pair for pair in screen.session.models.pairs if all(os.path.isfile(file) for file in pair if file)]
     chosen.set("pairs", pairs)
     chosen.set("panel", not screen.has_class("-no-panel"))
+    chosen.set("chats", not screen.has_class("-no-chats"))
     chosen.set("page", screen.panel.chosen_page)

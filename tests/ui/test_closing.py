@@ -7,9 +7,9 @@ import pytest
 from textual.pilot import Pilot
 
 from spectui.store.journal import Journal
+from spectui.ui.dashboard.status import LoadingLine
 from spectui.ui.remembered import Remembered
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.widgets.title_line import LoadingLine
 from tests.ui.pilot_helpers import Make, Window, wait_until
 
 

@@ -71,6 +71,8 @@ class SidePanel(VerticalScroll, can_focus=False):
         """The page that was chosen."""
         self.profile_names: Callable[[], list[str]] = list
         """Gives the profiles that can be chosen."""
+        self.load_picked: Callable[[], object] = lambda: None
+        """Loads the models with the context that was picked."""
         self._double = False
         self._served = bool(setup.server)
         self._fixed: frozenset[str] = frozenset()
@@ -239,6 +241,11 @@ class SidePanel(VerticalScroll, can_focus=False):
         """Say what the control is that has the focus."""
         if isinstance(event.widget, KnobRow):
             self.about.update(event.widget.about)
+
+    def on_slider_entered(self, event: Slider.Entered) -> None:
+        """Load the models with the context."""
+        if event.key == self.context.key:
+            self.load_picked()
 
     def update_figures(self, figures: Figures) -> None:
         """Give the figures to all pages. Those that are seen draw them."""

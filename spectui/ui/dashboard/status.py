@@ -1,13 +1,141 @@
-"""The lines under the text: what the tokens' colours mean, and the main figures for a window too narrow for the panel."""
+"""The lines above and below the text: the models and their context, what loads, what the colours mean, the main figures."""
 
 from __future__ import annotations
 
-from spectui.chat.figures.format import count, percent
+from rich.cells import cell_len, set_cell_size
+from textual.content import Content
+from textual.widget import Widget
+
+from spectui.chat.figures.format import count, percent, size
+from spectui.chat.figures.records import Figures
+from spectui.engine.events import Loading
+from spectui.text import printable
 from spectui.ui.dashboard.pages.now import speed, yields
-from spectui.ui.widgets.line_widget import FigureLines, Line
-from spectui.ui.widgets.title_line import NO_ROOM
+from spectui.ui.figures import MUTED
+from spectui.ui.widgets.line_widget import FigureLines, Line, gauge
 
 ORIGINS = ("accepted", "correction", "bonus", "plain")
+BAR, LOADING_BAR = 12, 20
+NO_ROOM = "the prompt does not fit"
+NARROW = 100
+"""Columns below which a window has no room for the panel beside the chat."""
+ROOMY = 150
+"""Columns from which a window has room for the chats beside the text."""
+DOUBLE = 200
+"""Columns from which a window has room for two pages of the panel, and a hundred for the text."""
+
+
+class TitleLine(Widget):
+    """`target ⟵ drafted by draft` and the context's bar. Below 100 columns `StatusLine` shows the context."""
+
+    DEFAULT_CSS = """
+    TitleLine { height: 1; padding: 0 1; background: $panel; pointer: pointer; }
+    """
+
+    _models: tuple[str, str] = ("", "")
+    _figures = Figures()
+
+    def update_models(self, target: str, draft: str) -> None:
+        """Say which models these are, by their names."""
+        self._models = (target, draft)
+        self.refresh()
+
+    def update_figures(self, figures: Figures) -> None:
+        """Draw the context again if it has changed."""
+        before, self._figures = self._figures, figures
+        if (figures.n_context, figures.n_ctx, figures.typed) != (before.n_context, before.n_ctx, before.typed):
+            self.refresh()
+
+    async def on_click(self) -> None:
+        """Choose other models."""
+        await self.screen.run_action("run('models')")
+
+    def render(self) -> Content:
+        """The line."""
+        width = self.size.width
+        right = self._room() if self.app.size.width >= NARROW else Content("")
+        left = self._names(max(0, width - right.cell_length - 2))
+        return Content.assemble(left, " " * max(0, width - left.cell_length - right.cell_length), right)
+
+    def _names(self, width: int) -> Content:
+        target, draft = self._models
+        if not target:
+            return Content.styled("spectui", "bold").truncate(width)
+        middle = "  ⟵ drafted by  " if draft else "  without a draft"
+        # Models differ at both ends of their names, so the longer name is shortened in the middle.
+        if draft and cell_len(target + middle + draft) > width:
+            middle = "  ⟵  "
+        room = max(0, width - cell_len(middle))
+        if cell_len(target) + cell_len(draft) > room:
+            keep = max(room // 2, room - cell_len(draft)) if draft else room
+            target = shorten(target, keep)
+            draft = shorten(draft, max(0, room - cell_len(target)))
+        return Content.assemble((target, "bold"), (middle, MUTED), (draft, "bold")).truncate(width)
+
+    def _room(self) -> Content:
+        figures = self._figures
+        if figures.n_ctx is None:
+            return Content("")
+        share = figures.context_share if figures.share_with_typed is None else figures.share_with_typed
+        typed = f" + {count(figures.typed)}" if figures.typed else ""
+        used = Content.assemble(("ctx ", MUTED), f"{count(figures.n_context)}{typed} / {count(figures.n_ctx)} ")
+        if share is not None and share > 1 and typed:
+            return Content.assemble(used, (NO_ROOM, "$error"))
+        return Content.assemble(used, gauge(share, BAR), f" {percent(share):>5}")
+
+
+class LoadingLine(Widget):
+    """`loading target 1.9 GB ▕███▌   ▏ 62 %  then the draft`. Hidden unless something loads."""
+
+    DEFAULT_CSS = """
+    LoadingLine { height: 1; padding: 0 1; display: none; }
+    LoadingLine.-loading { display: block; }
+    """
+
+    _loading: Loading | None = None
+    _then = ""
+
+    def begin(self, then: str = "") -> None:
+        """Show the line; `then` is what comes after the target."""
+        self._loading = None
+        self._then = then
+        self.add_class("-loading")
+        self.refresh()
+
+    def update_loading(self, loading: Loading) -> None:
+        """Show the progress."""
+        self._loading = loading
+        self.add_class("-loading")
+        self.refresh()
+
+    def end(self) -> None:
+        """Hide the line."""
+        self.remove_class("-loading")
+
+    def render(self) -> Content:
+        """The line."""
+        if self._loading is None:
+            return Content.styled("loading", MUTED)
+        bytes = f" {size(self._loading.bytes)}" if self._loading.bytes else ""
+        then = f"  then {self._then}" if self._then and self._loading.what == "target" else ""
+        return Content.assemble(
+            ("loading ", MUTED),
+            (printable(self._loading.what), "bold"),
+            f"{bytes}  ",
+            gauge(self._loading.progress, LOADING_BAR),
+            f" {percent(self._loading.progress):>5}",
+            (then, MUTED),
+        ).truncate(self.size.width)
+
+
+def shorten(name: str, width: int) -> str:
+    """A name in at most `width` cells, without its middle."""
+    if cell_len(name) <= width:
+        return name
+    if width < 3:
+        return set_cell_size(name, width)
+    tail = (width - 1) // 2
+    return set_cell_size(name, width - 1 - tail) + "…" + name[-tail:]
 
 
 class Legend(FigureLines):

@@ -81,9 +81,10 @@ class ConversationsScreen(ListWindow[str]):
     def _line(self, summary: Summary) -> Content:
         when = datetime.fromtimestamp(summary.updated).strftime("%Y-%m-%d %H:%M")
         mark = "▸ " if self._stored.is_open(summary.id) else "  "
+        excerpt = f"\n      {printable(summary.excerpt)}" if summary.excerpt else ""
         return Content.assemble(
             mark, (f"{when} {summary.messages:>4}  ", MUTED), printable(summary.title) or "(no title)",
-            (f"  {printable(summary.target)}", MUTED),
+            (f"  {printable(summary.target)}{excerpt}", MUTED),
         )  # fmt: skip
 
     # Actions

@@ -35,10 +35,6 @@ _COMMAND = re.compile("/[a-z-]*(?: .*)?")
 _LINE = re.compile(r"/([a-z-]+)(?:\s+(.*))?", re.DOTALL)
 
 
-async def _count_nothing(text: str) -> None:
-    pass
-
-
 class PromptInput(SteadyTextArea):
     """A text area that sends its text and recalls sent prompts."""
 
@@ -95,7 +91,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         """Takes a prompt; "": Enter in an empty box. False: it stays in the box."""
         self.command: Callable[[str, str], str] = lambda name, words: ""
         """Does the command of this name with the words behind it. Returns why it cannot; "" if it did."""
-        self.count: Callable[[str], Awaitable[object]] = _count_nothing
+        self.count: Callable[[str], Awaitable[object]] = partial(asyncio.sleep, 0)
         """Counts the tokens of what would be sent; "": of nothing."""
         self._count_soon: Timer | None = None
         self._no_command = ""  # the text with an unknown command that a person was asked about

@@ -103,6 +103,8 @@ class ChatScreen(Window):
         if plan is not None:
             self.plan = lambda setup: plan(setup, session.models.memory)
         self.panel.profile_names = partial(controls.profile_names, self)
+        self.panel.load_picked = partial(controls.load_picked, self)
+        self.chats.choose = partial(conversations.choose, self)
         self.prompt.commands = partial(commands.behind_slash, self)
         self.prompt.send = partial(asking.submit, self)
         self.prompt.count = partial(asking.count, self)
@@ -120,6 +122,7 @@ class ChatScreen(Window):
         """Title; transcript, legend, prompt beside the panel; keys."""
         yield self.title_line
         with Horizontal(id="body"):
+            yield self.chats
             with Vertical(id="main"):
                 yield self.transcript
                 if self.has_class("-empty"):
@@ -166,6 +169,7 @@ class ChatScreen(Window):
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         """Come to the front. At start the styles are fresh, and applying them again took a twentieth of the start."""
         event.refresh_styles = self._seen
+        self.chats.follow()  # a dialog may have renamed one
         self._seen = True
 
     def on_resize(self) -> None:
@@ -389,11 +393,6 @@ class ChatScreen(Window):
             controls.pick_context(self, int(event.value))
         else:
             controls.turn(self, event.key, event.value)
-
-    @on(Slider.Entered)
-    def _load_picked(self, event: Slider.Entered) -> None:
-        if event.key == self.panel.context.key:
-            controls.load_picked(self)
 
     @on(DevicePane.Picked)
     def _pick(self, event: DevicePane.Picked) -> None:

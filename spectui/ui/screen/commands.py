@@ -65,7 +65,7 @@ def stop(window: Window) -> None:
     elif window.find_line.display:
         window.find_line.close()
         window.prompt.focus()
-    elif focused is not None and (focused is window.transcript or panel in focused.ancestors):
+    elif focused is not None and (focused in (window.transcript, window.chats) or panel in focused.ancestors):
         window.prompt.focus()
     elif session.conversation.editing is not None and not session.waiting and session.state != "loading":
         asking.leave_edit(window)
@@ -102,6 +102,7 @@ ON_SCREEN: Mapping[str, Callable[[Window], object]] = {
     "models": controls.choose_models,
     "tune": controls.tune,
     "last-chat": conversations.open_offer,
+    "chats": conversations.fold_chats,
     **dict.fromkeys(("conversations", "open", "rename", "delete"), conversations.list_conversations),
     "compare": asking.compare,
     "export": reading.ask_export,

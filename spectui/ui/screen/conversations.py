@@ -32,13 +32,25 @@ def list_conversations(window: Window) -> None:
             _show_new(window)
         window.prompt.forget(await asyncio.to_thread(stored.delete, identity))
 
-    def chosen(identity: str) -> None:
-        if not identity:
-            begin_new(window)
-        elif not stored.is_open(identity):
-            open_conversation(window, lambda reader: stored.read(identity, reader))
+    window.ask(ConversationsScreen(stored, delete), partial(choose, window))
 
-    window.ask(ConversationsScreen(stored, delete), chosen)
+
+def choose(window: Window, identity: str) -> None:
+    """Open the conversation of this id; "": begin a new one."""
+    stored = window.session.stored
+    if not identity:
+        begin_new(window)
+    elif not stored.is_open(identity):
+        open_conversation(window, lambda reader: stored.read(identity, reader))
+
+
+def fold_chats(window: Window) -> None:
+    """Fold the chats beside the text, or show them; where there is no room for them, list them."""
+    if window.session.stored.saved and (window.has_class("-roomy") or window.has_class("-double")):
+        window.toggle_class("-no-chats")
+        window.prompt.focus()
+    else:
+        list_conversations(window)
 
 
 def open_conversation(window: Window, read: Read) -> None:
@@ -105,6 +117,7 @@ def follow(window: Window, same: int) -> None:
         sources = window.opening.sources if window.opening is not None else {}
         talk = session.conversation
         transcript.follow(talk.shown, same, session.writing, sources, talk.branches())
+        window.chats.follow()
 
 
 def show_unanswered(window: Window) -> None:

@@ -13,8 +13,9 @@ from spectui.chat.session import ChatSession
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Setup
 from spectui.text import printable
+from spectui.ui.dashboard.chats import ChatsPane
 from spectui.ui.dashboard.panel import SidePanel
-from spectui.ui.dashboard.status import Legend, StatusLine
+from spectui.ui.dashboard.status import Legend, LoadingLine, StatusLine, TitleLine
 from spectui.ui.keys import with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.prompt.suggestions import Suggestions
@@ -23,7 +24,6 @@ from spectui.ui.textual_patches.screen import Dialog, DirectScreen
 from spectui.ui.transcript.inspector import Inspector
 from spectui.ui.transcript.reader import FindLine, Reader
 from spectui.ui.transcript.source import SourceReader
-from spectui.ui.widgets.title_line import LoadingLine, TitleLine
 
 
 class Window(DirectScreen):
@@ -50,6 +50,7 @@ class Window(DirectScreen):
         self.status = StatusLine(id="status")
         self.suggestions = Suggestions(id="suggestions")
         self.prompt = PromptInput(self.suggestions, id="prompt")
+        self.chats = ChatsPane(session.stored, id="chats")
         self.panel = SidePanel(session.knobs, session.setup, id="panel")
         self.plan: Callable[[Setup], str] = lambda setup: ""
         """Says what the models of a set-up would take on the devices, in place of the loaded ones. Takes a while."""
@@ -106,7 +107,8 @@ class Window(DirectScreen):
 
     def _mark_models(self, update: bool = True) -> None:
         empty = not self.session.setup.model and not self._resumes
-        self.update_classes({"-alone": not self.session.models.drafter, "-empty": empty}, update)
+        saves = self.session.stored.saved and bool(self.check_action("run", ("conversations",)))
+        self.update_classes({"-alone": not self.session.models.drafter, "-empty": empty, "-unsaved": not saves}, update)
 
     def return_waiting(self) -> None:
         """Put waiting prompts back into the text area."""

@@ -229,8 +229,8 @@ async def test_pages_are_turned_by_key_and_by_mouse(make_app: Make, engine: Fake
         await wait_until(pilot, lambda: panel.page == "machine")
 
 
-@pytest.mark.parametrize(("columns", "text"), [(120, 70), (160, 110), (199, 149), (200, 102)])
-async def test_the_text_gets_the_room_first(window: Window, columns: int, text: int) -> None:
+@pytest.mark.parametrize(("columns", "text"), [(120, 70), (160, 104), (199, 104), (200, 102)])
+async def test_the_text_gets_the_room_first_and_at_most_a_hundred_columns(window: Window, columns: int, text: int) -> None:
     async with window(size=(columns, 50)) as (app, _):
         assert app.screen.query_one("#main").region.width == text
 

@@ -15,6 +15,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.conversations import ConversationsScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.screen.chat import ChatScreen
+from spectui.ui.transcript.document import INDENT
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import exchange, some_rounds
 from tests.ui.pilot_helpers import BOTH_ENGINES, Make, Window, ask, burst, notified, paste, wait_until, write_reply
@@ -49,6 +50,41 @@ async def listed(pilot: Pilot[None], number: int) -> None:
 def chat(app: SpectuiApp) -> ChatScreen:
     (screen,) = (screen for screen in app.screen_stack if isinstance(screen, ChatScreen))
     return screen
+
+
+async def test_a_search_shows_the_words_around_what_was_found(window: Window, file: Path) -> None:
+    journal = Journal(file)
+    exchange(journal, "so " * 20 + "the Zèbra runs " + "on " * 40, some_rounds())
+    journal.close()
+    async with window(journal=Journal(file), size=(120, 40)) as (app, pilot):
+        await pilot.press("alt+c")
+        await listed(pilot, 4)
+        await paste(pilot, "zebra")
+        await listed(pilot, 1)
+        assert "\n      …so so so so so so so so so the Zèbra runs on on" in lines(app)[0] and lines(app)[0].endswith("…")
+
+
+async def test_chats_stand_beside_the_text_where_there_is_room(window: Window, engine: FakeEngine, file: Path) -> None:
+    async with window(journal=Journal(file), size=(170, 45)) as (app, pilot):
+        pane = app.screen.chats
+
+        def titles() -> list[str]:
+            return [str(option.prompt) for option in pane.options]
+
+        await wait_until(pilot, lambda: titles() == ["  third question", "  second question", "  first question"])
+        assert app.screen.transcript.size.width - INDENT - 1 <= 100 and app.screen.panel.region.right == 170
+        await pilot.click(pane, offset=(5, 2))
+        await wait_until(pilot, lambda: "second question" in said(app))
+        await wait_until(pilot, lambda: titles()[1] == "▸ second question" and app.screen.prompt.has_focus)
+        await pilot.press("f12")
+        await wait_until(pilot, lambda: not pane.is_on_screen)
+        assert app.screen.transcript.size.width - INDENT - 1 == 100, "the panel has the rest"
+        await pilot.press("f12")
+        await wait_until(pilot, lambda: pane.is_on_screen)
+        await pilot.resize_terminal(149, 45)
+        await wait_until(pilot, lambda: not pane.is_on_screen)
+        await pilot.press("f12")
+        await listed(pilot, 3)
 
 
 @pytest.mark.parametrize("size", [(120, 40), (20, 5)])

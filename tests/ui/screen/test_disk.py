@@ -20,10 +20,10 @@ from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.rounds import packed
 from spectui.store.writer import Writer
 from spectui.ui.app import SpectuiApp
+from spectui.ui.dashboard.status import LoadingLine
 from spectui.ui.dialogs.conversations import ConversationsScreen, MessagesScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.transcript.transcript import Transcript
-from spectui.ui.widgets.title_line import LoadingLine
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import exchange, last, some_rounds
 from tests.ui.pilot_helpers import Make, Window, answer, ask, wait_until
