@@ -14,6 +14,7 @@ struct Avx2 : Avx256 {
     static INLINE I set_16(int v) { return _mm256_set1_epi16((short) v); }
     static INLINE I dot(I sum, I codes, I x) { return at_once(_mm256_add_epi16(sum, _mm256_maddubs_epi16(codes, x))); }
     static INLINE I scaled(I sum, I scale) { return _mm256_madd_epi16(sum, scale); }
+    template <int BITS> static INLINE I add_scaled(I total, I sum, I scale) { return add(total, scaled(sum, scale)); }
     // The low (0) or the high (1) 16-bit half of each lane, in both of its halves.
     template <int H> static INLINE I lane_scale(I a) {
         return H ? _mm256_blend_epi16(a, _mm256_srli_epi32(a, 16), 0x55) : _mm256_blend_epi16(a, _mm256_slli_epi32(a, 16), 0xAA);

@@ -4,8 +4,8 @@
 // operations. For an output element the order of all operations depends on the format and on V alone, never on NC or on the
 // number of columns: a pass over one token computes the same bits as a pass over sixty.
 //
-// Registers: NC integer sums, for super-blocks NC sums of scaled runs beside them, NC float sums, and a few for operands.
-// V::GROUP is the largest NC whose sums stay in registers (16 registers: 4, 32: 8).
+// Registers: NC integer sums, NC float sums, and a few for operands. V::GROUP is the largest NC of which these stay in registers (16
+// registers: 4, 32: 8). Super-blocks have NC sums of scaled runs and of minima beside them: their float sums wait on the stack.
 //
 // Integer sums. V::dot multiplies unsigned codes with signed activations and adds four neighbours. With VNNI it adds to 32-bit
 // lanes. With AVX2 it adds to pairs of 16-bit lanes, which hold V::steps(bits) products safely: 127 x 2 x (2^bits - 1) each;
@@ -121,7 +121,8 @@ template <class V, int W> INLINE void read_scales(const uint8_t * block, int p, 
 template <class V, int W, int NC> void super_tile(const uint8_t * tile, int64_t k, const uint8_t * x, typename V::F (&acc)[NC]) {
     using I = typename V::I;
     constexpr Format f = FORMATS[W];
-    constexpr int R = V::LANES, operands = f.run/4, most = V::steps(eight_bits(f) ? 4 : f.bits()), steps = most < operands ? most : operands;
+    constexpr int R = V::LANES, operands = f.run/4, bits = split<V, W>() ? 4 : eight_bits(f) ? 8 : f.bits();
+    constexpr int most = V::steps(bits), steps = most < operands ? most : operands;
     constexpr size_t row = words_bytes(f, R);
     for (int64_t b = 0; b < k/256; b++, tile += super_bytes(f, R), x += record_bytes(256)*NC) {
         const uint8_t * w = tile + super_head(f, R);
@@ -140,8 +141,8 @@ template <class V, int W, int NC> void super_tile(const uint8_t * tile, int64_t 
                     UNROLL for (int c = 0; c < NC; c++) sum[c] = high[c] = V::zero();
                     dots<V, W, NC, first + part*steps, steps, 256>(words, xs, sum, high);
                     UNROLL for (int c = 0; c < NC; c++) {
-                        total[c] = V::add(total[c], V::scaled(sum[c], scale));
-                        if constexpr (split<V, W>()) total[c] = V::add(total[c], V::scaled(high[c], V::template shift<4>(scale)));
+                        total[c] = V::template add_scaled<bits>(total[c], sum[c], scale);
+                        if constexpr (split<V, W>()) total[c] = V::template add_scaled<bits>(total[c], high[c], V::template shift<4>(scale));
                     }
                 });
             });
@@ -177,11 +178,18 @@ template <class V, int W, int NC> void float_tile(const uint8_t * tile, int64_t 
     UNROLL for (int c = 0; c < NC; c++) acc[c] = V::fma(odd[c], V::set(1), acc[c]);
 }
 
-// Rows [row, row + rows) of the columns' outputs. `rows`: as many as the tile has, fewer at a matrix's end.
+// Rows [row, row + rows) of the columns' outputs, or what a part of k adds to them. `rows`: as many as the tile has, fewer at a
+// matrix's end.
 template <class V, int W, int NC>
-void tile_times_group(const uint8_t * tile, int64_t k, const uint8_t * x, float * const * out, int64_t row, int rows) {
+void tile_times_group(const uint8_t * tile, int64_t k, const uint8_t * x, float * const * out, int64_t row, int rows, bool adds) {
     typename V::F acc[NC];
-    UNROLL for (int c = 0; c < NC; c++) acc[c] = V::floats_zero();
+    UNROLL for (int c = 0; c < NC; c++) {
+        if (!adds) { acc[c] = V::floats_zero(); continue; }
+        if (rows == V::LANES) { acc[c] = V::load_floats(out[c] + row); continue; }
+        float rest[V::LANES] = {};
+        memcpy(rest, out[c] + row, 4*rows);
+        acc[c] = V::load_floats(rest);
+    }
     if constexpr (FORMATS[W].floats()) float_tile<V, W, NC>(tile, k, x, acc);
     else if constexpr (FORMATS[W].block == 32) small_tile<V, W, NC>(tile, k, x, acc);
     else super_tile<V, W, NC>(tile, k, x, acc);
@@ -223,7 +231,7 @@ void quantise(int format, int64_t k, int n, int column, int64_t first, int64_t l
 // The functions above by format, and by the number of columns less one.
 template <class V> struct Table {
     void (*pack[N_FORMATS])(int64_t, int64_t, const uint8_t *, uint8_t *, int64_t, int64_t);
-    void (*kernel[N_FORMATS][V::GROUP])(const uint8_t *, int64_t, const uint8_t *, float * const *, int64_t, int);
+    void (*kernel[N_FORMATS][V::GROUP])(const uint8_t *, int64_t, const uint8_t *, float * const *, int64_t, int, bool);
 
     template <int W, int... C> constexpr void fill(std::integer_sequence<int, C...>) {
         pack[W] = pack_format<V, W>;
@@ -240,17 +248,26 @@ void pack(int format, int64_t k, int64_t rows, const uint8_t * data, uint8_t * p
     TABLE<V>.pack[format](k, rows, data, packed, first, last);
 }
 
+constexpr size_t NEAR = 1 << 20;   // bytes of columns that stay in the L2 cache while the tiles are multiplied with them
+
+// Of super-blocks a part of k after the other: all columns of more would not stay near.
 template <class V>
 void multiply(int format, int64_t k, int64_t rows, const uint8_t * packed, int n, const uint8_t * buffer, float * const * out,
               int64_t first, int64_t last) {
     const Groups groups(n, V::GROUP);
     const Format & f = FORMATS[format];
-    const size_t bytes = tile_bytes(f, V::LANES, k), column = columns_bytes(f.block, k, 1);
-    for (int64_t i = first; i < last; i++) {
-        const int64_t row = i*V::LANES, left = rows - row;
-        for (int g = 0; g < groups.count; g++)
-            TABLE<V>.kernel[format][groups.size(g) - 1](packed + i*bytes, k, buffer + column*groups.first(g), out + groups.first(g), row,
-                                                        left < V::LANES ? (int) left : V::LANES);
+    const int64_t blocks = k/f.block, near = NEAR/columns_bytes(256, 256, n), part = f.block < 256 ? blocks : near < 1 ? 1 : near;
+    for (int64_t b = 0; b < blocks; b += part) {
+        const int64_t count = b + part < blocks ? part : blocks - b;
+        for (int64_t i = first; i < last; i++) {
+            const int64_t row = i*V::LANES, left = rows - row;
+            const uint8_t * tile = packed + i*tile_bytes(f, V::LANES, k) + (b ? b*super_bytes(f, V::LANES) : 0);
+            for (int g = 0; g < groups.count; g++) {
+                const int nc = groups.size(g), c = groups.first(g);
+                const uint8_t * x = buffer + columns_bytes(f.block, k, c) + b*record_bytes(f.block)*nc;
+                TABLE<V>.kernel[format][nc - 1](tile, count*f.block, x, out + c, row, left < V::LANES ? (int) left : V::LANES, b > 0);
+            }
+        }
     }
 }
 
