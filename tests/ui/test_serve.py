@@ -57,7 +57,7 @@ async def test_requests_are_shown_as_they_come_and_can_be_looked_at_again() -> N
                 assert "editor/1.0" in screen_text(app)
                 engine.finish()
                 await wait_until(pilot, lambda heard=heard: isinstance(heard[-1], Finished))
-            assert "apples" not in screen_text(app)
+            assert "apples" not in screen_text(app) and "‹ 2/2 ›" not in screen_text(app), "the first is no branch of it"
             await pilot.press("p")
             await wait_until(pilot, lambda: "first prompt" in screen_text(app) and "apples" in screen_text(app))
             ask(requests, "third prompt", [])

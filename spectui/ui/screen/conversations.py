@@ -116,7 +116,8 @@ def follow(window: Window, same: int) -> None:
     if transcript.is_attached:  # the window does not close
         sources = window.opening.sources if window.opening is not None else {}
         talk = session.conversation
-        transcript.follow(talk.shown, same, session.writing, sources, talk.branches())
+        branches = {} if window.prompt.disabled else talk.branches()  # a recorded chat, or another's request, does not turn
+        transcript.follow(talk.shown, same, session.writing, sources, branches)
         window.chats.follow()
 
 
