@@ -20,7 +20,7 @@ test: .venv/.installed-test
 sanitise: .venv/.installed-test
 	$(BIN)/python -m tests.kernels.sanitised
 
-# What is generated in docs/ and config.example.toml: settings, keys, commands after a slash.
+# What is generated in docs/ and config.example.toml: settings, keys.
 docs: .venv/.installed-demo
 	$(BIN)/python -m tests.generators.docs
 

@@ -2,7 +2,7 @@
 
 The pictures of the window are made by `tests.generators.pictures`.
 
-A page holds generated text between `<!-- begin NAME (make docs) -->` and `<!-- end NAME -->`.
+A page holds the table of keys between `<!-- begin keys (make docs) -->` and `<!-- end keys -->`.
 """
 
 import importlib
@@ -16,14 +16,15 @@ from textual.dom import DOMNode
 
 import spectui.ui
 from spectui import reference
-from spectui.chat.commands import SLASH
 from spectui.ui.keys import format_key, group_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 GROUPS = ("chat", "reading", "prompt", "window", "messages", "panel", "steering")
 """The groups of keys that a page lists. Those of lists, sliders and other screens stand in the list that F1 opens."""
-_MARKED = re.compile(r"(<!-- begin ([\w-]+) \(make docs\) -->\n)(.*?)(<!-- end \2 -->)", re.DOTALL)
+_LEFT_OUT = ("prompt.", "page.")
+"""Ids of the keys of any text box, and of those that the page tells in one sentence."""
+_MARKED = re.compile(r"(<!-- begin keys \(make docs\) -->\n)(.*?)(<!-- end keys -->)", re.DOTALL)
 
 
 def keys() -> str:
@@ -33,7 +34,7 @@ def keys() -> str:
     groups: dict[str, dict[str, tuple[str, str]]] = {}
     for kind in _kinds(DOMNode):
         for each in kind.__dict__.get("BINDINGS", ()):
-            if isinstance(each, Binding) and each.id and not each.id.startswith("prompt."):  # keys of any text box
+            if isinstance(each, Binding) and each.id and not each.id.startswith(_LEFT_OUT):
                 pressed = " ".join(f"`{format_key(key)}`" for key in each.key.split(","))
                 group = group_of(kind, each) or "window"
                 groups.setdefault(group, {})[each.id] = (pressed, each.tooltip or each.description)
@@ -42,18 +43,6 @@ def keys() -> str:
         lines.append(f"| **{group}** | | |")
         lines += [f"| {pressed} | {what} | `{identity}` |" for identity, (pressed, what) in groups[group].items()]
     return "\n".join(lines)
-
-
-def slash() -> str:
-    """A table of the plain chat's commands, and a list of those that do what their keys do in the window."""
-    rows, as_keys = ["| command | what it does |", "|---|---|"], []
-    for command in SLASH.values():
-        if command.keys and not command.plain:
-            as_keys.append(f"`{command.usage}`")
-        else:
-            usage = command.usage.replace("|", "\\|")
-            rows.append(f"| `{usage}` | {command.behind_slash} |")
-    return "\n".join([*rows, "", f"These do what their [keys](window.md#keys) do: {', '.join(as_keys)}."])
 
 
 MEASURED = ROOT / "docs" / "developers" / "performance.md"
@@ -88,12 +77,9 @@ def chart() -> str:
     )
 
 
-GENERATORS = {"keys": keys, "slash": slash}
-
-
 def filled(text: str) -> str:
     """A page with its generated parts made anew."""
-    return _MARKED.sub(lambda found: f"{found[1]}\n{GENERATORS[found[2]]()}\n\n{found[4]}", text)
+    return _MARKED.sub(lambda marked: f"{marked[1]}\n{keys()}\n\n{marked[3]}", text)
 
 
 def files() -> Iterator[tuple[Path, str]]:
