@@ -75,7 +75,7 @@ async def test_what_is_not_seen_yet_does_not_hold_up_the_first_drawing(make_app:
         panel = app.screen.query_one(SidePanel)
         await wait_until(pilot, lambda: {part.id for part in panel.children} == every_part and polling)
         assert first == [({"pages", *PAGES["now"]}, False)]
-        await wait_until(pilot, lambda: len(panel.query(Slider)) == len(panel.sliders))
+        await wait_until(pilot, lambda: len(panel.query("#sliders Slider")) == len(panel.sliders))
         for page, parts in PAGES.items():
             panel.show_page(page)
             assert [part.id for part in panel.children if part.display and part.id != "pages"] == list(parts)

@@ -27,6 +27,6 @@ def test_ggml_finds_the_least_batch_for_a_gpu_in_its_variable(
         events.wait(Loaded, number)
         process = isolated.link
         assert process is not None
-        found.append((process.pid, process.call(variable).result(PATIENCE)))
+        found.append((process.pid, process.call("call", variable).result(PATIENCE)))
     assert [each for _, each in found] == ["7", "7", "11"]
     assert found[0][0] == found[1][0]

@@ -96,7 +96,7 @@ def test_a_draft_ahead_has_one_thread(server: Server, engine: EngineProcess, set
         engine.load(replace(setup, rpc=server.address, device="none", device_draft="RPC0", threads_draft=2, async_draft=ahead))
         events.wait(Loaded, number)
         assert engine.link is not None
-        found.append(engine.link.call(draft_threads).result(PATIENCE))
+        found.append(engine.link.call("call", draft_threads).result(PATIENCE))
     assert found == [1, 2]
 
 
@@ -105,7 +105,7 @@ def test_what_fits_on_the_server_is_planned_before_loading(server: Server, engin
     """The draft's device is a choice of the plan, and so are the layers."""
     events = load(engine, replace(setup, rpc=server.address))
     assert [event.what for event in events.of(Loading)].count("plan") == 1
-    placed = engine.link.call(automatic_choices).result(PATIENCE)
+    placed = engine.link.call("call", automatic_choices).result(PATIENCE)
     assert placed["device_draft"] == "RPC0" and placed["gpu_layers"] == ALL
 
 
@@ -205,7 +205,7 @@ def test_a_connection_that_breaks_off(server: Server, engine: EngineProcess, set
     """The server goes on, as one does that lacks memory for what it was sent."""
     events = load(engine, replace(setup, rpc=server.address, async_draft="on"))
     assert engine.link is not None
-    engine.link.call(shut).result(PATIENCE)
+    engine.link.call("call", shut).result(PATIENCE)
     engine.generate(QUESTION)
     assert events.wait(Failed).message == (
         f"The RPC server {server.address} broke off the connection, as it does when its memory is full: what was written is "
@@ -222,7 +222,7 @@ def test_connections_end_with_a_reset(server: Server, engine: EngineProcess, set
         engine.load(replace(setup, rpc=f"{server.address},{other.address}", device="RPC0", device_draft="RPC1"))
         events_of(engine).wait(Loaded)
         assert engine.link is not None
-        assert engine.link.call(linger).result(PATIENCE) == [(1, 0)] * 2
+        assert engine.link.call("call", linger).result(PATIENCE) == [(1, 0)] * 2
 
 
 @needs_server

@@ -18,6 +18,7 @@ def test_a_context_s_attention_is_as_its_model_has_it(own: Kernels, monkeypatch:
     told: list[bool] = []
     monkeypatch.setattr(plugin.load(), "request", lambda attention: told.append(attention))
     ask = plugin.flash_attention
-    assert [ask(wanted, own) for wanted in ("auto", "on", "off")] == ["on", "on", "off"]
-    assert (ask("auto", LLAMA_CPP), ask("off", LLAMA_CPP)) == ("auto", "off")
-    assert told == [True, True, True, False, False]
+    assert [ask(wanted, own, False) for wanted in ("auto", "on", "off")] == ["on", "on", "off"]
+    assert (ask("auto", LLAMA_CPP, False), ask("off", LLAMA_CPP, False)) == ("auto", "off")
+    assert ask("auto", own, True) == "auto"  # the GPU is asked first
+    assert told == [True, True, True, False, False, False]
