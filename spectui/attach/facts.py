@@ -27,7 +27,7 @@ _NO_CHAT = re.compile(r"embed|rerank|whisper|transcri|moderation|\b(bge|e5|gte|t
 
 class ServedModel(NamedTuple):
     """A model of a server. Sizes in bytes; 0, "" and None are unknown. `status`: a router's word, such as loaded. `chats`: it
-    answers a chat, as far as its name tells."""
+    answers a chat, as far as its name tells. `images`: it takes images."""
 
     name: str
     owner: str = ""
@@ -41,6 +41,7 @@ class ServedModel(NamedTuple):
     trained_ctx: int = 0
     quantisation: str = ""
     chats: bool = True
+    images: bool | None = None
 
 
 class Slots(NamedTuple):
@@ -104,6 +105,11 @@ class Facts(NamedTuple):
         return owner or ("llama-server" if self.llama_server else "a server")
 
     @property
+    def takes_images(self) -> bool:
+        """Images can be sent to it. A server that does not say what it takes is asked, but llama-server says it."""
+        return not self.llama_server if self.model.images is None else self.model.images
+
+    @property
     def larger(self) -> str:
         """The way to a larger context."""
         return "restart the server with a larger -c" if self.llama_server else "start the server with a larger one"
@@ -155,7 +161,14 @@ def _model(row: Fields) -> ServedModel:
         status.table.get("failed") is True, int(meta.number("size") or 0), int(meta.number("n_params") or 0),
         meta.count("n_vocab") or 0, meta.count("n_ctx") or row.count("max_model_len") or 0, meta.count("n_ctx_train") or 0,
         meta.name("ftype"), _NO_CHAT.search(f"{row.name('id')} {row.name('type')}") is None,
+        _takes_images(row),
     )  # fmt: skip
+
+
+def _takes_images(row: Fields) -> bool | None:
+    """What a row of the list says of images; None if it does not tell."""
+    said = row.fields("architecture").table.get("input_modalities") or row.table.get("capabilities")
+    return any(word in said for word in ("image", "vision", "multimodal")) if isinstance(said, list) else None
 
 
 def chosen(listed: Sequence[ServedModel], wanted: str) -> ServedModel:
@@ -202,10 +215,12 @@ async def look(connection: Connection, wanted: str, emit: Callable[[Event], None
     if under and props:  # what llama-swap's list does not say
         inner = Fields(await _optional(connection, f"{under}/v1/models")).rows("data")
         model = _model(inner[0])._replace(name=model.name, owner=model.owner, aliases=model.aliases) if inner else model
+    sees = props.fields("modalities").table.get("vision")
     return Facts(
         model._replace(
             n_ctx=settings.count("n_ctx") or model.n_ctx or slots.n_ctx,
             quantisation=model.quantisation or props.name("model_ftype"),
+            images=sees if isinstance(sees, bool) else model.images,
         ),
         llama_server,
         PassTime(),

@@ -1,15 +1,18 @@
-"""What is asked of a server: a conversation and the knobs as its fields, and which knobs it takes."""
+"""What is asked of a server: a conversation, its images, and the knobs as its fields, and which knobs it takes."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from spectui.attach.connection import ServerTrouble
 from spectui.attach.facts import Facts
-from spectui.engine.events import Fixed, Message, Terms
+from spectui.engine.events import LARGEST_FILE, Fixed, Image, Message, Terms, image_type
 from spectui.knobs import Knobs, json_object, title
 
 CHAT = "/chat/completions"
@@ -41,7 +44,6 @@ _BEFORE_SPEC = {"drafter": "-md", "draft_max": "--draft-max", "draft_min": "--dr
 """The same of an older one."""
 
 _HERE = ("context_full",)  # what the chat does, whatever the server is
-
 
 _LENGTHS = {"ngram-mod": "--spec-ngram-mod-n-max", "ngram-cache": ""}
 """The flag for the longest draft of a lookup. Other lookups have one of a common form."""
@@ -114,6 +116,18 @@ def refused(error: ServerTrouble, asked: Mapping[str, Any]) -> set[str]:
     return {field for field in settings if re.search(rf"\b{field}\b", said)}
 
 
-def _row(message: Message, llama_server: bool) -> dict[str, str]:
-    row = {"role": message.role, "content": message.content}
+def read(image: Image) -> Image:
+    """The image with its content; as it is, if the file has gone or has another content now."""
+    with suppress(OSError, ValueError):
+        if os.path.isfile(image.path):  # a pipe would be waited for
+            with open(image.path, "rb") as file:
+                content = file.read(LARGEST_FILE + 1)
+            if (kind := image_type(content)) and Image.of(image.path, content) == image:
+                return image._replace(url=f"data:image/{kind};base64,{b64encode(content).decode()}")
+    return image
+
+
+def _row(message: Message, llama_server: bool) -> dict[str, Any]:
+    parts = [{"type": "image_url", "image_url": {"url": image.url}} for image in message.images if image.url]
+    row = {"role": message.role, "content": [{"type": "text", "text": message.content}, *parts] if parts else message.content}
     return row | {"reasoning_content": message.thought} if message.thought and llama_server else row

@@ -52,6 +52,7 @@ class ServerSession:
         self._gone = False  # it did not answer, and may be started anew when it does
         self._cold = False
         self._refused: set[str] = set()  # fields that the server refuses
+        self._said: set[str] = set()  # of images
 
     def load(self, setup: Setup, before: Setup | None = None) -> Loaded:
         """Find out what the server has. Waits while it loads. Raises SpectuiError."""
@@ -80,7 +81,7 @@ class ServerSession:
         name = facts.model.name or address(self._setup.server).short
         draft = ModelInfo(facts.source, facts.source, 0, 0, 0, 0, 0, kernels="") if facts.drafts else None
         self._setup = replace(self._setup, model=name, draft=facts.source if draft else None, ctx_size=facts.model.n_ctx)
-        loaded = Loaded(self._setup, _info(facts, name), draft, (), fixed=requests.fixed(facts))
+        loaded = Loaded(self._setup, _info(facts, name), draft, (), fixed=requests.fixed(facts), images=facts.takes_images)
         self._emit(loaded)
         return loaded
 
@@ -97,6 +98,8 @@ class ServerSession:
         if terms.grammar and not facts.llama_server:
             raise SpectuiError("Only llama-server and spectui take a grammar or a JSON schema: ask this server without one.")
         knobs = self.knobs if self.knobs.seed >= 0 else replace(self.knobs, seed=secrets.randbits(31))
+        if facts.takes_images:
+            messages = [message._replace(images=tuple(map(requests.read, message.images))) for message in messages]
         reply = Reply(messages, knobs, facts, self._emit, connection.address.root, self._stall_s, self._learn)
         try:
             self._run(self._ask(connection, reply, messages, knobs, requests.obeyed(terms)))
@@ -104,8 +107,17 @@ class ServerSession:
             reply.reason = StopReason.CANCELLED
         finished = reply.finish()
         self._emit(finished)
+        self._tell_images(messages, facts.takes_images)
         self._tell_counts()
         return finished
+
+    def _tell_images(self, messages: Sequence[Message], takes_images: bool) -> None:
+        """Say once which images have not gone along: below the reply, as one that is begun anew takes lines above it away."""
+        for name in (image.name for message in messages for image in message.images if not image.url):
+            why = f"{name} has gone or was changed" if takes_images else f"{self._setup.model} takes no images"
+            if (sentence := f"{why}: the text went without {name}.") not in self._said:
+                self._said.add(sentence)
+                self._emit(Notice(sentence))
 
     async def _ask(
         self, connection: Connection, reply: Reply, messages: Sequence[Message], knobs: Knobs, obeyed: dict[str, Any]

@@ -127,7 +127,7 @@ def bring_back(session: ChatSession, words: str) -> str:
 
 def edit(session: ChatSession, words: str) -> str:
     """Send a text in place of the last prompt."""
-    _refuse(session.busy_reason)
+    _refuse(session.busy_reason or session.models.refusal(words))
     prompt = session.conversation.prompt_to_edit()
     if prompt is None:
         raise UsageError(sentences.NOTHING_TO_EDIT)
@@ -139,7 +139,7 @@ def edit(session: ChatSession, words: str) -> str:
 
 def send(session: ChatSession, words: str) -> str:
     """Send a prompt."""
-    _refuse(session.busy_reason)
+    _refuse(session.busy_reason or session.models.refusal(words))
     if words.strip():
         session.send(words)
     return ""

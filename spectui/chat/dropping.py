@@ -45,9 +45,10 @@ def in_turns(messages: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
 
 
 def _joined(messages: Sequence[ChatMessage]) -> Message:
-    if len(messages) == 1:
-        return messages[0].for_engine()
-    return Message(messages[0].role, "\n\n".join(message.content for message in messages))
+    joined, *others = (message.for_engine() for message in messages)
+    for message in others:
+        joined = joined._replace(content=f"{joined.content}\n\n{message.content}", images=joined.images + message.images)
+    return joined
 
 
 class OldestTurns:

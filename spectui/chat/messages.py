@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from spectui.chat.figures.counts import RoundCounts
 from spectui.chat.sentences import short_name, stop_note
+from spectui.chat.text.attachments import images_in
 from spectui.engine.events import Failed, Finished, Message, RoundDone
 from spectui.speculation.records import Round, StopReason
 from spectui.store.journal import Journal
@@ -101,7 +102,8 @@ class ChatMessage:
     def for_engine(self) -> Message:
         """The message as the engine takes it."""
         if self.role != "assistant":
-            return Message(self.role, self.content)
+            text, images = images_in(self.content)
+            return Message(self.role, text, images=images)
         thought, answer = thought_and_answer(self.parts)
         return Message(self.role, answer, tuple(self._ids), thought)
 

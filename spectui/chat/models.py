@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spectui.chat.figures.records import Activity
 from spectui.chat.sentences import LARGER, short_name
+from spectui.chat.text.attachments import images_in
 from spectui.engine import demo
 from spectui.engine.events import (
     Counted,
@@ -64,6 +65,8 @@ class LoadedModels:
         """A person stopped the loading, so its failure is not an error."""
         self.fixed: dict[str, Fixed] = {}
         """The knobs that have no effect, by name."""
+        self.images = False
+        """The target takes images."""
         self.counted: Counted | None = None
         """A server's own counts, over all its clients."""
         self.listed: Sequence[GgufHeader] = ()
@@ -81,6 +84,14 @@ class LoadedModels:
     def n_ctx(self) -> int | None:
         """Tokens that the target's context holds; None if no target is loaded."""
         return (self.target.n_ctx or None) if self.target is not None else None
+
+    def refusal(self, prompt: str) -> str:
+        """Why the target cannot take this prompt; "" if it can."""
+        images = images_in(prompt)[1]
+        if not images or self.images or self.target is None:
+            return ""
+        other = "ask another server" if self.setup.server else "ask a server (--server), as images go to servers only"
+        return f"{short_name(self.setup.model)} takes no images: leave {images[0].name} out, or {other}."
 
     @property
     def larger_context(self) -> str:
@@ -159,9 +170,9 @@ class LoadedModels:
         match event:
             case Loading():
                 self._activity.now = self._activity.now if self._activity.replying else "loading"
-            case Loaded(setup=setup, target=target, draft=draft, devices=devices, fixed=fixed):
+            case Loaded(setup=setup, target=target, draft=draft, devices=devices, fixed=fixed, images=images):
                 self._activity.now = self._activity.now if self._activity.replying else "ready"
-                self.crash, self.fixed = None, {knob.knob: knob for knob in fixed}
+                self.crash, self.fixed, self.images = None, {knob.knob: knob for knob in fixed}, images
                 self.setup = setup
                 if setup.model is not None:
                     pair = setup.model, setup.draft

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +12,7 @@ from spectui.llama.devices.records import Device as Device
 from spectui.llama.devices.records import ModelInfo as ModelInfo
 from spectui.speculation.records import Round, StopReason
 from spectui.speculation.statistics import Statistics
+from spectui.text import printable
 from spectui.thinking import CLOSE, OPEN
 
 if TYPE_CHECKING:  # it brings numpy, which the chat on a server can do without
@@ -35,7 +38,7 @@ class Fixed(NamedTuple):
 class Loaded(NamedTuple):
     """Both models are ready. `draft`: None if there is none. `setup`: what was loaded. `costs`: what its passes take.
 
-    `fixed`: the knobs that have no effect. `sampling`: values of knobs that the target's file recommends.
+    `fixed`: the knobs that have no effect. `sampling`: values of knobs that the target's file names. `images`: it takes images.
     """
 
     setup: Setup
@@ -45,6 +48,7 @@ class Loaded(NamedTuple):
     costs: CostModel | None = None
     fixed: tuple[Fixed, ...] = ()
     sampling: Mapping[str, Any] = {}
+    images: bool = False
 
 
 class LoadFailed(NamedTuple):
@@ -68,12 +72,45 @@ class Devices(NamedTuple):
     devices: tuple[Device, ...]
 
 
+LARGEST_FILE = 20_000_000
+"""Bytes of an image, or of a PDF."""
+
+_IMAGE_TYPES = {"png": rb"\x89PNG\r\n\x1a\n", "jpeg": rb"\xff\xd8\xff", "gif": rb"GIF8[79]a", "webp": rb"RIFF.{4}WEBP"}
+
+
+def image_type(content: bytes) -> str:
+    """The kind of image that begins so, as a media type names it; "" if servers take no such file."""
+    return next((name for name, start in _IMAGE_TYPES.items() if re.match(start, content, re.DOTALL)), "")
+
+
+class Image(NamedTuple):
+    """A reference to a file with an image. `digest`: of its content when it was attached. `url`: the content as a data URL,
+    where it was read."""
+
+    path: str
+    digest: str
+    url: str = ""
+
+    @classmethod
+    def of(cls, path: str, content: bytes) -> Image:
+        """The reference to this file with this content."""
+        from hashlib import sha256  # the first screen does without
+
+        return cls(path, sha256(content).hexdigest()[:16])
+
+    @property
+    def name(self) -> str:
+        """The file's name, safe to show."""
+        return printable(os.path.basename(self.path))
+
+
 class Message(NamedTuple):
     """One message of a conversation. `role` is system, user, assistant or tool.
 
     The content of an earlier reply is what it answered, and `thought` what it thought; that of a last one, which is to be
     continued, is its whole text. `tokens`: of the whole reply, as a model wrote them; empty if they are not known. Those of a
     last one are the loaded target's. `others`: a JSON object of what else the template may read, such as `tool_calls`.
+    `images` are for servers alone.
     """
 
     role: str
@@ -81,6 +118,7 @@ class Message(NamedTuple):
     tokens: tuple[int, ...] = ()
     thought: str = ""
     others: str = ""
+    images: tuple[Image, ...] = ()
 
     @property
     def whole(self) -> str:

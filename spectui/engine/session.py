@@ -196,6 +196,8 @@ class Session:
             pair.replies.add(reply.tokens)
         self._emit(Devices(list_devices()))
         self._emit(finished)
+        if any(message.images for message in messages):
+            self._say_once("Images go to a server only: this model got the text without them.")
         return finished
 
     def _grammar(

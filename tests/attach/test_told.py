@@ -201,3 +201,21 @@ def test_vllm_is_told_to_go_on_with_a_reply():
     with serving(events(delta("x"), delta(finish="stop")), v1__models=listed, props=Answer(404)) as server:
         finished = Opened(server).ask(*ASKED, Message("assistant", "Once"))
     assert isinstance(finished, Finished) and server.bodies()[0]["continue_final_message"] is True
+
+
+@pytest.mark.parametrize(
+    ("props", "row", "takes"),
+    [
+        (PROPS, {"owned_by": "llamacpp"}, False),
+        (PROPS | {"modalities": {"vision": True}}, {"owned_by": "llamacpp"}, True),
+        (PROPS | {"modalities": {"vision": False}}, {"architecture": {"input_modalities": ["text", "image"]}}, False),
+        ({}, {"owned_by": "vllm"}, True),
+        ({}, {"architecture": {"input_modalities": ["text", "image"]}}, True),
+        ({}, {"capabilities": ["completion"]}, False),
+        ({}, {"capabilities": ["completion", "multimodal"]}, True),
+        ({}, {"capabilities": {"vision": False}, "architecture": "qwen"}, True),
+    ],
+)
+def test_what_a_server_says_of_images_decides_and_one_that_says_nothing_is_asked(props, row, takes):
+    with serving(GOOD, props=as_json(props), v1__models=as_json({"data": [{"id": "m"} | row]})) as server:
+        assert Opened(server).loaded.images is takes

@@ -1,9 +1,12 @@
 """The window on a server: nothing in it knows that there is one."""
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
@@ -16,13 +19,14 @@ from spectui.ui.dashboard.pages.now import NowPage
 from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.screen import reading
 from spectui.ui.widgets.knob import Slider
-from tests.attach.scripted_server import Answer, ScriptedServer, as_json, delta, events, serving, timings
+from tests.attach.scripted_server import PROPS, Answer, ScriptedServer, as_json, delta, events, serving, timings
 from tests.ui.dashboard.rounds import seen_of
 from tests.ui.pilot_helpers import ask, notified, wait_until, window_of
 from tests.ui.screen_text import one_line, screen_text
 
 Scenario = Callable[[SpectuiApp, Pilot[None], ScriptedServer], Awaitable[None]]
 
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="  # one red pixel
 SLOTS = as_json([{"id": 0, "n_ctx": 256, "speculative": True, "params": {"speculative.types": "draft-simple"}}])
 
 
@@ -169,4 +173,56 @@ def test_probabilities_are_asked_for_while_rejected_drafts_or_the_inspector_are_
         assert asked() == [False, True, False, True]
 
     with serving(long_reply(4)) as server:
+        in_window(scenario, server)
+
+
+def test_an_image_goes_along_as_long_as_it_is_there_and_its_prompt_can_be_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a dot [1].png"
+    file.write_bytes(base64.b64decode(PNG))
+    monkeypatch.chdir(tmp_path)
+    typed = 'what is @"a dot [1].png"'
+    sent = [{"type": "text", "text": typed}, {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}]
+
+    async def scenario(app: SpectuiApp, pilot: Pilot[None], server: ScriptedServer) -> None:
+        async def replied(number: int) -> None:
+            await wait_until(pilot, lambda: len(server.bodies()) == number and app.screen.session.state == "ready")
+
+        app.screen.prompt.put(typed)
+        await wait_until(pilot, lambda: app.screen.prompt.chips.display)
+        assert "+ a dot [1].png: 1 kB\n" in f"{app.screen.prompt.chips.content}\n"
+        await pilot.press("enter")
+        await replied(1)
+        stored = app.screen.session.messages[0].content
+        assert stored.startswith(f'{typed}\n\n![a dot 1.png]({tmp_path}/a%20dot%20%5B1%5D.png "sha256 ') and len(stored) < 400
+        await pilot.press("alt+e")
+        assert app.screen.prompt.text == typed
+        await pilot.press("enter")
+        await replied(2)
+        await ask(pilot, "and now?")
+        await replied(3)
+        assert [body["messages"][0]["content"] for body in server.bodies()] == [sent] * 3
+        file.write_bytes(file.read_bytes() + b"another one")
+        await pilot.press("ctrl+r")
+        await replied(4)
+        assert server.bodies()[3]["messages"][0]["content"] == typed
+        await wait_until(pilot, lambda: "has gone or was changed: the text went without" in one_line(app))
+
+    with serving(long_reply(2), props=as_json(PROPS | {"modalities": {"vision": True}})) as server:
+        in_window(scenario, server)
+
+
+def test_an_image_for_a_model_without_eyes_stays_in_the_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dot.png").write_bytes(base64.b64decode(PNG))
+    monkeypatch.chdir(tmp_path)
+
+    async def scenario(app: SpectuiApp, pilot: Pilot[None], server: ScriptedServer) -> None:
+        app.screen.prompt.put("see @dot.png")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: notified(app))
+        assert notified(app) == ["tiny takes no images: leave dot.png out, or ask another server."]
+        assert app.screen.prompt.text == "see @dot.png" and not server.bodies()
+
+    with serving(long_reply(2)) as server:
         in_window(scenario, server)

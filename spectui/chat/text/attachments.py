@@ -1,14 +1,19 @@
-"""A prompt's attachments: large pastes, shown folded, and text files named by `@path`."""
+"""A prompt's attachments: large pastes, shown folded, and files named by `@path`: texts, PDFs, references to images."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from contextlib import suppress
+from functools import lru_cache
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
+from urllib.parse import quote, unquote_to_bytes
 
 from spectui.chat.figures.format import about_tokens, count
+from spectui.engine.events import LARGEST_FILE, Image, image_type
 from spectui.errors import SpectuiError
 from spectui.paths import expanded
 from spectui.store.prompts import TypedPrompt, pasted_in
@@ -19,7 +24,7 @@ FOLD_LINES, FOLD_LENGTH = 8, 1000
 """A paste of more lines, or of more characters, is folded."""
 
 MOST_BYTES = 256_000
-"""Largest file to attach: it has far more tokens than most contexts hold."""
+"""Largest text to attach: it has far more tokens than most contexts hold."""
 
 MOST_ENTRIES, LISTED = 10_000, 50
 """Entries of a directory that are looked at, and those that are listed, for a path that is being typed."""
@@ -31,7 +36,10 @@ _BEGUN = re.compile(_SIGN + r'(?:"[^"\n]*|(?:\\ |[^\s"@])*)$')
 _AFTER = ".,;:!?)]}'"
 # Where a file's name can end within a word: before a sign that is in few names, or where another script begins.
 _END = re.compile(r"(?<=[ -~])(?=[^ -~])|(?=[^\w/.~+-])|(?=[.~+-]+(?:\W|$))|$")
-_ATTACHED = re.compile(r"\n\n(?=[^\n]+:\n```)")
+_IMAGE = r'!\[[^][\n]*\]\(([\w.~/%-]+) "sha256 ([0-9a-f]{16})"\)'
+_IMAGES = re.compile(rf"(?:\n\n{_IMAGE})+\Z", re.ASCII)
+_ATTACHED = re.compile(r'\n\n(?=[^\n]+:\n```|!\[[^][\n]*\]\([^\s()]+ "sha256 )')
+_NOT_TEXT = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".pdf")
 
 
 class AttachmentError(SpectuiError):
@@ -64,7 +72,9 @@ class PasteFolds:
         """The prompt to send: folded texts in full, followed by the files that it names. Raises AttachmentError."""
         files = filter(None, map(_file_of, _NAMED.finditer(text)))
         whole = self.unfolded(text.replace("\\@", "@"))
-        return "\n\n".join([whole, *(_attached(name, path) for name, path in dict.fromkeys(files))])
+        parts = [_attached(name, path) for name, path in dict.fromkeys(files)]
+        # Images, each on one line, come last, where no file's text can forge one.
+        return "\n\n".join([whole, *sorted(parts, key=lambda part: "\n" not in part)])
 
     def chips(self, text: str, named: set[str], begun: str) -> list[str]:
         """A line about each paste in the prompt, and about each name of a file. Reads the disk.
@@ -76,7 +86,7 @@ class PasteFolds:
             file, key = _file_of(match), _key(match)
             with suppress(OSError):
                 if file is not None and key in named:
-                    lines.append(f"+ {file[0]}: {size(file[1].stat().st_size)}")
+                    lines.append(f"+ {file[0]}: {size(file[1].stat().st_size, file[0])}")
                 elif file is not None:
                     lines.append(f"@{file[0]} was pasted: Tab behind it attaches that file")
                 elif key in named and key != begun:
@@ -154,12 +164,53 @@ def _file_of(match: re.Match[str]) -> tuple[str, Path] | None:
     return None
 
 
+def images_in(message: str) -> tuple[str, tuple[Image, ...]]:
+    """A person's message without the references to images that it ends with, and these."""
+    if (references := _IMAGES.search(message)) is None:
+        return message, ()
+    images = (Image(os.fsdecode(unquote_to_bytes(path)), of) for path, of in re.findall(_IMAGE, references[0]))
+    return message[: references.start()], tuple(images)
+
+
 def _attached(name: str, path: Path) -> str:
-    """The text of a file in a fence, under its name. Raises AttachmentError if it is unreadable, too large, or not text."""
-    text = read_text(path, name, MOST_BYTES, "attach a part of it", AttachmentError)
+    """The text of a file in a fence, under its name, or a reference to an image. Raises AttachmentError if it is unreadable,
+    too large, or of another kind."""
+    content = b""
+    with suppress(OSError), path.open("rb") as file:  # else read_text says what is wrong
+        start = file.read(32)
+        if image_type(start) or start.startswith(b"%PDF-"):
+            content = start + file.read(LARGEST_FILE)
+    if len(content) > LARGEST_FILE:
+        raise AttachmentError(f"{name} is larger than {LARGEST_FILE // 1_000_000} MB: attach a smaller one.")
+    if image_type(content):
+        image = Image.of(str(path.absolute()), content)
+        return f'![{re.sub("[][]", "", image.name)}]({quote(os.fsencode(image.path))} "sha256 {image.digest}")'
+    text = _text_of_pdf(content, name) if content else read_text(path, name, MOST_BYTES, "attach a part of it", AttachmentError)
     # Longer than any fence in the file, or the file could end it.
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{printable(name)}:\n{fence}{printable(path.suffix[1:])}\n{printable(text).rstrip()}\n{fence}"
+
+
+@lru_cache(maxsize=2)
+def _text_of_pdf(content: bytes, name: str) -> str:
+    """The text of a PDF, which is asked for each time that the prompt is counted. Raises AttachmentError."""
+    try:
+        from pypdf import PdfReader
+    except ImportError:
+        raise AttachmentError(f"To read {name} one package more is needed: pip install 'spectui[pdf]'.") from None
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it would write into the window
+    text = ""
+    try:
+        for page in PdfReader(BytesIO(content)).pages:
+            text = f"{text}\n\n{page.extract_text()}".strip()
+            if len(text) > MOST_BYTES:
+                break
+    except Exception as error:  # of any kind, where the file is damaged
+        raise AttachmentError(f"{name} cannot be read ({error}): export it anew, or attach its text.") from error
+    if 0 < len(text) <= MOST_BYTES:
+        return text
+    problem = f"more text than {MOST_BYTES // 1000} kB: attach a part of it" if text else "no text: attach images of its pages"
+    raise AttachmentError(f"{name} has {problem}.")
 
 
 def _file(name: str) -> Path | None:
@@ -171,9 +222,10 @@ def _file(name: str) -> Path | None:
         return None
 
 
-def size(taken: int) -> str:
-    """How large a text of so many bytes is."""
-    return f"{count(-(-taken // 1000))} kB, {about_tokens(taken)}"
+def size(taken: int, name: str = "") -> str:
+    """How large a text of so many bytes is, or the file of this name: in tokens too, if it has a text's."""
+    tokens = "" if name.lower().endswith(_NOT_TEXT) else f", {about_tokens(taken)}"
+    return f"{count(-(-taken // 1000))} kB{tokens}"
 
 
 def named_files(begun: str) -> list[tuple[str, int | None]]:

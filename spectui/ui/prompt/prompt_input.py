@@ -45,8 +45,8 @@ class PromptInput(SteadyTextArea):
 tells them from Enter (kitty's keyboard protocol). **Up** in an empty box brings the last prompt back, and **Down** goes
 forward again. **{stop}** stops a reply.
 
-A large paste is shown by its size and sent whole. **@notes.txt** or **@src/main.py** attaches that text file if it
-exists; typing after **@** lists files, and **\\@** is a plain @. A pasted
+A large paste is shown by its size and sent whole. **@notes.txt** attaches that file if it exists: a text, a PDF's
+text, or an image, for a server that takes images. Typing after **@** lists files, and **\\@** is a plain @. A pasted
 name is text until Tab behind it. Below the box stands what is attached. **{editor}** opens the prompt in $EDITOR.
 
 A **/** in an empty box lists the commands, by the names that the plain chat has; a prompt that begins with one is typed **//**.

@@ -74,7 +74,7 @@ def files(word: str) -> Iterator[Suggestion]:
     """The files whose path begins with the word. Reads the disk: call it in a worker thread."""
     for name, taken in named_files(word):
         text = f'@"{name}"' if " " in name else f"@{name}"
-        yield Suggestion(text, "" if taken is None else size(taken))
+        yield Suggestion(text, "" if taken is None else size(taken, name))
 
 
 class Chips(Label):

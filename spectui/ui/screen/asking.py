@@ -45,6 +45,8 @@ def submit(window: Window, text: str) -> bool:
     if session.state in ("no model", "failed"):
         window.say(NO_MODEL)
         return False
+    if window.refuses(session.models.refusal(text)):
+        return False
     if session.submit(text):
         window.show_figures()
         window.transcript.scroll_to_end()

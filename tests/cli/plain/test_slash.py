@@ -305,6 +305,13 @@ def test_a_person_attaches_files_and_a_pipe_does_not(tmp_path: Path, lines: Sequ
     assert Chat(lines[-1], here=tmp_path).engine.generates[-1:] in ([], [(Message("user", lines[-1]),)])
 
 
+@pytest.mark.parametrize("line", ["see @dot", "/edit see @dot"])
+def test_a_model_of_this_machine_gets_no_image(tmp_path: Path, line: str):
+    (tmp_path / "dot").write_bytes(b"\xff\xd8\xff")
+    chat = Chat("one", line, interactive=True, here=tmp_path)
+    assert chat.asked == ["one"] and "images go to servers only" in chat.aside
+
+
 def test_knobs_are_told_and_turned():
     chat = Chat("/set draft-max 24", "/set temperature", "/profile code", "/set temperature", "/profile")
     assert chat.engine.knobs == Knobs(draft_max=24, temperature=0.2)

@@ -1,6 +1,7 @@
 """The prompt box: which keys send, which begin a line, what is recalled and what is pasted."""
 
 import os
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from textual import events
 from textual.app import App, ComposeResult
 
+from spectui.chat.text.attachments import AttachmentError, PasteFolds
 from spectui.knobs import Setup
 from spectui.store.prompts import PromptHistory
 from spectui.text import printable
@@ -187,7 +189,40 @@ async def test_what_was_sent_comes_back_as_it_was_typed_and_attaches_nothing_twi
         assert box.text == "see \\@n.txt\n\nn.txt:\n```txt\nanother\n```", "the file has changed: what was sent stays"
 
 
-@pytest.mark.parametrize(("name", "problem"), [("binary", "not text"), ("null", "not text"), ("large", "larger than 256 kB")])
+def pdf(page: str) -> bytes:
+    """A file with one page, with this text."""
+    written = f"BT /F 9 Tf ({page}) Tj ET"
+    return f"""%PDF-1.4
+1 0 obj <</Type /Catalog /Pages 2 0 R>> endobj
+2 0 obj <</Type /Pages /Kids [3 0 R] /Count 1>> endobj
+3 0 obj <</Type /Page /Parent 2 0 R /Contents 4 0 R /Resources <</Font <</F 5 0 R>>>>>> endobj
+4 0 obj <</Length {len(written)}>> stream
+{written}
+endstream endobj
+5 0 obj <</Type /Font /Subtype /Type1 /BaseFont /Helvetica>> endobj
+trailer <</Root 1 0 R /Size 6>>
+startxref
+0
+%%EOF""".encode()
+
+
+def test_of_a_pdf_its_text_is_attached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pypdf")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "paper").write_bytes(pdf("Attention heads"))
+    message = PasteFolds().expanded("read @paper")
+    assert message == "read @paper\n\npaper:\n```\nAttention heads\n```"
+    assert PasteFolds().typed(message) == "read @paper"
+    for content, problem in ((pdf(""), "paper has no text"), (b"%PDF-1.4", "paper cannot be read"),
+                             (pdf("a" * 256_001), "more text than 256 kB")):  # fmt: skip
+        (tmp_path / "paper").write_bytes(content)
+        with pytest.raises(AttachmentError, match=problem):
+            PasteFolds().expanded("read @paper")
+
+
+@pytest.mark.parametrize(("name", "problem"), [("binary", "not text"), ("null", "not text"), ("large", "larger than 256 kB"),
+                                               ("big.png", "larger than 20 MB"),
+                                               ("a.pdf", "pip install 'spectui[pdf]'")])  # fmt: skip
 async def test_a_file_that_cannot_be_attached_keeps_the_prompt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
 ) -> None:
@@ -195,6 +230,9 @@ async def test_a_file_that_cannot_be_attached_keeps_the_prompt(
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "null").write_bytes(b"a\0b")
     (tmp_path / "large").write_bytes(b"a" * 256_001)
+    (tmp_path / "big.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20_000_000))
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7")
+    monkeypatch.setitem(sys.modules, "pypdf", None)
     app = Box()
     async with app.run_test() as pilot:
         box = app.query_one(PromptInput)
