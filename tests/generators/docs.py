@@ -28,7 +28,7 @@ _MARKED = re.compile(r"(<!-- begin keys \(make docs\) -->\n)(.*?)(<!-- end keys 
 
 
 def keys() -> str:
-    """A table of the actions of these groups: their keys, what they do, and the id for `[ui.keys]`."""
+    """A table of the actions of these groups: their keys, and what they do."""
     for module in pkgutil.walk_packages(spectui.ui.__path__, "spectui.ui."):
         importlib.import_module(module.name)
     groups: dict[str, dict[str, tuple[str, str]]] = {}
@@ -38,10 +38,10 @@ def keys() -> str:
                 pressed = " ".join(f"`{format_key(key)}`" for key in each.key.split(","))
                 group = group_of(kind, each) or "window"
                 groups.setdefault(group, {})[each.id] = (pressed, each.tooltip or each.description)
-    lines = ["| key | what it does | id |", "|---|---|---|"]
+    lines = ["| key | what it does |", "|---|---|"]
     for group in GROUPS:
-        lines.append(f"| **{group}** | | |")
-        lines += [f"| {pressed} | {what} | `{identity}` |" for identity, (pressed, what) in groups[group].items()]
+        lines.append(f"| **{group}** | |")
+        lines += [f"| {pressed} | {what} |" for pressed, what in groups[group].values()]
     return "\n".join(lines)
 
 
