@@ -77,7 +77,7 @@ def measure(session: Session, setup: Setup, lengths: Sequence[int], types: Seque
                 if (info.description, where) not in {
                     (row.model, row.where) for row in rows
                 }:  # spectui's kernels cannot be used everywhere
-                    why = info.kernels_why if way.kernels != "llama.cpp" else ""
+                    why = info.kernels_why if way.gpu_layers == 0 and way.kernels != "llama.cpp" else ""
                     rows += (Row(info.description, where, *passes, why) for passes in _passes(session, lengths))
     return rows
 
