@@ -130,7 +130,11 @@ def measure(session: Session, setup: Setup, target: Model, draft: Model | None) 
 
 
 def _written(model: Model, step: int, directory: str, role: str) -> str:
-    """The file of the model with its layers of this step. It has the name of a split model's part, of which no copy is made."""
+    """Write the model with the layers of this step, and return its file.
+
+    The file is named as a part of a split model, because loading copies no such draft into another type: `measure` has chosen
+    the type already, by the sizes of the whole models.
+    """
     layers = model.measured[min(step, len(model.measured) - 1)]
     file = Path(directory, f"{role}-{layers}-00001-of-00001.gguf")
     if not file.exists():

@@ -21,7 +21,7 @@ class Dialect:
     """A form of answers. Each answer has one of its own. In a stream an object that has a `type` is an event of that name."""
 
     raw = False
-    """Whether a text is gone on with, and no conversation."""
+    """Whether the model continues a text without a chat template."""
     done = ""
     """What ends a stream."""
 

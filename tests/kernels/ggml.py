@@ -129,7 +129,7 @@ class Graph:
         return [self._values(each) for each in results]
 
     def status(self, *results: Any, needed: bool = True, stop: bool = False) -> int:
-        """The same; ggml's status. `stop`: whoever asks for the results says at once that they are not wanted any more."""
+        """Compute them, and return ggml's status. `stop`: the abort callback says at once that the results are not needed."""
         graph = (_P, call("ggml_new_graph", _P, self._contexts[1]))
         for each in results:
             call("ggml_build_forward_expand", None, graph, each)

@@ -72,7 +72,7 @@ class Conversation:
         return [message for message in reversed(self._all) if message not in followed]
 
     def branches(self) -> dict[ChatMessage, list[ChatMessage]]:
-        """Each message in place of which there are others, with all of these and itself, the earliest first."""
+        """The alternatives of each message that has some: all of them, itself too, the earliest first."""
         same: dict[tuple[ChatMessage | None, str], list[ChatMessage]] = {}
         for message in self._all:
             same.setdefault((message.parent, message.role), []).append(message)

@@ -16,7 +16,7 @@ _ABOVE = {FOLD, CHANGES["+"], CHANGES["-"]}
 
 class View(NamedTuple):
     """How a source is drawn. `turned`: numbers of the folds that a person has folded where `unfolds`, else unfolded. `closed`:
-    how many of them have an end; only those fold. `grows`: as text, but for its last block, of which more will come."""
+    how many folds have an end; the others stay open. `grows`: the reply is being written: its last block is drawn as tokens."""
 
     width: int
     as_text: bool = False

@@ -88,7 +88,7 @@ def test_layers_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("changes", "names"),
     [
-        ({"gpu_layers": 30}, r"blk\.0\..*"),  # of 31, of which the output is the last
+        ({"gpu_layers": 30}, r"blk\.0\..*"),  # the output counts as the 31st layer
         ({"gpu_layers": 29}, r"blk\.[01]\..*"),
         ({"override_tensor": "ffn_down=CPU"}, r"blk\.\d+\.ffn_down\.weight"),
         ({"override_tensor": r"\.2.\.=CUDA0", "gpu_layers": 1}, r"blk\.(\d|1\d)\..*"),

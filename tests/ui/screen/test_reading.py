@@ -153,16 +153,21 @@ async def test_what_is_selected_stays_until_it_is_let_go(window: Window, engine:
         assert app.clipboard == "**bold**", "as it was written"
 
 
+async def turn(pilot: Pilot[None], engine: FakeEngine, text: str, number: int) -> None:
+    """The `number`th prompt, answered by this text."""
+    await ask(pilot, "go")
+    await wait_until(pilot, lambda: len(engine.generates) == number)
+    engine.read_prompt(3, 3)
+    engine.emit_round(plain=text)
+    engine.finish()
+    await wait_until(pilot, lambda: not engine.events)
+
+
 async def test_code_is_copied_with_a_key_and_an_empty_block_is_not(window: Window, engine: FakeEngine) -> None:
     async with window(size=(80, 40)) as (app, pilot):
         await pilot.press("alt+k", "alt+w")
         for number, text in enumerate(("so:\n```\n```", REPLY), 1):
-            await ask(pilot, "go")
-            await wait_until(pilot, lambda number=number: len(engine.generates) == number)
-            engine.read_prompt(3, 3)
-            engine.emit_round(plain=text)
-            engine.finish()
-            await wait_until(pilot, lambda: not engine.events)
+            await turn(pilot, engine, text, number)
             await pilot.press("alt+k")
             assert [sentence.split()[3] for sentence in notified(app)][:3] == ["code", "reply", "code"]
         assert app.clipboard == "second\nlines"
@@ -178,12 +183,7 @@ async def test_words_are_found_in_what_was_said_folded_or_not(window: Window, en
         transcript = transcript_of(pilot)
         lines = "\n".join(f"line {number}" for number in range(60))
         for number, text in enumerate((REPLY, f"A **needle**\n\n{lines}", "Needles."), 1):
-            await ask(pilot, "go")
-            await wait_until(pilot, lambda number=number: len(engine.generates) == number)
-            engine.read_prompt(3, 3)
-            engine.emit_round(plain=text)
-            engine.finish()
-            await wait_until(pilot, lambda: not engine.events)
+            await turn(pilot, engine, text, number)
         burst(app, "ctrl+f", *"needle")
         line = app.screen.query_one(FindLine)
         await wait_until(pilot, lambda: line.border_title == "find 2 of 2" and "   Needles." in rows(transcript))
