@@ -253,7 +253,9 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         """Count the tokens when nothing more is typed for a moment."""
         if self._count_soon is not None:
             self._count_soon.stop()
-        self._count_soon = self.set_timer(COUNT_AFTER_S if self.text else 0.01, lambda: self.run_worker(self._count()))
+        # The count of an earlier text may come late, so it is given up.
+        wait_s = COUNT_AFTER_S if self.text else 0.01
+        self._count_soon = self.set_timer(wait_s, lambda: self.run_worker(self._count(), exclusive=True, group="count"))
 
     async def _count(self) -> None:
         with suppress(SpectuiError):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from concurrent.futures import Future
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -70,6 +71,23 @@ async def test_what_was_written_while_the_models_were_loaded_is_counted_then(mak
         await paste(pilot, "one two")
         await load(pilot, engine)
         await wait_until(pilot, lambda: "ctx – + 2 / 4 096" in one_line(app))
+
+
+async def test_a_count_that_comes_late_is_not_of_the_text_that_stands_there_then(window: Window, engine: FakeEngine) -> None:
+    """As where a reply is written meanwhile: the engine answers between two passes."""
+    asked: list[Future[int | None]] = []
+    engine.count = lambda text: asked.append(Future()) or asked[-1]  # type: ignore[method-assign,assignment,func-returns-value]
+    async with window(size=(120, 30)) as (app, pilot):
+        for number, text in enumerate(("one", " two"), 1):
+            await paste(pilot, text)
+            await wait_until(pilot, lambda number=number: len(asked) == number)
+        asked[1].set_result(2)
+        await wait_until(pilot, lambda: app.screen.session.typed == 2)
+        if not asked[0].cancelled():
+            asked[0].set_result(1)
+            await pilot.pause()
+            await pilot.pause()
+        assert app.screen.session.typed == 2
 
 
 async def test_enter_that_comes_twice_at_once_sends_once(window: Window, engine: FakeEngine) -> None:
