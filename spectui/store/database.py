@@ -1,4 +1,4 @@
-"""The SQLite file of the conversations: opens it, migrates it, and words its errors.
+"""The SQLite file of the conversations: its tables, how it is opened, and its errors in words.
 
 It has a write-ahead log (WAL): two spectui of a machine can use it at once, and a killed one loses nothing that was committed.
 Only its owner may read it.
@@ -17,7 +17,6 @@ from pathlib import Path
 
 from spectui import paths
 from spectui.errors import SpectuiError
-from spectui.store.schema import MIGRATIONS, VERSION, has_tables
 
 BUSY_S = 2.0
 """Seconds that a transaction waits for one of another process."""
@@ -25,12 +24,37 @@ BUSY_S = 2.0
 OLDEST_SQLITE = (3, 37, 0)
 """The first version that has STRICT tables."""
 
+_DAMAGED = ("malformed", "not a database", "no such table", "no such column", "no column named")
+"""What SQLite says of a damaged file, or of one that lacks a part of the tables."""
+
 BESIDE = ("-wal", "-shm", "-journal")
 """What SQLite appends to a file's name for those that it keeps beside it."""
 
 NEWER = "The conversations were written by a newer spectui: update this one to read them."
 OLDER = "The conversations were written by an older spectui than this one can read: move their file away."
-_INCOMPLETE = "The conversations' file lacks tables that spectui made: move it away."
+
+VERSION = 3
+"""`user_version` of the file: the version of its tables. A new file has 0."""
+
+_TABLES = (
+    # `head` is the message that the conversation's current path ends with.
+    "CREATE TABLE conversation (id TEXT PRIMARY KEY CHECK (id != ''), title TEXT NOT NULL, created REAL NOT NULL,"
+    " updated REAL NOT NULL, system TEXT NOT NULL, target TEXT NOT NULL, head INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+    "CREATE INDEX latest ON conversation (updated)",
+    # No foreign key for `parent`: if damage destroyed the message before this one, the conversation begins here.
+    "CREATE TABLE message (id INTEGER PRIMARY KEY,"
+    " conversation TEXT NOT NULL REFERENCES conversation (id) ON DELETE CASCADE, parent INTEGER,"
+    " role TEXT NOT NULL CHECK (role IN ('user', 'assistant')), text TEXT NOT NULL, created REAL NOT NULL) STRICT",
+    "CREATE INDEX messages ON message (conversation)",
+    # Further columns of the assistant's messages. `setup` is a JSON object; `stop` is NULL until the reply has ended;
+    # `dropped`: how many of the conversation's messages, from the first on, the prompts behind this reply leave out.
+    "CREATE TABLE reply (message INTEGER PRIMARY KEY REFERENCES message (id) ON DELETE CASCADE,"
+    " setup TEXT NOT NULL, stop TEXT, prompt_tokens INTEGER CHECK (prompt_tokens >= 0),"
+    " prompt_s REAL, first_token_s REAL, thinking INTEGER NOT NULL CHECK (thinking IN (0, 1)),"
+    " mixed INTEGER NOT NULL CHECK (mixed IN (0, 1)), dropped INTEGER NOT NULL CHECK (dropped >= 0)) STRICT",
+    "CREATE TABLE chunk (message INTEGER NOT NULL REFERENCES reply (message) ON DELETE CASCADE,"
+    " number INTEGER NOT NULL CHECK (number >= 0), rounds BLOB NOT NULL, PRIMARY KEY (message, number)) STRICT, WITHOUT ROWID",
+)
 
 
 class StoreError(SpectuiError):
@@ -116,8 +140,7 @@ def connect(file: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")
         harden(connection)
-        _migrate(connection)
-        _check_tables(connection)
+        _make_tables(connection)
         connection.execute("PRAGMA foreign_keys = ON")
     except BaseException:
         connection.close()
@@ -155,8 +178,7 @@ def check_pages(connection: sqlite3.Connection) -> None:
 
 def is_damage(error: BaseException) -> bool:
     """Whether this error says that the file is damaged, and not that the disk is full or the file locked."""
-    words = str(error)
-    broken = isinstance(error, sqlite3.DatabaseError) and ("malformed" in words or "not a database" in words)
+    broken = isinstance(error, sqlite3.DatabaseError) and any(words in str(error) for words in _DAMAGED)
     return broken or isinstance(error, DamagedError | UnicodeDecodeError)
 
 
@@ -186,50 +208,35 @@ def set_aside_files(file: Path) -> list[Path]:
         return []
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
-    if _is_current(connection):
+def _make_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables of a new file. Raises StoreError for those of another version."""
+    if _version(connection) == VERSION:
         return
     with transaction(connection):
-        if _is_current(connection):  # another process has migrated it meanwhile
-            return
-        try:
-            for statement in MIGRATIONS[_version(connection)]:
+        if _version(connection) == 0:  # otherwise another process has made them meanwhile
+            for statement in _TABLES:
                 connection.execute(statement)
-        except sqlite3.OperationalError as error:
-            if str(error).startswith(("no such table", "no such column", "no such index")):
-                raise DamagedError(_INCOMPLETE) from error
-            raise
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def _check_tables(connection: sqlite3.Connection) -> None:
-    if not has_tables(connection):
-        raise DamagedError(_INCOMPLETE)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _is_current(connection: sqlite3.Connection) -> bool:
-    """Whether the tables are of this version. Raises StoreError for those that this spectui cannot migrate."""
-    version = _version(connection)
-    if version != VERSION and version not in MIGRATIONS:
+    """The version of the tables, 0 in a new file. Raises StoreError for one that this spectui cannot read."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version not in (0, VERSION):
         raise StoreError(NEWER if version > VERSION else OLDER)
-    return version == VERSION
+    return version
 
 
 @contextmanager
 def reading(file: Path) -> Iterator[sqlite3.Connection]:
     """A read-only connection of its own, in one transaction: all statements see the same commit, and no writer waits.
 
-    A file of an earlier spectui is migrated first. Raises StoreError.
+    Raises StoreError.
     """
     with as_store_errors(file), _existing(file), closing(_connect_read_only(file)) as connection:
-        if not _is_current(connection):
+        if _version(connection) == 0:  # another process has only begun to make it
             connect(file).close()
         connection.execute("BEGIN")
-        _check_tables(connection)
         yield connection
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from spectui.chat.player import DEMO, demo_file
 from spectui.store import library
-from spectui.store.database import reading
-from spectui.store.schema import VERSION
+from spectui.store.database import VERSION, reading
 from tests.cli.programs import one_sentence, spectui
 from tests.helpers.terminal import without_engine
 from tests.store.journal_helpers import written

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import tempfile
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -31,7 +30,6 @@ from spectui.store.database import StoreError
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory
 from spectui.store.recovery.crash import take_crash
-from spectui.store.rounds.packing import PackedError, pack, unpack
 from spectui.text import TextStream, one_line, printable, safe
 from spectui.ui.themes import read_themes
 from tests.llama.ggufs import write_model
@@ -117,14 +115,6 @@ def template(data: bytes) -> None:
     talk = [("user", "hi"), ("assistant", "{{ 7*7 }}"), ("user", "2+2")]
     with suppress(TemplateError, ValueError):
         Renderer(data.decode("utf-8", "replace"), {"bos_token": "<s>"}).rendered(talk)
-
-
-def rounds(data: bytes) -> None:
-    """A chunk of a reply's rounds, as it stands in the database and unpacked."""
-    for packed in (data, zlib.compress(data)):
-        with suppress(PackedError):
-            for each in unpack(packed):
-                assert all(token.text == safe(token.text) for token in each.tokens) and each.rest_s >= 0
 
 
 def conversations(data: bytes) -> None:
@@ -254,7 +244,6 @@ TARGETS = {
     "imports": Target(imports, lambda: [each.encode() for each in (GUIDE, SWAP, SCRIPT, INI)]),
     "theme": Target(theme, _seed_themes),
     "template": Target(template, lambda: [b"{% for m in messages %}{{ m.role ~ m['content']|trim }}{% endfor %}"]),
-    "rounds": Target(rounds, lambda: [pack(some_rounds(3)), zlib.decompress(pack(some_rounds(3)))]),
     "conversations": Target(conversations, lambda: [b"\x00\x10\x00abcd"]),
     "replies": Target(replies, lambda: [b"\x01\0\0\0\xff\xff\xff\xff"]),
     "crash": Target(crash, _seed_crash),

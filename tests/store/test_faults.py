@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from spectui.store import database, library, writer
-from spectui.store.database import StoreError, connect, transaction
+from spectui.store.database import VERSION, StoreError, connect, transaction
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory
 from spectui.store.rows import Written, write
-from spectui.store.schema import VERSION
 from tests.helpers.unprivileged import unprivileged
 from tests.store.journal_helpers import SETUP, assert_set_aside, exchange, last, some_rounds, text_of, until, written
 

@@ -1,27 +1,26 @@
-"""A database of the version before is migrated; one that lacks something or has values of other types is lived with."""
+"""A database that lacks something is set aside; one that has values of other types is lived with."""
 
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from spectui.store import export, library
 from spectui.store.database import StoreError, connect
 from spectui.store.journal import Journal
-from spectui.store.schema import VERSION
-from tests.store.journal_helpers import TABLES, assert_set_aside, begun_anew, damaging, exchange, last, some_rounds, written
+from tests.store.journal_helpers import assert_set_aside, damaging, exchange, last, some_rounds, written
 
 
 @pytest.mark.parametrize("change", ["DROP TABLE chunk", "ALTER TABLE message RENAME COLUMN text TO words"])
 def test_a_database_that_lacks_something_is_set_aside(file: Path, change: str) -> None:
     written(file)
+    was = last(file)
     connection = sqlite3.connect(file)
     connection.execute(change)
     connection.close()
-    with pytest.raises(StoreError, match="lacks tables"):
-        library.summaries(file)
+    with pytest.raises(StoreError, match="are damaged"):
+        library.open_conversation(file, was.id)
     assert_set_aside(file)
 
 
@@ -66,54 +65,13 @@ def test_a_byte_that_is_not_utf_8_costs_one_character(file: Path) -> None:
     assert [each.title for each in library.summaries(file)] == ["a\ufffdb"]
 
 
-@pytest.fixture
-def older(file: Path) -> Path:
-    """A file as the version before made it, with two exchanges."""
+def test_an_old_sqlite_is_a_sentence(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(file)
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute("ALTER TABLE reply DROP COLUMN dropped")
-        connection.execute(f"PRAGMA user_version = {VERSION - 1}")
-    return file
-
-
-def rows_of(file: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """What stands in the file, of whatever version."""
-    with closing(sqlite3.connect(file)) as connection:
-        return {table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in TABLES}
-
-
-@pytest.mark.parametrize("first", ["reader", "writer", "rescue"])
-def test_the_first_that_opens_it_migrates_it(older: Path, first: str) -> None:
-    was = rows_of(older)
-    if first == "reader":
-        library.summaries(older)
-    elif first == "writer":
-        journal = Journal(older)
-        assert journal.close() == "" and not journal.notices
-    else:
-        assert begun_anew(older).conversations == 1
-    assert rows_of(older) == was | {"reply": [(*row, 0) for row in was["reply"]]}
-    journal = Journal(older)
-    journal.resume(last(older))
-    exchange(journal, "third", some_rounds(1))
-    assert journal.close() == ""
-    assert [message.text for message in last(older).messages[::2]] == ["first\nof all", "second", "third"]
-
-
-def test_a_migration_that_fails_changes_nothing(older: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    was = rows_of(older)
-    monkeypatch.setattr("spectui.store.database.MIGRATIONS", {2: ("DELETE FROM reply", "CREATE TABLE message (id)")})
-    with pytest.raises(StoreError, match="already exists"):
-        library.summaries(older)
-    assert rows_of(older) == was
-
-
-def test_an_old_sqlite_is_a_sentence(older: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
     monkeypatch.setattr(sqlite3, "sqlite_version", "3.34.1")
     with pytest.raises(StoreError, match=r"need SQLite 3\.37\.0 or later, and this Python has 3\.34\.1: "):
-        library.summaries(older)
-    journal = Journal(older)
+        library.summaries(file)
+    journal = Journal(file)
     exchange(journal, "one", some_rounds())
     assert journal.close().startswith("What was said last is not on disk: Conversations on disk need SQLite 3.37.0")
 

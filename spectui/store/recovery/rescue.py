@@ -83,8 +83,7 @@ def rescue(rescued: Rescued, connection: sqlite3.Connection) -> None:
         harden(source)
         source.set_progress_handler(lambda: monotonic() > ends, 10_000)
         read = [row for row in _by_range(source, "message", "id") if row[1]]
-        # The version before had no `dropped`, the last column.
-        replies = [(*row, 0)[:9] for row in _by_range(source, "reply", "message")]
+        replies = [*_by_range(source, "reply", "message")]
         conversations = [
             row for order in ("", "DESC") for row in _until_damage(source, f"SELECT * FROM conversation ORDER BY id {order}")
         ]

@@ -93,13 +93,9 @@ def test_chunks_of_other_versions_are_read() -> None:
     some = some_rounds()
     table: dict[str, Any] = json.loads(zlib.decompress(pack(some)))
     last = fields(Round)[-1]
-    assert table["round"].pop() == last.name
-    for row in table["rows"]:
-        row[0].pop()
-    table["token"].append("unknown")
-    for row in table["rows"]:
-        for token in row[3]:
-            token.append("good")
+    del table["rounds"][last.name]
+    table["token"]["unknown"] = ["good"] * len(table["token"]["id"])
+    table["knobs"][0]["unknown"] = table["reason"][0]["unknown"] = 1
     assert unpack(zlib.compress(json.dumps(table).encode())) == tuple(
         replace(round, **{last.name: last.default}) for round in some
     )
@@ -117,45 +113,13 @@ def test_other_bytes_give_one_sentence(packed: bytes) -> None:
         unpack(packed)
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["rows", "knobs", "round"]), inner),
-)
-
-
-@given(st.dictionaries(st.sampled_from(["round", "draft", "token", "knobs", "pieces", "rows"]), json_values))
-def test_other_tables_give_rounds_or_one_sentence(table: dict[str, Any]) -> None:
+@given(st.integers(0), st.integers(1, 255))
+def test_damage_gives_the_same_rounds_or_one_sentence(place: int, flipped: int) -> None:
+    some = some_rounds()
+    packed = bytearray(pack(some))
+    packed[place % len(packed)] ^= flipped
     with suppress(PackedError):
-        assert all(isinstance(round, Round) for round in unpack(zlib.compress(json.dumps(table).encode())))
-
-
-@pytest.mark.parametrize(
-    ("part", "name", "value"),
-    [
-        ("token", "text", 7), ("token", "origin", "nobody"), ("token", "id", "7"), ("token", "p_target", "x"),
-        ("token", "p_draft", float("nan")), ("round", "position", 10**300), ("draft", "fate", ""), ("draft", "p", True),
-        ("round", "seconds", float("inf")), ("round", "pass_size", None), ("knobs", "temperature", "hot"),
-        ("knobs", "top_k", -5), ("knobs", "drafter", "x"), ("knobs", "stop", "x"), ("knobs", "stop", [7]),
-        ("reason", "kind", "unknown"), ("reason", "confidence", "x"), ("reason", "kept", None), ("reason", "passes", 3),
-        ("reason", "passes", ["x"]), ("reason", "passes", [-1.0]), ("reason", "passes", [float("inf")]),
-        ("reason", "passes", [float("nan")]), ("reason", "passes", [1.0] * 1000), ("reason", "seconds", 10**300),
-        ("row", 5, {}), ("row", 5, []), ("row", 5, "budget"), ("row", 5, 7), ("row", 4, [1, [0], []]),
-    ],
-)  # fmt: skip
-def test_values_of_a_wrong_type_give_one_sentence(part: str, name: Any, value: object) -> None:
-    table: dict[str, Any] = json.loads(zlib.decompress(pack(some_rounds(3))))
-    row = table["rows"][2]
-    if part == "row":
-        row[name] = value
-    elif part == "knobs":
-        table["knobs"][0][name] = value
-    elif part == "reason":
-        row[5] = {"kind": "budget", name: value}
-    else:
-        values = row[0] if part == "round" else row[{"draft": 2, "token": 3}[part]][0]
-        values[table[part].index(name)] = value
-    with pytest.raises(PackedError):
-        unpack(zlib.compress(json.dumps(table).encode()))
+        assert unpack(bytes(packed)) == tuple(some), "a bit that means nothing"
 
 
 def test_a_decompression_bomb_is_refused() -> None:
