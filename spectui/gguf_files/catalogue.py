@@ -29,7 +29,7 @@ DEEPEST = 8
 MOST_ENTRIES = 100_000
 """Most names that are read in a directory tree; one that has more is not for models."""
 
-_VERSION = 8
+_VERSION = 9
 
 Headers = dict[str, "tuple[int, int, GgufHeader]"]
 """Path -> bytes, time of the last change in ns, header. The header is valid while the first two stay the same."""
@@ -176,8 +176,7 @@ def _restored(row: dict[str, Any]) -> GgufHeader:
 
     vocabulary = row.pop("vocabulary")
     if vocabulary is not None:
-        count, begins, ends, padding = (int(vocabulary[name]) for name in ("count", "begins", "ends", "padding"))
-        vocabulary = VocabularyDigest(str(vocabulary["kind"]), count, begins, ends, padding, str(vocabulary["digests"]))
+        vocabulary = VocabularyDigest(**vocabulary)
     header = GgufHeader(**row, vocabulary=vocabulary)
     for name, kind in get_type_hints(GgufHeader).items():
         value = getattr(header, name)

@@ -47,15 +47,14 @@ def check_file(path: str, role: str, *, textless: bool = False) -> Path:
 
 
 def same_vocabulary(target: str, draft: str) -> Metadata | None:
-    """The draft's metadata, if both files have the same tokens and the same BOS and EOS settings; else None.
+    """The draft's metadata, if both files have the same tokens; else None, also if a file cannot be read.
 
-    The draft may have up to PADDING more tokens at the end, and lack those that no text has. None too if a file cannot be read.
+    The draft may have up to PADDING more tokens at the end, and lack those that no text has.
     """
-    ours, theirs = metadata_of(target), metadata_of(draft)
-    one, other = ours.vocabulary, theirs.vocabulary
-    if one is None or other is None or ours.tokenizer != theirs.tokenizer:
-        return None
-    return None if difference(one, other) or lacking(one, other) else theirs
+    file = metadata_of(draft)
+    ours, theirs = metadata_of(target).vocabulary, file.vocabulary
+    same = ours is not None and theirs is not None and not (difference(ours, theirs) or lacking(ours, theirs))
+    return file if same else None
 
 
 def same_file(one: str, other: str) -> bool:

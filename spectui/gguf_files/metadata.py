@@ -14,7 +14,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
-from spectui.gguf_files.vocabulary import VocabularyDigest, digests_of, padding_of, read_vocabulary
+from spectui.gguf_files.vocabulary import WITHOUT_TEXT, VocabularyDigest, digests_of, kind_of, padding_of
 from spectui.pin import LONGEST_TENSOR_NAME, MOST_DIMENSIONS, MOST_LAYERS
 from spectui.text import safe
 
@@ -26,7 +26,6 @@ LARGEST = 1 << 28
 _LONGEST_KEY = 65_535
 _LONGEST_TEXT = 1 << 27  # a tokenizer in JSON takes 33 MB
 _KEPT = 1000  # bytes of a text
-_TOKENIZER = ("model", "pre", "bos_token_id", "eos_token_id", "add_bos_token", "add_eos_token")
 _EMBEDDING = b"token_embd.weight"
 _OF_A_HEAD = (b"eh_proj.weight", b"enorm.weight", b"hnorm.weight")
 _ALIGNMENT = 32  # GGUF_DEFAULT_ALIGNMENT, and TENSOR_ALIGNMENT of ggml-backend.cpp
@@ -236,12 +235,9 @@ class Metadata(NamedTuple):
     @property
     def vocabulary(self) -> VocabularyDigest | None:
         """What decides whether it is another model's; None where its tokens have no texts."""
-        return read_vocabulary(self.values, self.n_tokens, self.digests, self.padding)
-
-    @property
-    def tokenizer(self) -> tuple[Value | None, ...]:
-        """The keys besides the tokens that decide how a text is tokenised."""
-        return tuple(self.values.get(f"tokenizer.ggml.{name}") for name in _TOKENIZER)
+        kind = kind_of(self.text("tokenizer.ggml.model"))
+        without = not self.n_tokens or kind in ("", WITHOUT_TEXT)
+        return None if without else VocabularyDigest(kind, self.n_tokens, self.padding, self.digests)
 
 
 def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int) -> Metadata:

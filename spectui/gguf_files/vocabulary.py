@@ -1,6 +1,7 @@
-"""What decides whether two models have the same vocabulary, and the rule (llama.cpp's, common/speculative.cpp).
+"""What decides whether two models have the same vocabulary, as the list of models and loading ask it of GGUF files.
 
-The list of models and loading ask with what the GGUF files say.
+A draft of the same vocabulary gets the target's tokens by their numbers. So it does not matter here with which tokens either
+would begin and end a text, which llama.cpp compares too (common/speculative.cpp).
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
-
-from spectui.text import safe
 
 if TYPE_CHECKING:
     from spectui.gguf_files import metadata
@@ -31,31 +30,23 @@ WITHOUT_TEXT = "none"
 _HEX = 8  # digits of a digest
 _UNUSED = 5  # llama_token_type (llama.h)
 
-# Kind by `tokenizer.ggml.model`, with BOS, EOS, and whether a text begins and ends with them unless the file says otherwise:
-# llama_vocab::impl::load (llama-vocab.cpp). -1 is no token.
-_KINDS: Mapping[str, tuple[str, int, int, bool, bool]] = {
-    "llama": ("SPM", 1, 2, True, False),
-    "gpt2": ("BPE", 11, 11, False, False),
-    "gemma4": ("BPE", -1, -1, False, False),
-    "bert": ("WPM", 101, -1, True, False),
-    "t5": ("UGM", -1, 1, False, True),
-    "rwkv": ("RWKV", -1, -1, False, False),
-    "plamo2": ("PLaMo-2", 1, 2, False, False),
-    "none": (WITHOUT_TEXT, -1, -1, False, False),
-    "no_vocab": (WITHOUT_TEXT, -1, -1, False, False),
+_KINDS: Mapping[str, str] = {
+    "llama": "SPM",
+    "gpt2": "BPE",
+    "gemma4": "BPE",
+    "bert": "WPM",
+    "t5": "UGM",
+    "rwkv": "RWKV",
+    "plamo2": "PLaMo-2",
+    "none": WITHOUT_TEXT,
+    "no_vocab": WITHOUT_TEXT,
 }
-# Values of `tokenizer.ggml.pre` with which BPE begins a text with BOS, or has none.
-_BEGINS_WITH_BOS = frozenset(
-    ("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano", "tekken",
-     "chameleon")
-)  # fmt: skip
-_ALWAYS_BEGINS_WITH_BOS = frozenset(("gemma4", "granite-embed-multi-311m"))
-_WITHOUT_BOS = frozenset(("chatglm-bpe", "glm4", "glm5"))
+"""Kind of tokenizer by `tokenizer.ggml.model`: llama_vocab::impl::load (llama-vocab.cpp)."""
 
 
 @dataclass(frozen=True)
 class VocabularyDigest:
-    """A tokenizer's kind, its number of tokens, and the tokens that it begins and ends a text with; -1: with none.
+    """A tokenizer's kind and its number of tokens.
 
     `padding`: tokens at its end that no text has. `digests`: of all tokens, and before it those of the first count - 1,
     - 2, ... - PADDING.
@@ -63,8 +54,6 @@ class VocabularyDigest:
 
     kind: str
     count: int
-    begins: int = -1
-    ends: int = -1
     padding: int = 0
     digests: str = ""
 
@@ -76,47 +65,25 @@ class VocabularyDigest:
 
 def kind_of(model: str) -> str:
     """The kind of tokenizer that `tokenizer.ggml.model` names; an unknown name stays."""
-    return _KINDS[model][0] if model in _KINDS else model
+    return _KINDS.get(model, model)
 
 
-def difference(target: VocabularyDigest, draft: VocabularyDigest, token: str = "") -> str:
-    """The first relevant difference, in words without a full stop; "" if the vocabularies are the same as far as both go.
-
-    `token`: which of the tokens that both have differs first, where that is known.
-    """
-    example, common = f"; {token}" if token else "", min(target.count, draft.count)
+def difference(target: VocabularyDigest, draft: VocabularyDigest) -> str:
+    """The first relevant difference, in words without a full stop; "" if the vocabularies are the same as far as both go."""
     if target.kind != draft.kind:
-        return f"its tokenizer is {draft.kind} and the target's is {target.kind}{example}"
+        return f"its tokenizer is {draft.kind} and the target's is {target.kind}"
     if abs(target.count - draft.count) > PADDING:
-        return f"it has {draft.count} tokens and the target {target.count}{example}"
-    for name, ours, theirs in (("begins", target.begins, draft.begins), ("ends", target.ends, draft.ends)):
-        if ours != theirs:
-            return f"it {name} a text with {_named(theirs)} and the target with {_named(ours)}"
+        return f"it has {draft.count} tokens and the target {target.count}"
+    common = min(target.count, draft.count)
     same = target.digest(common) == draft.digest(common) != ""
-    return "" if same else token or "some of its tokens differ from the target's"
+    return "" if same else "some of its tokens differ from the target's"
 
 
 def lacking(target: VocabularyDigest, draft: VocabularyDigest) -> str:
     """The tokens that the target uses and the draft lacks at its end, in words without a full stop; "" if it has all."""
     more = target.count - target.padding - draft.count
     others = "" if more <= 1 else f" and {more - 1} more"
-    return f"it lacks the target's {_named(draft.count)}{others}" if more > 0 else ""
-
-
-def read_vocabulary(values: Mapping[str, metadata.Value], count: int, digests: str, padding: int) -> VocabularyDigest | None:
-    """The vocabulary of a file with these keys; None where its tokens have no texts."""
-    name, pre = (_text(values.get(f"tokenizer.ggml.{key}")) for key in ("model", "pre"))
-    if not count or not name or kind_of(name) == WITHOUT_TEXT:
-        return None
-    kind, bos, eos, begins, ends = _KINDS.get(name, (name, -1, -1, False, False))
-    pre = "gemma4" if name == "gemma4" else pre
-    if kind == "BPE":
-        begins |= pre in _BEGINS_WITH_BOS
-        bos = -1 if pre in _WITHOUT_BOS else bos
-    begins = _flag(values, "add_bos_token", begins) or (kind == "BPE" and pre in _ALWAYS_BEGINS_WITH_BOS)
-    ends = _flag(values, "add_eos_token", ends)
-    bos, eos = _id(values, "bos_token_id", bos, count), _id(values, "eos_token_id", eos, count)
-    return VocabularyDigest(kind, count, bos if begins else -1, eos if ends else -1, padding, digests)
+    return f"it lacks the target's token {draft.count}{others}" if more > 0 else ""
 
 
 def digests_of(tokens: Iterable[bytes], count: int) -> tuple[str, bool, bool]:
@@ -141,22 +108,3 @@ def padding_of(types: metadata.Numbers) -> int:
     """`VocabularyFacts.padding`, from the types of all tokens."""
     kinds = [kind for (kind,) in struct.iter_unpack(f"<{types.form}", types.content)]
     return sum(1 for _ in takewhile(lambda kind: kind == _UNUSED, reversed(kinds)))
-
-
-def _named(token: int) -> str:
-    return "none" if token < 0 else f"token {token}"
-
-
-def _flag(values: Mapping[str, metadata.Value], name: str, usual: bool) -> bool:
-    value = values.get(f"tokenizer.ggml.{name}")
-    return value if isinstance(value, bool) else usual
-
-
-def _id(values: Mapping[str, metadata.Value], name: str, usual: int, count: int) -> int:
-    value = values.get(f"tokenizer.ggml.{name}", usual)
-    known = [number for number in (value, usual) if isinstance(number, int) and 0 <= number < count]
-    return int(known[0]) if known else -1
-
-
-def _text(value: metadata.Value | None) -> str:
-    return " ".join(safe(value[:40].decode("utf-8", "replace")).split()) if isinstance(value, bytes) else ""

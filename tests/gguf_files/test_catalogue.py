@@ -185,15 +185,15 @@ def test_a_header_is_read_again_only_when_the_file_has_changed(tmp_path: Path, m
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{", '{"version": 8}', '{"version": 8, "headers": [[1]]}', "[" * 100_000,
-                '{"version": 8, "headers": [[1, 2, 3, {}]]}', '{"version": 0, "headers": []}']
+    "content", ["", "[]", "{", '{"version": 9}', '{"version": 9, "headers": [[1]]}', "[" * 100_000,
+                '{"version": 9, "headers": [[1, 2, 3, {}]]}', '{"version": 0, "headers": []}']
 )  # fmt: skip
 def test_a_damaged_cache_is_written_again(tmp_path: Path, content: str):
     cache = tmp_path / "models.json"
     cache.write_text(content)
     write_model(tmp_path / "a.gguf")
     assert names(ModelCatalogue([tmp_path], cache)) == ["a"]
-    assert json.loads(cache.read_text())["version"] == 8
+    assert json.loads(cache.read_text())["version"] == 9
 
 
 def test_the_catalogue_needs_no_llama_cpp():

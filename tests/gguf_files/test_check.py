@@ -63,8 +63,7 @@ MORE = [*WORDS, *byte_names()]
         ({"tokens": [*MORE, *(f"padding{number}" for number in range(200))]}, False),
         ({"tokens": MORE[:-1]}, False),
         ({"tokens": [*MORE[:-1], "z"]}, False),
-        ({"strings": {"tokenizer.ggml.pre": "default"}}, False),
-        ({"numbers": {"tokenizer.ggml.eos_token_id": 7}}, False),
+        ({"numbers": {"tokenizer.ggml.eos_token_id": 7}}, True),
         ({"architecture": "qwen2"}, True),
     ],
 )

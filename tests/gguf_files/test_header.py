@@ -1,7 +1,6 @@
 """Reading GGUF headers: the right values, within bounds, and which model may draft for which."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,9 @@ from tests.llama.ggufs import WORDS, byte_names, write_model
 NAMES = [*WORDS, *byte_names()]
 
 
-def words(count: int, *, other: Sequence[int] = (), used: int | None = None) -> dict[str, Any]:
-    """A vocabulary of `count` tokens; those with ids in `other` have another text, and those from `used` on are padding."""
+def words(count: int, *, used: int | None = None) -> dict[str, Any]:
+    """A vocabulary of `count` tokens, of which those from `used` on are padding."""
     tokens = [*NAMES, *(f"word{number}" for number in range(count - len(NAMES)))]
-    for token in other:
-        tokens[token] = f"other{token}"
     return {"tokens": tokens, "types": [1 if used is None or number < used else 5 for number in range(count)]}
 
 
@@ -52,30 +49,6 @@ def test_files_with_the_names_of_parts_are_one(tmp_path: Path):
     assert (found.name, found.size, found.problem) == ("big", first.stat().st_size + 1000, "")
     assert is_later_part("big-00002-of-00002.gguf")
     assert not is_later_part(first.name)
-
-
-def test_padding_and_the_first_tokens_make_no_other_vocabulary(tmp_path: Path):
-    target = read_header(write_model(tmp_path / "target.gguf", **words(700, used=650)))
-    padded = read_header(write_model(tmp_path / "padded.gguf", **words(650, other=(0, 4))))
-    assert match(target, padded).reason == "same vocabulary"
-    assert match(padded, target) == match(padded, target).__class__("same", "same vocabulary, but no smaller")
-
-
-@pytest.mark.parametrize(
-    ("draft", "reason"),
-    [
-        (words(700, other=(300,)), "some of its tokens differ"),
-        (words(650, other=(300,)), "some of its tokens differ"),
-        (words(500), "it has 500 tokens and the target 700"),
-        (words(699), "it lacks the target's token 699"),
-        (words(650, used=600), "it lacks the target's token 650 and 49 more"),
-    ],
-)
-def test_another_vocabulary_is_translated(tmp_path: Path, draft: dict[str, Any], reason: str):
-    target = read_header(write_model(tmp_path / "target.gguf", **words(700)))
-    found = match(target, read_header(write_model(tmp_path / "draft.gguf", **draft)))
-    assert found.how == "translated"
-    assert reason in found.reason
 
 
 def test_a_model_that_cannot_draft_has_a_reason(tmp_path: Path):

@@ -1,7 +1,5 @@
-"""Vocabularies of loaded models: whether two are the same, and what drafting with two needs.
-
-The rule is `gguf_files.vocabulary`'s; here the token that differs is named.
-"""
+"""Vocabularies of loaded models: whether two are the same, by the rule of `gguf_files.vocabulary`, and what drafting with two
+needs."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from spectui.errors import SpectuiError
 from spectui.gguf_files.check import metadata_of
-from spectui.gguf_files.vocabulary import FIRST_COMPARED, difference, lacking
+from spectui.gguf_files.vocabulary import difference, lacking
 from spectui.llama.library import llama
 from spectui.llama.model import Model
 
@@ -28,7 +26,7 @@ class LackingError(VocabularyError):
 
 
 def check_vocabularies(target: Model, draft: Model) -> None:
-    """Raise VocabularyError, with a sentence that names the first difference, if the vocabularies differ.
+    """Raise VocabularyError, with a sentence that names the difference, if the vocabularies differ.
 
     LackingError: they are the same but for tokens at the end of the target's.
     """
@@ -36,22 +34,10 @@ def check_vocabularies(target: Model, draft: Model) -> None:
     said = "The draft has another vocabulary than the target"
     if ours is None or theirs is None:
         raise VocabularyError(f"{said}: {'the target' if ours is None else 'it'} has none of text.")
-    if why := difference(ours, theirs, _first_token(target, draft)):
+    if why := difference(ours, theirs):
         raise VocabularyError(f"{said}: {why}.")
     if why := lacking(ours, theirs):
         raise LackingError(f"{said}: {why}.")
-
-
-def _first_token(target: Model, draft: Model) -> str:
-    """ "token 9 is 'a' in the draft and 'b' in the target" for the first that differs, or ""."""
-    # Asking for the text of a token ends the process if the vocabulary has no texts.
-    common = 0 if target.textless or draft.textless else min(target.n_vocab, draft.n_vocab)
-    for token in range(FIRST_COMPARED, common):
-        ours = llama.llama_vocab_get_text(target.vocab, token)
-        theirs = llama.llama_vocab_get_text(draft.vocab, token)
-        if ours != theirs:
-            return f"token {token} is {draft.token_text(token)!r} in the draft and {target.token_text(token)!r} in the target"
-    return ""
 
 
 class TokenBytes:

@@ -38,16 +38,16 @@ def goes_on_alone(worker: Worker) -> None:
     assert "target" not in [event.what for event in events.of(Loading)[before:]]
 
 
-def test_a_draft_of_another_vocabulary_drafts_by_other_means_and_says_which_token_differs(worker: Worker, tmp_path: Path):
+def test_a_draft_of_another_vocabulary_drafts_by_other_means_and_says_so(worker: Worker, tmp_path: Path):
     words = [*WORDS, *byte_names()]
-    old, words[100] = words[100], "umbenannt\x1b"
+    words[100] = "umbenannt"
     target, draft = write_model(tmp_path / "target.gguf"), write_model(tmp_path / "other.gguf", tokens=words)
     worker.load(Setup(model=str(target), draft=str(draft), ctx_size=256, threads=1, no_profile="on"))
     worker.generate([Message("user", "hi")])
     assert events_of(worker).wait(Finished).statistics.emitted == 4
     assert events_of(worker).of(Loaded)[0].draft is not None
     said = " ".join(event.message for event in events_of(worker).of(Notice))
-    assert f"token 100 is 'umbenannt\\x1b' in the draft and {old!r} in the target" in said
+    assert "another vocabulary than the target: some of its tokens differ" in said
     assert "100% of the tokens are shared, so it drafts among those" in said
 
 
