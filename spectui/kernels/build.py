@@ -37,15 +37,12 @@ _BOUND_S = 300
 
 
 def build(library: Path = LIBRARY) -> str:
-    """Compile the library in place of the one that may be there. "": it is built; else why not, and then there is none."""
+    """Compile the library in place of the one that may be there. "": it is built; else why not, and the old one stays."""
     try:
         with tempfile.TemporaryDirectory(prefix=".spectui-kernels-", dir=library.parent) as scratch:
-            why = _build(Path(scratch), library)
-        if why:
-            library.unlink(missing_ok=True)  # it may not be that of these sources
+            return _build(Path(scratch), library)
     except OSError as error:
         return f"their library cannot be written ({library.parent}: {error.strerror}): install spectui where you may write"
-    return why
 
 
 def _build(scratch: Path, library: Path) -> str:

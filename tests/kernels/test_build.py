@@ -65,15 +65,15 @@ def test_a_set_that_the_compiler_does_not_know_is_left_out(
 
 @needs_a_compiler
 @pytest.mark.parametrize("refused", [("-mavx2",), ("-c",), ("-shared",), ("-fopenmp",)])
-def test_a_compiler_that_cannot_leaves_no_old_library(
+def test_a_compiler_that_cannot_leaves_the_old_library(
     sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...]
 ):
     compiler(tmp_path, monkeypatch, *refused)
     library = tmp_path / "lib.so"
-    library.write_text("that of other sources")
+    library.write_text("the old one")
     assert f"unknown {refused[0]}" in build.build(library)
-    assert not library.exists()
-    assert {each.name for each in tmp_path.iterdir()} == {"src", "compiler"}
+    assert library.read_text() == "the old one"
+    assert {each.name for each in tmp_path.iterdir()} == {"src", "compiler", "lib.so"}
 
 
 @needs_a_compiler
@@ -98,9 +98,12 @@ def test_a_compiler_that_hangs_is_waited_for_once(sources: Path, tmp_path: Path,
     script.chmod(0o755)
     monkeypatch.setenv("CXX", str(script))
     monkeypatch.setattr(build, "_BOUND_S", 1)
+    library = tmp_path / "lib.so"
+    library.write_text("the old one")
     begun = monotonic()
-    assert "it did not end in 1 s" in build.build(tmp_path / "lib.so")
+    assert "it did not end in 1 s" in build.build(library)
     assert monotonic() - begun < 3, "for the first of four files alone"
+    assert library.read_text() == "the old one"
 
 
 def test_a_folder_that_cannot_be_written(sources: Path, tmp_path: Path):
