@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import time
 from typing import Any, TypeVar
 
 from spectui import paths
 from spectui.atomic import write_atomic
-from spectui.speculation.policies.cost_model import CostModel
+from spectui.speculation.policies.cost_model import TRUSTED, CostModel
 
 EQUAL_SIZES = (2, 3, 4, 6, 8, 16)
 """Pass sizes whose logits are compared with those of passes over one token. ggml's repacked Q4_K has another kernel from 4 rows
@@ -36,9 +36,6 @@ _MOST_CONTEXT = 1 / 200
 
 _LEAST_SIZES = 4
 """A table of fewer sizes is not trusted: its measurement was cut short, because the machine was busy."""
-
-_MOST_DRIFT = 2.0
-"""How much slower or faster than when it was measured one look may say that the machine is."""
 
 _NOISY_S = 3600.0
 """Seconds after which noisy costs are measured again: the machine may be quiet by then."""
@@ -66,8 +63,6 @@ class TargetCosts:
     """Tokens of context behind which all rows of the passes were compared too; None: not compared there."""
     noisy: bool = False
     """Other processes used the machine during the measurement: the rounds correct the table, and it is not stored for long."""
-    drift: float | None = 1.0
-    """Time of a pass now / its measured time; None if the context held a conversation."""
 
     def __post_init__(self) -> None:
         self.verify = {int(n): seconds for n, seconds in self.verify.items()}  # JSON has texts for keys
@@ -86,24 +81,20 @@ class DraftCosts:
     """0: unknown."""
     next: float = 0.0
     noisy: bool = False
-    drift: float | None = 1.0
-    """As the target's."""
 
 
 def cost_model(target: TargetCosts, draft: DraftCosts, max_drafted: int | None = None) -> CostModel:
     """For the policies to start from. `max_drafted`: see `CostModel`."""
-    drift = min(max(target.drift or 1.0, 1 / _MOST_DRIFT), _MOST_DRIFT)
-    passes = {n: drift * seconds for n, seconds in target.verify.items()}
+    passes = dict(target.verify)
     if passes:
         # No pass costs less than one over one row. If a larger one was measured as cheaper, the machine was busy for a moment.
         # Nothing would correct that later: plain passes look dear, so every round drafts.
         passes[1] = min(passes.values())
     most = _MOST_CONTEXT * passes.get(1, 0.0)
-    terms = min(drift * target.per_row, most), min(drift * target.per_pass, most)
-    d = draft.drift or 1.0
-    costs = CostModel(passes, *terms, d * draft.first, d * draft.next, max_drafted)
-    trusted = target.drift is not None and not (target.noisy or draft.noisy) and len(passes) >= _LEAST_SIZES
-    return costs if trusted else replace(costs, trusted=0)
+    trusted = TRUSTED if len(passes) >= _LEAST_SIZES and not (target.noisy or draft.noisy) else 0
+    return CostModel(
+        passes, min(target.per_row, most), min(target.per_pass, most), draft.first, draft.next, max_drafted, trusted
+    )
 
 
 def path(what: str, key: Key) -> Path:

@@ -6,9 +6,8 @@ Measured once; `cost_files` keeps it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
-from statistics import fmean
 from time import perf_counter
 from typing import Any
 
@@ -86,7 +85,7 @@ def target_costs(
     file = cost_files.path("target-costs", key)
     costs = cost_files.read(file, TargetCosts)
     if costs is not None and (costs.behind is not None or not strict):
-        return replace(costs, drift=_drift(target, min(costs.verify.values()), cancelled))
+        return costs
     if target.tokens and not strict:
         return TargetCosts()  # to measure would discard the conversation's cells; the rounds measure instead
     try:
@@ -106,7 +105,7 @@ def draft_costs(draft: Context, key: Key, cancelled: Cancelled, disturbed: Calla
     """The same for a draft. Raises Interrupted."""
     file = cost_files.path("draft-costs", key)
     if (costs := cost_files.read(file, DraftCosts)) is not None:
-        return replace(costs, drift=_drift(draft, costs.first, cancelled, (1, 2) * 3))
+        return costs
     if draft.tokens:
         return DraftCosts()
     try:
@@ -117,25 +116,6 @@ def draft_costs(draft: Context, key: Key, cancelled: Cancelled, disturbed: Calla
     if not cancelled():
         cost_files.write(file, costs)
     return costs
-
-
-def _drift(context: Context, measured: float, cancelled: Cancelled, sizes: Sequence[int] = (1,) * 4) -> float | None:
-    """How many times as long passes of these sizes take now as `measured`, in the mean of the sizes; None where the context
-    holds a conversation."""
-    if context.tokens:
-        return None
-    seconds = {n: list[float]() for n in sizes}
-    try:
-        for n in sizes:
-            if cancelled() or sum(map(sum, seconds.values())) >= len(seconds) * BOUND_S / 6:
-                break
-            context.truncate(0)
-            seconds[n].append(timed_pass(context, [5, 2][:n], 1)[0])
-    finally:
-        context.truncate(0)  # also the cells of an interrupted pass
-    # The first pass of a size sets things up.
-    lowest = [min(times[1:]) for times in seconds.values() if len(times) > 1]
-    return fmean(lowest) / measured if len(lowest) == len(seconds) else None
 
 
 def timed_pass(context: Context, tokens: Sequence[int], rows: int) -> tuple[float, np.ndarray[Any, Any] | TopK]:

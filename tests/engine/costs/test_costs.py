@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from itertools import chain, cycle, repeat
 from pathlib import Path
 from time import time
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectui.engine.costs import files as cost_files
 from spectui.engine.costs import measuring as room
 from spectui.engine.costs.files import DraftCosts, TargetCosts, cost_model
 from spectui.engine.costs.measuring import draft_costs, target_costs
@@ -75,11 +73,11 @@ def test_it_finds_up_to_which_size_the_logits_are_equal(exact: int, up_to: int):
 def test_it_is_measured_once_per_build_and_model():
     first = measured(Target())
     again = Target()
-    assert replace(measured(again), drift=1.0) == first
-    assert len(again.passes) == 4 and not again.tokens  # a few looks at how fast the machine is today
+    assert measured(again) == first
+    assert not again.passes
     other = Target()
     measured(other, ("another build", "model"))
-    assert len(other.passes) > 4
+    assert other.passes
 
 
 @pytest.mark.usefixtures("quiet")
@@ -101,7 +99,7 @@ def test_a_damaged_file_is_measured_again(state: Path, damage: Any):
     file.write_text(damage(sound))
     again = Target()
     assert set(measured(again).verify) == set(first.verify)
-    assert len(again.passes) > 4, "more than a look at how fast the machine is"
+    assert again.passes
     assert json.loads(file.read_text().splitlines()[1]).keys() == json.loads(sound.splitlines()[1]).keys()
 
 
@@ -136,7 +134,7 @@ def test_costs_measured_on_a_busy_machine_are_kept_for_an_hour(
         os.utime(file, (time() - age,) * 2)
         target = Clocked(in_turn(repeat(0.001)), monkeypatch)
         assert measured(target).noisy == (noisy and not again)
-        assert (len(target.passes) > 4) == again, "more than a look at how fast the machine is"
+        assert bool(target.passes) == again
 
 
 def test_a_slow_model_is_measured_at_fewer_sizes_within_the_bound(monkeypatch: pytest.MonkeyPatch):
@@ -235,7 +233,6 @@ def test_passes_are_measured_as_rounds_make_them(exact: int, up_to: int, monkeyp
     found = measured(Keeping(exact, monkeypatch))
     assert found.verify == pytest.approx(dict.fromkeys((1, *chain(*room.SIZES)), 0.008))
     assert (found.equal_up_to, found.tried) == (up_to, 16)
-    assert measured(Keeping(exact, monkeypatch)).drift == pytest.approx(1.0)
     drafts = measured_draft(Keeping(exact, monkeypatch))
     assert (drafts.first, drafts.next) == pytest.approx((0.008, 0.008))
 
@@ -262,24 +259,6 @@ def test_compiling_kernels_is_no_cost_of_a_pass(seconds: float, sizes: int, monk
     assert verify == pytest.approx(dict.fromkeys(verify, 0.008))
 
 
-@pytest.mark.parametrize("slower", [0.5, 1.0, 1.6])
-def test_the_drift_is_measured_at_each_load(monkeypatch: pytest.MonkeyPatch, slower: float):
-    """Costs measured on a quiet day must not make drafting look cheap on a busy one: plain passes are slower too."""
-    first = measured(Clocked(in_turn(repeat(0.01)), monkeypatch))
-    again = measured(Clocked(in_turn(repeat(0.01 * slower)), monkeypatch))
-    verify = passes_of(again)
-    assert again.verify == first.verify
-    assert verify(1, 0) == pytest.approx(0.01 * slower) and verify(8, 0) == pytest.approx(0.01 * slower)
-
-
-def test_the_drift_is_against_the_pass_that_was_not_disturbed(monkeypatch: pytest.MonkeyPatch):
-    """Of a pass over two rows that was measured as cheaper than one over one, the cost model takes the time for one row too."""
-    costs = TargetCosts(verify={1: 0.1, 2: 0.06})
-    cost_files.write(cost_files.path("target-costs", ("build",)), costs)
-    again = measured(Clocked(in_turn(repeat(0.06)), monkeypatch), ("build",))
-    assert passes_of(again)(1, 0) == pytest.approx(0.06)
-
-
 class Stopped(Target):
     """Is stopped in its eighth pass."""
 
@@ -304,8 +283,6 @@ def test_a_conversation_in_the_context_is_not_discarded_to_measure():
     target = Target()
     target.evaluate([1, 2, 3], 1)
     assert measured(target) == TargetCosts()
-    measured(Target())
-    assert measured(target).drift is None
     assert target.tokens == [1, 2, 3]
 
 
@@ -315,7 +292,6 @@ def test_a_conversation_in_the_context_is_not_discarded_to_measure():
         (TargetCosts({1: 1.0, 2: 1.1, 4: 1.2, 8: 1.4}), True),
         (TargetCosts({1: 1.0, 2: 1.1, 4: 1.2}), False),
         (TargetCosts({1: 1.0, 2: 1.1, 4: 1.2, 8: 1.4}, noisy=True), False),
-        (TargetCosts({1: 1.0, 2: 1.1, 4: 1.2, 8: 1.4}, drift=None), False),
     ],
 )
 def test_a_table_that_is_noisy_or_cut_short_is_not_trusted(table: TargetCosts, trusted: bool):
