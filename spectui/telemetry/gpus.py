@@ -8,7 +8,7 @@ NVML numbers GPUs in PCI order and CUDA with the fastest first, so a ggml device
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -20,8 +20,7 @@ _PCI = re.compile(r"(?:([0-9a-f]+):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])", r
 class Gpu:
     """What the driver reports of a GPU now. Memory in bytes, utilisation in 0..1, degrees Celsius, watts; None is unknown.
 
-    `own` and `others`: memory of the processes of this program, and of all others. `lost`: it was there and has disappeared;
-    its figures are unknown. `maker`: NVIDIA, AMD or Intel.
+    `maker`: NVIDIA, AMD or Intel.
     """
 
     index: int
@@ -32,9 +31,6 @@ class Gpu:
     utilisation: float | None = None
     temperature: float | None = None
     power: float | None = None
-    own: int | None = None
-    others: int | None = None
-    lost: bool = False
     maker: str | None = None
 
 
@@ -66,7 +62,6 @@ class Nvml:
     def __init__(self) -> None:
         self.reason = ""
         self._nvml: ModuleType | None = None
-        self._own: Container[int] = ()
         try:
             import pynvml
         except ImportError:
@@ -79,9 +74,8 @@ class Nvml:
             return
         self._nvml = pynvml
 
-    def read(self, processes: Container[int] = ()) -> tuple[Gpu, ...]:
-        """Every GPU as it is now. `processes`: the ids of those whose memory is this program's own."""
-        self._own = processes
+    def read(self) -> tuple[Gpu, ...]:
+        """Every GPU as it is now."""
         count = self._ask("nvmlDeviceGetCount") or 0
         return tuple(self._read_one(index) for index in range(count))
 
@@ -97,7 +91,6 @@ class Nvml:
         memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
         # With unified memory (GB10, Jetson) the total is reported as 0: it is unknown.
         known = memory is not None and memory.total > 0
-        own, others = self._memory_of_processes(handle)
         return Gpu(
             index,
             name=self._ask("nvmlDeviceGetName", handle, then=_text),
@@ -107,24 +100,8 @@ class Nvml:
             utilisation=self._ask("nvmlDeviceGetUtilizationRates", handle, then=lambda rates: rates.gpu / 100),
             temperature=self._ask("nvmlDeviceGetTemperature", handle, self._nvml.NVML_TEMPERATURE_GPU, then=float),
             power=self._ask("nvmlDeviceGetPowerUsage", handle, then=lambda milliwatts: milliwatts / 1000),
-            own=own,
-            others=others,
             maker="NVIDIA",
         )
-
-    def _memory_of_processes(self, handle: Any) -> tuple[int | None, int | None]:
-        """Bytes of this program's processes and of all others; None if the driver does not say it, as in some containers."""
-        memory: dict[int, int] = {}
-        known = False
-        for kind in ("Compute", "Graphics"):
-            for process in self._ask(f"nvmlDeviceGet{kind}RunningProcesses", handle) or ():
-                if process.usedGpuMemory is not None:
-                    known = True
-                    memory[process.pid] = max(memory.get(process.pid, 0), process.usedGpuMemory)
-        if not known:
-            return None, None
-        own = sum(bytes for pid, bytes in memory.items() if pid in self._own)
-        return own, sum(memory.values()) - own
 
     def _ask(self, function: str, *arguments: Any, then: Callable[[Any], Any] | None = None) -> Any:
         """The answer of one NVML query, or None: any of them may be unsupported on a given GPU or driver."""

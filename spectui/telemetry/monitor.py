@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,25 +31,15 @@ class HostProbe:
         self._process = psutil.Process()
         self._read_before = False
 
-    def processes(self) -> frozenset[int]:
-        """The ids of this process and of those that it started: the engine may have one of its own."""
-        pids = _descendants(self._process.pid)
-        if pids is None:
-            try:
-                pids = {child.pid for child in self._process.children(recursive=True)}
-            except (self._psutil.Error, OSError):
-                pids = set()
-        return frozenset((self._process.pid, *pids))
-
-    def read(self, processes: Iterable[int] = ()) -> Host:
-        """The host as it is now; what the system does not report is None. `processes`: the ids of this program's."""
+    def read(self) -> Host:
+        """The host as it is now; what the system does not report is None."""
         try:
             memory = self._psutil.virtual_memory()
             cpu = self._psutil.cpu_percent(None) / 100
             process = self._process.memory_info().rss
         except (self._psutil.Error, OSError):
             return Host()
-        for pid in set(processes) - {self._process.pid}:
+        for pid in _descendants(self._process.pid):
             with suppress(self._psutil.Error, OSError):  # it has ended
                 process += self._psutil.Process(pid).memory_info().rss
         known, self._read_before = self._read_before, True
@@ -59,19 +47,15 @@ class HostProbe:
         return Host(memory.total - memory.available, memory.total, cpu if known else None, process)
 
 
-def _descendants(process: int, root: Path = Path("/proc")) -> set[int] | None:
-    """The ids of the processes that this one has started, and those that they have; None where the system has no such list.
-
-    psutil looks at every process of the machine, which takes milliseconds.
+def _descendants(process: int) -> set[int]:
+    """The ids of the processes that this one has started, and those that they have: the engine may have one of its own. Only
+    Linux lists them; psutil would look at every process of the machine, which takes milliseconds.
     """
-    files = list((root / str(process) / "task").glob("*/children"))
-    if not files:
-        return None
     pids: set[int] = set()
-    for file in files:
+    for file in Path("/proc", str(process), "task").glob("*/children"):
         with suppress(OSError):  # the thread has ended
             pids.update(map(int, file.read_text().split()))
-    return pids.union(*(_descendants(child, root) or () for child in pids))
+    return pids.union(*map(_descendants, pids))
 
 
 class Telemetry(NamedTuple):
@@ -80,21 +64,6 @@ class Telemetry(NamedTuple):
     host: Host = Host()
     gpus: tuple[Gpu, ...] = ()
     gpu_reason: str = ""
-
-
-@dataclass
-class SeenGpus:
-    """The GPUs seen so far: one that is missing, or whose driver gives no answer, is lost."""
-
-    _names: dict[str, Gpu] = field(default_factory=dict)
-
-    def update(self, gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
-        """These GPUs, and those that are lost."""
-        present = [gpu for gpu in gpus if gpu != Gpu(gpu.index)]  # NVML has an index for a lost card, and nothing else
-        now = {gpu.pci for gpu in present}
-        lost = [gpu for pci, gpu in self._names.items() if pci not in now]
-        self._names.update({gpu.pci: Gpu(gpu.index, gpu.name, gpu.pci, lost=True) for gpu in present if gpu.pci})
-        return (*present, *lost)
 
 
 class Monitor:
@@ -120,11 +89,9 @@ class Monitor:
         self._stopped.set()
 
     def _poll(self) -> None:
-        nvml, sysfs, host, seen = Nvml(), SysfsGpus(), HostProbe(), SeenGpus()
+        nvml, sysfs, host = Nvml(), SysfsGpus(), HostProbe()
         while True:
-            processes = host.processes()
-            gpus = (*nvml.read(processes), *sysfs.read(processes))
-            self.telemetry = Telemetry(host.read(processes), seen.update(gpus), nvml.reason)
+            self.telemetry = Telemetry(host.read(), (*nvml.read(), *sysfs.read()), nvml.reason)
             if self._stopped.wait(self._interval):
                 break
         nvml.close()

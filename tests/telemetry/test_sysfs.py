@@ -29,7 +29,7 @@ def make_card(root: Path, name: str, files: dict[str, str]) -> None:
 @pytest.fixture
 def machine(tmp_path: Path) -> SysfsGpus:
     make_card(tmp_path, "card1", AMD)
-    return SysfsGpus(tmp_path, tmp_path / "proc")
+    return SysfsGpus(tmp_path)
 
 
 def test_every_figure_is_read_in_its_unit(machine: SysfsGpus) -> None:
@@ -56,22 +56,3 @@ def test_nvidias_cards_connectors_and_other_files_are_left_out(tmp_path: Path) -
     (tmp_path / "class" / "drm" / "version").write_text("drm 1.1.0")
     assert SysfsGpus(tmp_path).read() == ()
     assert SysfsGpus(tmp_path / "no such directory").read() == ()
-
-
-def test_memory_of_this_program_and_of_others(machine: SysfsGpus, tmp_path: Path) -> None:
-    def opened(process: int, number: int, client: int, size: str) -> None:
-        file = tmp_path / "proc" / str(process) / "fdinfo" / str(number)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(
-            f"pos:\t0\ndrm-driver:\tamdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t{client}\ndrm-memory-vram:\t{size}\n"
-        )
-
-    opened(10, 5, 1, "1048576 KiB")
-    opened(10, 6, 1, "1048576 KiB")  # the same client, opened twice
-    opened(11, 5, 2, "512 MiB")
-    opened(99, 5, 3, "256 MiB")
-    (tmp_path / "proc" / "10" / "fdinfo" / "1").write_text("pos:\t0\nflags:\t02\n")
-    (gpu,) = machine.read([10, 11, 12])
-    assert gpu.own == (1 << 30) + (512 << 20)
-    assert gpu.others == (3 << 30) - gpu.own
-    assert machine.read([12])[0].own is None

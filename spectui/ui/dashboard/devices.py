@@ -193,8 +193,6 @@ as layers, context and the share of each GPU. The conversation stays. Several GP
         width, bar_width = self._widths()
         name = printable(device.name if device.kind != "cpu" else f"CPU {device.description}").replace("\n", " ")
         use = usage(device, self._models.values(), self._telemetry)
-        if use.gpu is not None and use.gpu.lost:
-            return Content.assemble(set_cell_size(name, width), ("   lost", "$error")).truncate(self.size.width)
         memory = UNKNOWN if use.used is None or not use.total else f"{decimal(use.used / 1e9)}/{use.total / 1e9:.0f}"
         return Content.assemble(
             set_cell_size(name, width), "   ",

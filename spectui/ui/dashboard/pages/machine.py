@@ -81,37 +81,35 @@ devices: **{devices}**, arrows and Enter pick those for the models.
         if self._served:
             return models[1:]
         beside = room - len(models)
-        for rows, owners, most in ((2, True, beside), (1, True, beside), (1, True, room), (1, False, room), (0, False, room)):
-            lines = self._device_lines(self.size.width, rows, owners, self._devices)
+        for rows, most in ((2, beside), (1, beside), (1, room), (0, room)):
+            lines = self._device_lines(self.size.width, rows, self._devices)
             if len(lines) <= most:
                 break
         else:
-            lines = self._device_lines(self.size.width, 0, False, ())
+            lines = self._device_lines(self.size.width, 0, ())
         if len(lines) + len(models) > room:
             models = self._model_lines(self.size.width, remarks=False)
         return [*lines, *models]
 
-    def _device_lines(self, width: int, rows: int, owners: bool, devices: Iterable[Device]) -> list[Line]:
-        """These devices with their figures, each with `rows` of history; with the owners of a GPU's memory, or without."""
+    def _device_lines(self, width: int, rows: int, devices: Iterable[Device]) -> list[Line]:
+        """These devices with their figures, each with `rows` of history."""
         lines: list[Line] = []
         gap: list[Line] = [[]] if rows else []
         if not any(device.kind in _GPUS for device in self._devices) and self._past and self._past[-1].gpu_reason:
             lines = [*wrapped("no GPU", self._past[-1].gpu_reason, width, "label"), []]
         for device in devices:
             if device.kind != "cpu":
-                lines += [*self._device(device, width, rows, owners), *gap]
+                lines += [*self._device(device, width, rows), *gap]
         if (joules := self._joules()) is not None:
             lines += [labelled("energy", (f"{joules:.1f} J a token, of GPUs alone", "value")), *gap]
         host = next((device for device in self._devices if device.kind == "cpu"), _HOST)
-        return [*lines, *self._device(host, width, rows, False), *self._taken_cores(width)]
+        return [*lines, *self._device(host, width, rows), *self._taken_cores(width)]
 
-    def _device(self, device: Device, width: int, rows: int, owners: bool) -> list[Line]:
+    def _device(self, device: Device, width: int, rows: int) -> list[Line]:
         """A device: its name, its memory and how busy it is, with their history."""
         past: list[Telemetry | None] = [*self._past] or [None]
         uses = [usage(device, self._models, reading) for reading in past]
         now, title, gpu = uses[-1], _title(device), device.kind in _GPUS
-        if now.gpu is not None and now.gpu.lost:
-            return [[(title[: width - 8], "value"), ("  lost", "rejected")]]
         beside = self._beside(device, now)
         memory = "memory" if not gpu else "shared" if device.unified else "VRAM"
         figure = UNKNOWN if now.share is None else f"{_gigabytes(now.used)} of {_gigabytes(now.total)}"
@@ -119,8 +117,6 @@ devices: **{devices}**, arrows and Enter pick those for the models.
             [(title[: max(4, width - len(beside))], "value"), (beside, "label")],
             *_row(memory, now.share, figure, [use.share if use.measured else None for use in uses], width, rows),
         ]
-        if owners and gpu:
-            lines.append(_owners(now.gpu))
         if device.kind != "accel":  # the monitor has no figures of BLAS and its like
             busy = [use.busy for use in uses]
             lines += _row("use" if gpu else "processor", now.busy, percent(now.busy), busy, width, rows)
@@ -175,12 +171,6 @@ def _title(device: Device) -> str:
 
 def _whole(number: float | None) -> str:
     return UNKNOWN if number is None else f"{number:.0f}"
-
-
-def _owners(gpu: Gpu | None) -> Line:
-    """The processes that use a GPU's memory. Some drivers do not name them, above all in containers."""
-    own, others = (gpu.own, gpu.others) if gpu else (None, None)
-    return labelled("", (f"spectui {_gigabytes(own)}, others {_gigabytes(others)}", "label"))
 
 
 def _row(name: str, part: float | None, figure: str, past: list[float | None], width: int, rows: int) -> list[Line]:
