@@ -11,7 +11,6 @@ from spectui.chat.comparison import Comparison, OfComparison, decodes_alike
 from spectui.chat.dropping import Dropped, OldestTurns, dropped, prompt_messages
 from spectui.chat.figures.counts import RoundCounts
 from spectui.chat.figures.records import Activity, Figures, State
-from spectui.chat.figures.running import RunningFigures
 from spectui.chat.history.conversation import CameBack, Conversation
 from spectui.chat.history.conversations import StoredConversations
 from spectui.chat.messages import ChatMessage, OpenedConversation, ReplyWriter, thinks
@@ -53,7 +52,7 @@ class ChatSession:
         self.offer = offer
         self.comparison: Comparison | None = None
         """The comparison of the last reply with plain decoding."""
-        self._figures = RunningFigures()
+        self._figures = Figures()
         self.typed = 0
         """Tokens of the prompt that is being written; 0 where that is not known."""
         self.held = False
@@ -250,7 +249,7 @@ class ChatSession:
             self.activity.now = "leaving"
         self.user_knobs.restore()
         self.comparison = self._came_back = None
-        self._figures = RunningFigures(figures)
+        self._figures = Figures(chat=figures or RoundCounts.of_conversation())
 
     def leave(self, identity: str) -> bool:
         """Forget the conversation of this id: it is deleted. A new chat begins if it is open; returns whether it was."""
@@ -289,7 +288,7 @@ class ChatSession:
         """Decode the last prompt again without drafts, with the knobs of the last reply. Those that a person turns meanwhile
         take effect afterwards."""
         reply = self.messages[-1]
-        comparison = Comparison(reply.rounds, reply.figures.statistics, strict=self.setup.strict == "on")
+        comparison = Comparison(reply.rounds, reply.figures, strict=self.setup.strict == "on")
         self.comparison = comparison
         self.user_knobs.override(comparison.knobs)
         self.activity.now = "comparing"

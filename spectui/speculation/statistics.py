@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from spectui.speculation.records import Parts, Round, parts
 
@@ -41,7 +41,7 @@ class Statistics:
     """Seconds of drafting that this saved."""
 
     @classmethod
-    def of(cls, rounds: Iterable[Round]) -> Statistics:
+    def of(cls, rounds: Iterable[Round]) -> Self:
         """The figures of these rounds."""
         statistics = cls()
         for round in rounds:

@@ -102,7 +102,7 @@ def test_a_message_has_the_rounds_that_made_it(engine: FakeEngine) -> None:
     turn(session, "two", "c")
     assert [message.content for message in session.messages] == ["one", "ab", "two", "c"]
     assert [len(message.rounds) for message in session.messages] == [0, 2, 0, 1]
-    assert [message.figures.statistics.emitted for message in session.messages] == [0, 2, 0, 1]
+    assert [message.figures.emitted for message in session.messages] == [0, 2, 0, 1]
     assert session.figures().chat.emitted == 3
 
 

@@ -58,14 +58,16 @@ class SpeedHistory:
         self._steps = [[sum(numbers) for numbers in zip(*pair, strict=True)] for pair in pairs]
 
 
-@dataclass(slots=True, eq=False)
-class RoundCounts:
-    """Running figures of rounds. `origins` and `sources` count their tokens, as `Figures` does."""
+@dataclass
+class RoundCounts(Statistics):
+    """Running figures of the rounds of a reply, or of all replies of a conversation.
 
-    statistics: Statistics = field(default_factory=Statistics)
+    `origins` and `sources` count tokens: by who had them first, and accepted ones by who drafted them.
+    """
+
     origins: Counter[str] = field(default_factory=Counter)
     sources: Counter[str] = field(default_factory=Counter)
-    history: SpeedHistory = field(default_factory=SpeedHistory)
+    history: SpeedHistory = field(default_factory=SpeedHistory, compare=False)
 
     @classmethod
     def of_conversation(cls) -> RoundCounts:
@@ -74,7 +76,7 @@ class RoundCounts:
 
     def add(self, round: Round) -> None:
         """Count one more round."""
-        self.statistics.add(round)
+        super().add(round)
         self.history.add(round)
         self.origins.update(token.origin for token in round.tokens)
         self.sources.update(token.source for token in round.tokens if token.source)

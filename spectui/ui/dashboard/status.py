@@ -149,7 +149,7 @@ class Legend(FigureLines):
         """The line."""
         line: Line = []
         for origin in ORIGINS:
-            line += [("▌", origin), (origin, origin), (f" {count(self.figures.origins.get(origin, 0)):<7}", "label")]
+            line += [("▌", origin), (origin, origin), (f" {count(self.figures.reply.origins.get(origin, 0)):<7}", "label")]
         return [line]
 
 

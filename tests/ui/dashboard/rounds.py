@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
+from spectui.chat.figures.counts import RoundCounts
 from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs
 from spectui.speculation.records import Round
-from spectui.speculation.statistics import Statistics
 from spectui.ui.widgets.line_widget import FigureLines, Line
 from tests.fake_engine import FakeEngine
 
@@ -38,4 +38,4 @@ def accepted(n: int, rejected: int = 0) -> Callable[[FakeEngine], Round]:
 
 
 def figures_of(rounds: list[Round], **arguments: object) -> Figures:
-    return Figures(reply=Statistics.of(rounds), rounds=tuple(rounds), **arguments)  # type: ignore[arg-type]
+    return Figures(reply=RoundCounts.of(rounds), rounds=tuple(rounds), **arguments)  # type: ignore[arg-type]

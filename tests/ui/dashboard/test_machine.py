@@ -13,6 +13,7 @@ from spectui.telemetry.monitor import Host, Telemetry
 from spectui.ui.dashboard.pages.machine import MachinePage
 from spectui.ui.themes import ORIGIN_DEFAULTS
 from tests.fake_engine import CPU, GPU, FakeEngine
+from tests.ui.dashboard.rounds import figures_of, rounds_of
 from tests.ui.pilot_helpers import Make, streaming, wait_until
 from tests.ui.screen_text import one_line, screen_text
 
@@ -63,7 +64,7 @@ def model(*uses: MemoryUse, remark: str = "", kernels_why: str = "") -> ModelInf
 
 
 WEIGHTS = MemoryUse("CUDA0", 3 * GB, GB, GB // 5)
-WRITING = Figures(speed=100.0, live=True)
+WRITING = figures_of(rounds_of(lambda engine: engine.emit_round(plain="a", seconds=0.01)), state="writing")
 KNOWN = Telemetry(Host(), (Gpu(0, "RTX", "0000:c1:00.0", 6 * GB, 24 * GB, 0.87, 61.0, 210.0),))
 
 

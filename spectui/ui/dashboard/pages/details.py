@@ -64,7 +64,7 @@ def counts(figures: Figures, width: int) -> list[Line]:
         _pair("rejected", count(reply.rejected), "ignored", count(reply.ignored)),
         _pair("rounds", count(reply.rounds), "tokens", count(reply.emitted)),
     ]
-    by = [(f"{source} {count(number)}   ", "value") for source, number in sorted(figures.sources.items())]
+    by = [(f"{source} {count(number)}   ", "value") for source, number in sorted(reply.sources.items())]
     lines.append(labelled("drafted by", *(by or [(UNKNOWN, "label")])))
     if reply.guesses:
         lines.append(_pair("ahead", f"{percent(reply.guessed)} right", "saved", duration(reply.saved_s)))
@@ -118,7 +118,7 @@ def _pair(first: str, value: str, second: str, other: str) -> Line:
 
 def _plots(figures: Figures, width: int, room: int) -> list[Line]:
     """Speed and acceptance over the reply and over the conversation; in little room the reply's alone, or none."""
-    histories = {"this reply": figures.reply_history, "conversation": figures.chat_history}
+    histories = {"this reply": figures.reply.history, "conversation": figures.chat.history}
     most = room // 2 if room >= 16 else room
     if most < 7:
         return []
