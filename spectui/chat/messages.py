@@ -23,11 +23,11 @@ from spectui.thinking import Piece, divided, parsed, thought_and_answer
 
 @dataclass(slots=True, eq=False)
 class ChatMessage:
-    """One message of the conversation. A prompt's `reply` and `figures` are empty. `grammar`: what the reply had to obey.
+    """One message of the conversation. A prompt's `reply` and `figures` are empty.
 
     `said` is the text that no round of this list made: a prompt's, or what was written before this chat. `id` is the journal's,
     `parent` the message before it, and `created` when it was made, in seconds since the epoch. The chat template writes a
-    prompt's into it.
+    prompt's into it. `chat` tells apart the conversations that are in memory alone.
 
     `reply` says how it was made. Only the journal appends to its rounds: code that shows or exports them reads them.
     """
@@ -38,8 +38,8 @@ class ChatMessage:
     parent: ChatMessage | None = None
     created: float = field(default_factory=time.time)
     reply: Reply = field(default_factory=unknown_reply)
-    grammar: str = ""
     figures: RoundCounts = field(default_factory=RoundCounts)
+    chat: int = 0
     _written: bytearray = field(default_factory=bytearray)
     """UTF-8 of the rounds that were written since: a string for each token would take ten times as much."""
     _ids: array[int] = field(default_factory=lambda: array("i"))
@@ -84,8 +84,8 @@ class ChatMessage:
         """What it thinks and what it answers, in order, without marks."""
         text = self.content
         ends = [*accumulate(length for _, length in self._noted)]
-        if not ends or ends[-1] != len(text):  # of an earlier spectui, or damaged
-            return divided(parsed(text, opened=self.reply.thinking))
+        if not ends or ends[-1] != len(text):  # its rounds are lost
+            return divided(parsed(text))
         starts = [0, *ends]
         return divided((thought, text[start:end]) for (thought, _), start, end in zip(self._noted, starts, ends, strict=False))
 

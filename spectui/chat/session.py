@@ -229,7 +229,7 @@ class ChatSession:
             self.conversation.begin((), self.models.setup.system)
             return
         if self.messages:
-            self.conversation.go_back(0)
+            self.conversation.leave()
         self.conversation.system = self.models.setup.system
 
     def resume(self, opened: OpenedConversation) -> None:
@@ -353,13 +353,12 @@ class ChatSession:
         talk, line = self.conversation, reply.line
         whole = (*prompt_messages(talk.system, line)[:-1], begun) if begun else prompt_messages(talk.system, line[:-1])
         self._asked.append(self._writer if reply is self.writing else None)
-        self.engine.generate(whole, Terms(reply.parent.created or None if reply.parent else None, grammar=reply.grammar))
+        self.engine.generate(whole, Terms(reply.parent.created or None if reply.parent else None, grammar=reply.reply.grammar))
 
     def _begin_reply(self, prompt: Sequence[ChatMessage], behind: ChatMessage | None, *, instead: bool) -> None:
         """Begin a reply behind a message and a new prompt, if there is one. `instead`: of another reply."""
         left_out = dropped(behind.line) if behind is not None else 0
-        reply = ChatMessage.of(self.journal.begin_reply(self.setup, left_out))
-        reply.grammar = self.user_knobs.schema[1]
+        reply = ChatMessage.of(self.journal.begin_reply(self.setup, left_out, self.user_knobs.schema[1]))
         self._writer = ReplyWriter(reply, self.journal)
         (self.conversation.begin_attempt if instead else self.conversation.add)([*prompt, reply], behind)
         self._begin(reply)

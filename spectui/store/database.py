@@ -46,8 +46,9 @@ _TABLES = (
     " conversation TEXT NOT NULL REFERENCES conversation (id) ON DELETE CASCADE, parent INTEGER,"
     " role TEXT NOT NULL CHECK (role IN ('user', 'assistant')), text TEXT NOT NULL, created REAL NOT NULL) STRICT",
     "CREATE INDEX messages ON message (conversation)",
-    # Further columns of the assistant's messages. `setup` is a JSON object; `stop` is NULL until the reply has ended;
-    # `dropped`: how many of the conversation's messages, from the first on, the prompts behind this reply leave out.
+    # Further columns of the assistant's messages. `setup` is a JSON object, also with the schema that the reply obeys;
+    # `stop` is NULL until the reply has ended; `dropped`: how many messages, from the first on, the prompts behind
+    # this reply leave out. `thinking` is not used any more.
     "CREATE TABLE reply (message INTEGER PRIMARY KEY REFERENCES message (id) ON DELETE CASCADE,"
     " setup TEXT NOT NULL, stop TEXT, prompt_tokens INTEGER CHECK (prompt_tokens >= 0),"
     " prompt_s REAL, first_token_s REAL, thinking INTEGER NOT NULL CHECK (thinking IN (0, 1)),"

@@ -215,9 +215,8 @@ def _texts(message: StoredMessage) -> list[str]:
 
 def _parts(message: StoredMessage, tokens: Sequence[Token]) -> list[Piece]:
     """What a reply of these tokens thinks and what it answers, in order: as they note it, else as its marks tell."""
-    reply = message.reply
-    if any(token.thought is None for token in tokens) or "".join(token.text for token in tokens) != message.text:
-        return divided(parsed(message.text, opened=reply is not None and reply.thinking))
+    if "".join(token.text for token in tokens) != message.text:
+        return divided(parsed(message.text))
     return divided((bool(token.thought), token.text) for token in tokens)
 
 

@@ -160,10 +160,10 @@ class Journal:
 
     # Replies
 
-    def begin_reply(self, setup: Setup, dropped: int = 0) -> StoredMessage:
-        """A reply to the message `at` begins, by these models. `dropped`: as in `records.Reply`. The journal appends to its
-        rounds."""
-        reply = unknown_reply()._replace(setup=setup, dropped=dropped)
+    def begin_reply(self, setup: Setup, dropped: int = 0, grammar: str = "") -> StoredMessage:
+        """A reply to the message `at` begins, by these models. `dropped`, `grammar`: as in `records.Reply`. The journal appends
+        to its rounds."""
+        reply = unknown_reply()._replace(setup=setup, dropped=dropped, grammar=grammar)
         with self.lock:
             message = StoredMessage(_new_id(), self.at, "assistant", "", time.time(), reply)
             self._writing = message.id

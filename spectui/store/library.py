@@ -141,8 +141,7 @@ def _prompts(connection: sqlite3.Connection, identity: str) -> list[str]:
 
 def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
     row = connection.execute(
-        "SELECT setup, stop, prompt_tokens, prompt_s, first_token_s, thinking, mixed, dropped FROM reply WHERE message = ?",
-        (message,),
+        "SELECT setup, stop, prompt_tokens, prompt_s, first_token_s, mixed, dropped FROM reply WHERE message = ?", (message,)
     ).fetchone()
     if row is None:
         return None
@@ -162,8 +161,8 @@ def _reply(connection: sqlite3.Connection, message: int) -> Reply | None:
         _seconds(row[4]),
         rounds,
         row[5] == 1,
-        row[6] == 1,
-        row[7] if isinstance(row[7], int) and row[7] > 0 else 0,
+        row[6] if isinstance(row[6], int) and row[6] > 0 else 0,
+        _text(table.get("grammar")) if isinstance(table, dict) else "",
     )
 
 

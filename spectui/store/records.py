@@ -19,9 +19,9 @@ FAILED = "failed"
 class Reply(NamedTuple):
     """How a message of the assistant was made. `stop` is None while it is written, and stays None if spectui dies.
 
-    `setup` names the models that began it; the knobs and the seed are in the rounds. `thinking`: the prompt had opened the
-    model's thinking. `mixed`: the reply was continued under another set-up. `dropped`: how many messages, from the
-    conversation's first on, the prompts behind it leave out. Times are in seconds.
+    `setup` names the models that began it; the knobs and the seed are in the rounds. `mixed`: the reply was continued under
+    another set-up. `dropped`: how many messages, from the conversation's first on, the prompts behind it leave out. `grammar`:
+    what it has to obey, a JSON schema; "" if it is free. Times are in seconds.
     """
 
     setup: Setup
@@ -30,9 +30,9 @@ class Reply(NamedTuple):
     prompt_s: float | None
     first_token_s: float | None
     rounds: PackedRounds
-    thinking: bool = False
     mixed: bool = False
     dropped: int = 0
+    grammar: str = ""
 
     @property
     def knobs(self) -> Knobs | None:

@@ -37,7 +37,7 @@ _REPLY = (
     # The set-up of a reply stays: a newer spectui may have written more into it than this one has read.
     "INSERT INTO reply VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message) DO UPDATE SET stop = excluded.stop,"
     " prompt_tokens = excluded.prompt_tokens, prompt_s = excluded.prompt_s, first_token_s = excluded.first_token_s,"
-    " thinking = excluded.thinking, mixed = excluded.mixed, dropped = excluded.dropped"
+    " mixed = excluded.mixed, dropped = excluded.dropped"
 )
 _CHUNK = "INSERT INTO chunk SELECT ?1, 1 + coalesce(max(number), -1), ?2 FROM chunk WHERE message = ?1"
 
@@ -157,8 +157,9 @@ def _apart(connection: sqlite3.Connection, failures: set[str]) -> Iterator[None]
 
 
 def _reply_row(message: int, reply: Reply) -> tuple[object, ...]:
-    setup, stop, prompt_tokens, prompt_s, first_token_s, _, *marks = reply
-    return message, json.dumps(dataclasses.asdict(setup)), stop, prompt_tokens, prompt_s, first_token_s, *marks
+    setup, stop, prompt_tokens, prompt_s, first_token_s, _, mixed, dropped, grammar = reply
+    table = json.dumps(dataclasses.asdict(setup) | {"grammar": grammar})
+    return message, table, stop, prompt_tokens, prompt_s, first_token_s, 0, mixed, dropped
 
 
 def storable(text: str) -> str:

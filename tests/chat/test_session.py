@@ -220,12 +220,14 @@ def test_a_comparison_in_an_opened_conversation_has_the_time_of_its_prompt(engin
 
 
 def test_a_schema_is_for_the_replies_that_begin_while_it_is_there(engine: FakeEngine, tmp_path: Path) -> None:
-    session, file = loaded(engine), tmp_path / "a list.json"
+    session, file = loaded(engine, Journal(tmp_path / "c.db")), tmp_path / "a list.json"
     file.write_text(text := '{"type": "array"}')
     turn(session, "one", "a")
     assert actions.schema(session, str(file)) == f"Replies obey {file} from now on: /schema alone ends it."
     turn(session, "two", "b", stop=StopReason.CANCELLED)
     assert actions.schema(session, "") == "Replies obey no schema."
+    session.journal.flush()
+    session.resume(OpenedConversation.of(last(tmp_path / "c.db")))
     session.continue_reply()
     reply(engine, "c")
     drained(session)
@@ -305,7 +307,11 @@ def test_without_a_disk_a_new_chat_is_undone(engine: FakeEngine) -> None:
     session = loaded(engine)
     turn(session, "one", "a")
     session.new_chat()
+    turn(session, "two", "b")
+    assert session.conversation.branches() == {}, "another chat is no other reply"
+    session.new_chat()
     assert session.messages == [] and not session.conversation.no_undo
+    session.conversation.undo()
     session.conversation.undo()
     assert [each.content for each in session.messages] == ["one", "a"]
     session.regenerate()

@@ -69,14 +69,13 @@ def test_json_has_origins_and_figures(conversation: StoredConversation) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "opened"),
-    [("<think>\nso\n</think>\n\nFour.", False), ("so\n</think>\n\nFour.", True),
-     ("<|channel|>analysis<|message|>so<|start|>assistant<|channel|>final<|message|>Four.", False)],
-)  # fmt: skip
-def test_what_a_reply_thought_is_apart_from_its_answer(conversation: StoredConversation, text: str, opened: bool) -> None:
+    "text",
+    ["<think>\nso\n</think>\n\nFour.", "<|channel|>analysis<|message|>so<|start|>assistant<|channel|>final<|message|>Four."],
+)
+def test_what_a_reply_thought_is_apart_from_its_answer(conversation: StoredConversation, text: str) -> None:
     prompt, reply, *_ = conversation.messages
     assert reply.reply is not None
-    thought = reply._replace(text=text, reply=reply.reply._replace(thinking=opened))
+    thought = reply._replace(text=text)
     changed = conversation._replace(messages=(prompt, thought))
     assert markdown(changed).endswith("## Reply\n\n<details><summary>Thinking</summary>\n\nso\n\n</details>\n\nFour.\n")
     table = json.loads(document(changed))["messages"][1]

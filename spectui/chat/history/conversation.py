@@ -40,8 +40,9 @@ class Conversation:
         self.editing: int | None = None
         """The index of the prompt that the next one replaces; None if none is edited."""
         self._all: list[ChatMessage] = []  # in the order in which they were made
+        self._chat = 0
         self._left: list[ChatMessage | None] = []  # where the cursor stood before it was moved
-        linked = _linked(messages, None)
+        linked = self._linked(messages, None)
         self._all = sorted([*linked, *others], key=lambda message: message.created)
         self._move(linked[-1] if linked else None)
 
@@ -73,16 +74,16 @@ class Conversation:
 
     def branches(self) -> dict[ChatMessage, list[ChatMessage]]:
         """The alternatives of each message that has some: all of them, itself too, the earliest first."""
-        same: dict[tuple[ChatMessage | None, str], list[ChatMessage]] = {}
+        same: dict[tuple[ChatMessage | None, str, int], list[ChatMessage]] = {}
         for message in self._all:
-            same.setdefault((message.parent, message.role), []).append(message)
+            same.setdefault((message.parent, message.role, message.chat), []).append(message)
         return {message: others for others in same.values() if len(others) > 1 for message in others}
 
     # What is said
 
     def add(self, messages: Iterable[ChatMessage], behind: ChatMessage | None) -> None:
         """Add messages behind this one (None: from the first on), and move the cursor to the last of them."""
-        self._all += (linked := _linked(messages, behind))
+        self._all += (linked := self._linked(messages, behind))
         self._move(linked[-1] if linked else behind)
 
     def remove(self, message: ChatMessage) -> None:
@@ -92,7 +93,7 @@ class Conversation:
 
     def begin_attempt(self, messages: Iterable[ChatMessage], behind: ChatMessage | None) -> None:
         """The last of these messages, which follow that one, is a reply in place of others: the cursor waits for its text."""
-        self.attempt, self.editing = _linked(messages, behind), None
+        self.attempt, self.editing = self._linked(messages, behind), None
         self._tell(len(self.path))
 
     def keep_attempt(self) -> None:
@@ -128,6 +129,11 @@ class Conversation:
         self._left.append(self.head)
         self._move(self.path[length - 1] if length else None)
 
+    def leave(self) -> None:
+        """Begin another conversation, where none is saved: this one stays, and `undo` turns back to it."""
+        self.go_back(0)
+        self._chat = len(self._all)
+
     def turn_to(self, identity: int) -> None:
         """Turn to the branch that ends with the message of this id."""
         self._left.append(self.head)
@@ -151,6 +157,7 @@ class Conversation:
 
     def _move(self, head: ChatMessage | None) -> None:
         before, self.path, self.editing = self.path, head.line if head is not None else [], None
+        self._chat = head.chat if head is not None else self._chat
         same = min(len(before), len(self.path))
         self._tell(next((at for at in range(same) if before[at] is not self.path[at]), same))
 
@@ -158,10 +165,9 @@ class Conversation:
         for changed in self._listeners:
             changed(same)
 
-
-def _linked(messages: Iterable[ChatMessage], behind: ChatMessage | None) -> list[ChatMessage]:
-    linked = []
-    for message in messages:
-        message.parent, behind = behind, message
-        linked.append(message)
-    return linked
+    def _linked(self, messages: Iterable[ChatMessage], behind: ChatMessage | None) -> list[ChatMessage]:
+        linked = []
+        for message in messages:
+            message.parent, message.chat, behind = behind, self._chat, message
+            linked.append(message)
+        return linked

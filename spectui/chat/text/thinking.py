@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spectui.speculation.records import Round, Token
-from spectui.thinking import CLOSE, OPEN, ThoughtStream
+from spectui.thinking import CLOSE, OPEN
 
 
 @dataclass(slots=True, eq=False)
@@ -24,48 +24,34 @@ class Section:
 class Thinking:
     """The sections of a reply that grows by rounds."""
 
-    __slots__ = ("_length", "_seconds", "_stream", "_tokens", "sections")
+    __slots__ = ("_length", "_seconds", "_tokens", "sections")
 
     def __init__(self) -> None:
         self.sections: list[Section] = []
         self._length = self._tokens = 0
         self._seconds = 0.0
-        self._stream = ThoughtStream()
 
-    def begin(self) -> None:
-        """The prompt had opened the thinking of a reply whose tokens do not note it."""
-        self._stream = ThoughtStream(opened=True)
+    def add(self, round: Round) -> None:
+        """One more round."""
+        for token in round.tokens:
+            self._add(token, round.seconds / len(round.tokens))
 
-    def add(self, round: Round) -> list[Section]:
-        """One more round. Returns the sections that it has closed."""
-        return [section for token in round.tokens for section in self._add(token, round.seconds / len(round.tokens))]
-
-    def _add(self, token: Token, seconds: float) -> list[Section]:
+    def _add(self, token: Token, seconds: float) -> None:
         text, start = token.text, self._length
         self._length += len(text)
         self._tokens, self._seconds = self._tokens + 1, self._seconds + seconds
         section = self.sections[-1] if self.sections and self.sections[-1].end is None else None
-        thought, opens = self._noted(token)
-        if section is None and thought and text:
-            if opens or self.sections:
+        if section is None and token.thought and text:
+            if OPEN in text or self.sections:
                 section = Section(start + max(0, text.find(OPEN)))
             else:  # it began before the text
                 section = Section(0, tokens=self._tokens - 1, seconds=self._seconds - seconds)
             self.sections.append(section)
         if section is None:
-            return []
-        if thought or not text:
+            return
+        if token.thought or not text:
             section.tokens, section.seconds = section.tokens + 1, section.seconds + seconds
-        closes = text.rfind(CLOSE) if thought else -1
-        if closes < 0 and (thought or not text):
-            return []
-        section.end = start + (closes + len(CLOSE) if closes >= 0 else 0)
-        return [section]
-
-    def _noted(self, token: Token) -> tuple[bool, bool]:
-        """Whether the token is thinking, and whether it opens that."""
-        if token.thought is not None:
-            return token.thought, OPEN in token.text
-        pieces = self._stream.push(token.text)
-        thought = any(thought for thought, _ in pieces) if pieces else self._stream.thinking
-        return thought, any(OPEN in text for _, text in pieces)
+            if CLOSE in text:
+                section.end = start + text.rindex(CLOSE) + len(CLOSE)
+        else:
+            section.end = start

@@ -100,7 +100,7 @@ class Document:
         """Add a finished message, the conversation's `number`th, with what was read of a reply. Returns why it ended."""
         heading = message.model or _NAMES.get(message.role, message.role)
         if message.role == "assistant" and (message.rounds or not message.content):
-            self.add_reply(heading, number, source or Source(message.rounds, thinking=message.reply.thinking), branch)
+            self.add_reply(heading, number, source or Source(message.rounds), branch)
             return message.stop_note(to_drop=number > 2)
         kind = _KINDS.get(message.role, TEXT)  # the rounds of a reply may be damaged
         text = Source(text=message.content.strip("\n"), kind=kind, folds=True)

@@ -63,17 +63,9 @@ class Source:
     """A text of the transcript. That of a reply grows by rounds, and what is kept for each token is its text, five bytes, and
     the rejected tokens beside it."""
 
-    def __init__(
-        self,
-        rounds: PackedRounds = _NO_ROUNDS,
-        *,
-        thinking: bool = False,
-        text: str = "",
-        kind: int = TEXT,
-        folds: bool = False,
-    ) -> None:
-        """`rounds` is the conversation's list of the rounds that make a reply. `thinking`: the prompt had opened it, which the
-        tokens do not note. Any other `text` is of one kind, and `folds` where it is long."""
+    def __init__(self, rounds: PackedRounds = _NO_ROUNDS, *, text: str = "", kind: int = TEXT, folds: bool = False) -> None:
+        """`rounds` is the conversation's list of the rounds that make a reply. Any other `text` is of one kind, and `folds`
+        where it is long."""
         self.rounds = rounds
         self.is_reply = rounds is not _NO_ROUNDS
         self.kind = kind
@@ -93,8 +85,6 @@ class Source:
         """Where each of these stands in the text: before the first token of its round that was not drafted."""
         self._firsts = array("I")  # for each round, its first token
         self._thinking = Thinking()
-        if thinking:
-            self._thinking.begin()
 
     def grow(self, rounds: Iterable[Round] | None = None) -> None:
         """Read the rounds that have come since, or these."""
@@ -215,5 +205,5 @@ class SourceReader:
     def show(self, index: int, message: ChatMessage, rounds: Iterator[Round]) -> None:
         """Take a message and its rounds, which are unpacked one by one."""
         if message.role == "assistant":
-            self.sources[message] = Source(message.rounds, thinking=message.reply.thinking)
+            self.sources[message] = Source(message.rounds)
             self.sources[message].grow(rounds)

@@ -101,19 +101,18 @@ class Transcript(FollowingScrollView, can_focus=False):
             if message is writing:
                 self._changed(first)  # before: a reply begins where what is above it ends
                 first = len(self.document.blocks)
-                self.start_reply(message.model, index, message.rounds, thinking=message.reply.thinking, branch=branch)
+                self.start_reply(message.model, index, message.rounds, branch=branch)
                 self.grow()
             elif note := self.document.add(index, message, (sources or {}).get(message), branch):
                 self.document.add_remark(with_keys(self.app, note), NOTICE)
         self._changed(first)
         self._redraw()
 
-    def start_reply(self, name: str, number: int, rounds: PackedRounds, *, thinking: bool = False, branch: str = "") -> None:
+    def start_reply(self, name: str, number: int, rounds: PackedRounds, *, branch: str = "") -> None:
         """Begin a reply that grows until `finish_reply`. `rounds` is the conversation's list of its rounds."""
         self.finish_reply()
         first = len(self.document.blocks)
-        source = Source(rounds, thinking=thinking)
-        self.document.growing = reply = self.document.add_reply(name, number, source, branch)
+        self.document.growing = reply = self.document.add_reply(name, number, Source(rounds), branch)
         reply.draw(self._view)
         self._changed(first)
 

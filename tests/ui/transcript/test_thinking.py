@@ -4,7 +4,6 @@ from contextlib import closing
 from pathlib import Path
 from threading import RLock
 
-import pytest
 from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import SELECT_ALL
@@ -26,7 +25,7 @@ THOUGHT = ("<think>", "\n", "let", " me", " see", "</think>")
 SPOKEN = "\n\nIt is four."
 
 
-def counted(*texts: tuple[str, bool | None]) -> list[tuple[int, int | None, int, float]]:
+def counted(*texts: tuple[str, bool]) -> list[tuple[int, int | None, int, float]]:
     """The sections of a reply of these tokens, a round of 0.1 s each."""
     engine, thinking = FakeEngine(), Thinking()
     for text, thought in texts:
@@ -38,10 +37,6 @@ def test_sections_are_what_the_tokens_note() -> None:
     twice = [("<think>", True), ("a", True), ("</think>\n\n", True), ("<think> b", False), ("\n<think>", True), ("c", True)]
     assert counted(*twice) == [(0, 16, 3, 0.3), (28, None, 2, 0.2)]
     assert counted(("a", False), ("</think>\n\n", True), ("b", False)) == [(0, 9, 2, 0.2)], "it began before the text"
-
-
-def test_tokens_of_an_earlier_spectui_are_parsed() -> None:
-    assert counted(*((text, None) for text in ("<thin", "king>", "a", "</thinking>", "b"))) == [(5, 22, 3, 0.3)]
 
 
 def drawn(pilot: Pilot[None]) -> list[str]:
@@ -63,13 +58,13 @@ async def say(pilot: Pilot[None], engine: FakeEngine, text: str) -> None:
     await wait_until(pilot, lambda: not engine.events)
 
 
-async def think(pilot: Pilot[None], engine: FakeEngine, *, noted: bool = True) -> None:
-    """Have a prompt answered up to the end of the thinking, which the tokens note unless an earlier spectui wrote them."""
+async def think(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """Have a prompt answered up to the end of the thinking."""
     await ask(pilot, "2+2")
     await wait_until(pilot, lambda: engine.generates)
     engine.read_prompt(3, 3)
     for text in THOUGHT:
-        engine.emit_round(plain=text, seconds=0.1, thought=True if noted else None)
+        engine.emit_round(plain=text, seconds=0.1, thought=True)
         await wait_until(pilot, lambda: not engine.events)
         if "see" in text:
             shown = drawn(pilot)
@@ -95,10 +90,9 @@ async def test_thinking_is_ended_with_a_key_and_the_budget_is_as_before_behind_i
         assert engine.knobs == Knobs()
 
 
-@pytest.mark.parametrize("noted", [False, True])
-async def test_thinking_is_seen_while_it_lasts_and_folded_when_it_ends(window: Window, engine: FakeEngine, noted: bool) -> None:
+async def test_thinking_is_seen_while_it_lasts_and_folded_when_it_ends(window: Window, engine: FakeEngine) -> None:
     async with window(size=(100, 30)) as (_, pilot):
-        await think(pilot, engine, noted=noted)
+        await think(pilot, engine)
         assert any(row.startswith(FOLDED) for row in drawn(pilot))
         assert not any("let me see" in row for row in drawn(pilot))
         await say(pilot, engine, SPOKEN)
@@ -124,16 +118,15 @@ async def test_a_key_or_a_click_unfolds_and_folds(window: Window, engine: FakeEn
             await wait_until(pilot, lambda expected=expected: drawn(pilot) == expected)  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("noted", [None, True])
 async def test_a_reply_that_was_cut_off_while_it_thought_is_dim_when_it_is_opened_again(
-    window: Window, engine: FakeEngine, file: Path, noted: bool | None
+    window: Window, engine: FakeEngine, file: Path
 ) -> None:
     journal = Journal(file)
     async with window(journal=journal) as (_, pilot):
         await ask(pilot, "2+2")
         await wait_until(pilot, lambda: engine.generates)
         engine.read_prompt(3, 3)
-        engine.emit_round(plain="<think>let", seconds=0.1, thought=noted)
+        engine.emit_round(plain="<think>let", seconds=0.1, thought=True)
         await wait_until(pilot, lambda: not engine.events)
         journal.flush()
     kept = last(file)
