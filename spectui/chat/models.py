@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spectui.chat.figures.records import Activity
+from spectui.chat.figures.activity import Activity
 from spectui.chat.sentences import LARGER, short_name
 from spectui.chat.text.attachments import images_in
 from spectui.engine import demo

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from spectui.chat.figures.activity import State
 from spectui.chat.figures.format import count, percent, share
-from spectui.chat.figures.records import State
 from spectui.engine.events import Counted, Counts, Fixed
 from spectui.gguf_files.ollama import name_of
 from spectui.knobs import Setup

@@ -9,8 +9,9 @@ from dataclasses import replace
 from spectui.chat import sentences
 from spectui.chat.comparison import Comparison, OfComparison, decodes_alike
 from spectui.chat.dropping import Dropped, OldestTurns, dropped, prompt_messages
+from spectui.chat.figures.activity import Activity, State
 from spectui.chat.figures.counts import RoundCounts
-from spectui.chat.figures.records import Activity, Figures, State
+from spectui.chat.figures.records import Figures
 from spectui.chat.history.conversation import CameBack, Conversation
 from spectui.chat.history.conversations import StoredConversations
 from spectui.chat.messages import ChatMessage, OpenedConversation, ReplyWriter, thinks

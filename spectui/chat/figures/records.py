@@ -1,59 +1,22 @@
-"""What a chat does just now, and the figures of its last reply and of all its replies."""
+"""The figures of a conversation: of its last reply, and of all."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
 
+from spectui.chat.figures.activity import State
 from spectui.chat.figures.counts import RoundCounts
+from spectui.chat.messages import ChatMessage
+from spectui.chat.models import LoadedModels
 from spectui.engine.events import Counted, Event, Finished, Loaded, LoadFailed, Notice, Prompt, RoundDone
 from spectui.speculation.records import Round
 from spectui.speculation.statistics import SpeedUp, Statistics, ratio
-
-if TYPE_CHECKING:
-    from spectui.chat.messages import ChatMessage
-    from spectui.chat.models import LoadedModels
 
 LATEST = 256
 """Latest rounds of a reply that stay unpacked for figures and plots."""
 
 LIVE_SECONDS = 3.0
 """Seconds of decoding over which the live speed is averaged."""
-
-State = Literal["no model", "loading", "ready", "reading", "writing", "comparing", "leaving", "measuring", "failed"]
-"""`ready`: nothing, and the models are there. `reading`: the prompt of a reply, which is then being written. `leaving`: a reply
-of a conversation that was left has not ended yet. `failed`: nothing, because the last loading failed."""
-
-
-class Activity:
-    """What a chat does. Its parts set it when they ask the engine for something, and when an event says that it ended."""
-
-    def __init__(self, now: State) -> None:
-        self.now = now
-
-    @property
-    def replying(self) -> bool:
-        """A reply is being written, or decoded again. A server may be started anew meanwhile."""
-        return self.now in ("reading", "writing", "comparing", "leaving")
-
-    def end(self) -> None:
-        """The reply, or the comparison, has ended. A load that was asked for meanwhile goes on."""
-        if self.replying:
-            self.now = "ready"
-
-
-STATES = {
-    "no model": "no model",
-    "loading": "loading",
-    "ready": "ready",
-    "reading": "reading the prompt",
-    "writing": "writing",
-    "comparing": "comparing",
-    "leaving": "stopping",
-    "measuring": "measuring",
-    "failed": "no model",
-}
-"""The words for each state of a session."""
 
 
 @dataclass

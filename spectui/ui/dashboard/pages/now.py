@@ -5,10 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from spectui.chat.figures.activity import STATES
 from spectui.chat.figures.estimates import payoff
 from spectui.chat.figures.format import decimal, percent, times
 from spectui.chat.figures.reasons import last_reason, read_before, why_no_drafts
-from spectui.chat.figures.records import STATES, Figures
+from spectui.chat.figures.records import Figures
 from spectui.speculation.records import Round
 from spectui.text import printable
 from spectui.ui.figures import large, step
