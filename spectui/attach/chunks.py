@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from math import exp
 from types import MappingProxyType
@@ -129,97 +128,65 @@ class Chunk(NamedTuple):
 
 
 async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk]:
-    """The chunks in these bytes: server-sent events, each in one `data:` line or several, or one object without a stream. Ends
-    at `[DONE]` or with the bytes.
+    """The chunks in these bytes: server-sent events, each in one `data:` line, or one object without a stream. Ends at `[DONE]`
+    or with the bytes.
 
     Raises ServerTrouble where they are something else. `name`: what its sentence calls the server.
     """
-    others, event, failed = bytearray(), bytearray(), False
+    others, done = bytearray(), False  # lines of an object that is no event
     async for line in _lines(pieces, name):
         field, colon, value = (part.strip() for part in line.partition(b":"))
-        failed |= field == b"error" or (field, value) == (b"event", b"error")
-        if field == b"data" and value == b"[DONE]":
-            if (data := _read(bytes(others))) is not None:  # an error that is no event
-                yield read_chunk(data)
-            yield Chunk(last=True)
-            return
+        if done := (field, value) == (b"data", b"[DONE]"):
+            break
         if field in (b"data", b"error") and value:
-            if not event and (data := _read(value)) is not None:
-                yield read_chunk(data, failed)  # at once: a server may leave out the empty line that ends an event
-            else:
-                event += b"\n" + value
-        elif not line.strip():
-            if event:
-                yield read_chunk(_parsed(bytes(event), name, failed), failed)
-            event.clear()
-            failed = False
+            yield read_chunk(_parsed(value, name), field == b"error")
         elif (read := _READ.match(line)) is not None:
             yield Chunk(progress=Prompt(min(int(read[1]), int(read[2])), int(read[2]), 0, 0.0))
         elif not (colon and field in _OTHERS):
             others += line
-        if max(len(others), len(event)) > LARGEST_LINE:
+        if len(others) > LARGEST_LINE:
             raise _too_long(name)
-    if rest := bytes(event).strip() or bytes(others).strip():  # the last event, or an object that is none
-        yield read_chunk(_parsed(rest, name, failed), failed)
+    if others.strip():
+        yield read_chunk(_parsed(bytes(others), name))
+    if done:
+        yield Chunk(last=True)
 
 
 async def _lines(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[bytes]:
-    """The lines of these bytes without their ends, also a last one that has none.
-
-    Raises ServerTrouble for one that is too long.
-    """
-    left, begun = bytearray(), False
+    """The lines of these bytes, also a last one that does not end. Raises ServerTrouble for one that is too long."""
+    left = b""
     async for piece in pieces:
-        seen = max(0, len(left) - 1)  # its last byte may be the first half of a line's end
-        left += piece
-        if _LINE_END.search(left, seen) is not None:
-            *lines, left = map(bytearray, _LINE_END.split(left))
-            if not begun:
-                begun, lines[0] = True, lines[0].removeprefix(BOM_UTF8)
-            for line in lines:
-                if len(line) > LARGEST_LINE:
-                    raise _too_long(name)
-                yield bytes(line)
-        if len(left) > LARGEST_LINE:
+        *lines, left = (left + piece).split(b"\n")
+        if max(map(len, (*lines, left))) > LARGEST_LINE:
             raise _too_long(name)
+        for line in lines:
+            yield line
     if left:
-        yield bytes(left)
+        yield left
 
 
 def _too_long(name: str) -> ServerTrouble:
     return ServerTrouble(f"{name} sends a line of more than 1 MB, which is no token of a reply: what came before is kept.")
 
 
-_LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
-"""Of events, which end with an empty line. At the end of what has come, \\r may be the first half of one."""
-
 _READ = re.compile(rb":\s*keepalive (\d{1,9})/(\d{1,9})\s*$")
 """What mlx_lm.server says while it reads a prompt."""
 
-_OTHERS = (b"", b"event", b"id", b"retry", b"data", b"error")
+_OTHERS = (b"", b"event", b"id", b"retry", b"data")
 """Fields of an event that carry nothing here, such as a comment's."""
 
 
-def _read(data: bytes) -> Any:
-    """The value of this JSON; None if it is none."""
+def _parsed(data: bytes, name: str) -> Any:
+    """The value of this JSON. Raises ServerTrouble for any other text."""
     try:
-        return json.loads(data.decode("utf-8", "replace").removeprefix("\ufeff")) or {}
+        return json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
-        return None
-
-
-def _parsed(data: bytes, name: str, failed: bool) -> Any:
-    """The value of this JSON, or the text of an error that is none. Raises ServerTrouble for any other text."""
-    if (read := _read(data)) is None:
-        if failed:
-            return data.decode("utf-8", "replace")
         what = "a web page" if data.lstrip()[:1] == b"<" else "something that is no JSON"
-        raise ServerTrouble(f"{name} sends {what}: check --server, or look into the server's log.")
-    return read
+        raise ServerTrouble(f"{name} sends {what}: check --server, or look into the server's log.") from None
 
 
 def read_chunk(data: Any, failed: bool = False) -> Chunk:
-    """A chunk of any JSON. `failed`: the server has named the event an error."""
+    """A chunk of any JSON. `failed`: the server calls it an error."""
     row = Fields(data)
     # The first of several replies is the only one that is asked for.
     choice = next((choice for choice in row.rows("choices") if choice.table.get("index") in (0, None)), Fields(None))

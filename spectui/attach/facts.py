@@ -46,15 +46,13 @@ class ServedModel(NamedTuple):
 
 class Slots(NamedTuple):
     """What llama-server says of its slots. `drafts`: whether it has anything that drafts, None if it does not say; `drafters`:
-    their names. `task`: the number of the latest request, which begins anew with the server. `before_spec`: it is older than
-    the flags that begin with --spec-draft."""
+    their names. `task`: the number of the latest request, which begins anew with the server."""
 
     drafts: bool | None = None
     drafters: tuple[str, ...] = ()
     task: int = 0
     n_ctx: int = 0
     number: int = 0
-    before_spec: bool = False
 
     @classmethod
     def of(cls, rows: Sequence[Fields], settings: Fields) -> Slots:
@@ -66,7 +64,6 @@ class Slots(NamedTuple):
             max((row.count("id_task") or 0 for row in rows), default=0),
             max((row.count("n_ctx") or 0 for row in rows), default=0),
             len(rows),
-            any("speculative.n_max" in fields.table for fields in parameters),
         )
 
     def restarted(self, before: Slots) -> bool:
@@ -129,8 +126,6 @@ class Facts(NamedTuple):
         """What makes it draft, where it does not; "" where it drafts or does not say."""
         if self.slots.drafts is not False or not self.llama_server or self.slots.drafters:
             return ""
-        if self.slots.before_spec:
-            return "The server drafts nothing: restart it with -md DRAFT."
         return (
             "The server drafts nothing: restart it with --spec-type draft-simple and -md DRAFT, since without --spec-type "
             "a draft is loaded and not used; or with --spec-type ngram-mod, which needs no draft."

@@ -40,9 +40,6 @@ _AT_START = {
 }  # fmt: skip
 """What llama-server fixes at its start, with its flag; "" if it has none."""
 
-_BEFORE_SPEC = {"drafter": "-md", "draft_max": "--draft-max", "draft_min": "--draft-min", "p_min": "--draft-p-min"}
-"""The same of an older one."""
-
 _HERE = ("context_full",)  # what the chat does, whatever the server is
 
 _LENGTHS = {"ngram-mod": "--spec-ngram-mod-n-max", "ngram-cache": ""}
@@ -59,8 +56,6 @@ def fixed(facts: Facts) -> tuple[Fixed, ...]:
 
 def _flags(facts: Facts) -> dict[str, str]:
     """By knob, the flag to restart it with."""
-    if facts.slots.before_spec:
-        return _AT_START | _BEFORE_SPEC
     names = facts.slots.drafters
     if not names or any(name.startswith("draft") for name in names):
         return _AT_START

@@ -157,13 +157,6 @@ def test_a_server_that_was_started_again_is_looked_at_again(sign):
     assert opened.told(RoundDone)[-1].round.plain_s is None  # passes of the server before say nothing
 
 
-def test_an_older_llama_server_is_told_its_own_flags():
-    settings = {"n_ctx": 256, "params": {"speculative.n_max": 16, "speculative.n_min": 0}}
-    with serving(GOOD, props=as_json(PROPS | {"default_generation_settings": settings})) as server:
-        flags = {each.knob: each.flag for each in Opened(server).loaded.fixed}
-    assert (flags["draft_max"], flags["draft_min"], flags["p_min"]) == ("--draft-max", "--draft-min", "--draft-p-min")
-
-
 def test_a_reply_waits_for_a_server_that_was_started_again():
     with serving([LOADING, LOADING, GOOD]) as server:
         opened = Opened(server)
