@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from spectui import paths
 from spectui.engine import worker
 from spectui.engine.events import Event, Finished, Message, Notice, Prompt
 from spectui.engine.kept import slots
+from spectui.engine.loading.plan import make_plan
 from spectui.engine.session import Session
 from spectui.engine.worker import Worker
 from spectui.knobs import Knobs, Setup
@@ -83,6 +85,21 @@ def test_a_conversation_goes_on_behind_another_one_and_a_restart(model: Path) ->
     assert (text, prompt.restored) == (expected, "disk")
     assert prompt.reused >= prompt.total - 1
     assert not again.told()
+
+
+def test_what_the_models_have_taken_is_not_promised_to_conversations_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their share is of what is free when they are kept, and a plan counts what `--state-memory` names."""
+    WRITERS["attention"](tmp_path / "model.gguf")
+    chat = Chat(tmp_path / "model.gguf")
+    for free, restored in ((2**30, "memory"), (0, "")):
+        monkeypatch.setattr(slots, "free_memory", lambda free=free: free)
+        restorations = [chat.answer(talk)[1].restored for talk in (A, B, A)]
+        assert restorations[-1] == restored
+    plans = [make_plan(replace(chat.setup, state_memory=mib)) for mib in (0, 900_000)]
+    assert plans[0].missing == {} and plans[1].missing["CPU"] > 0
+    assert plans[1].lines()[-1].split()[1:3] == ["states", "0"]
 
 
 @pytest.mark.parametrize("kind", PAIRS)

@@ -73,9 +73,10 @@ class Slots:
         self._tokens: dict[tuple[Path, int], list[int]] = {}  # by file and the time when it was written
 
     def keep_most(self, bytes_in_memory: int, on_disk: bool) -> None:
-        """Keep so many bytes at most (-1: a share of what is free), and the latest conversations on the disk, if wanted."""
-        self._most = min(free_memory() // _SHARE, _MOST) if bytes_in_memory < 0 else bytes_in_memory
-        self._on_disk = on_disk and self._most > 0
+        """Keep so many bytes at most (below 0: a share of what is free then), and the latest conversations on the disk, if
+        wanted."""
+        self._most = bytes_in_memory
+        self._on_disk = on_disk and self._most != 0
 
     def begin(self, pair: Pair, prompt: Sequence[int]) -> str:
         """Let the contexts hold the conversation that has most of the prompt; save the one that they held, if it would lose
@@ -113,8 +114,14 @@ class Slots:
             keys, tokens = {state.key for state in new.states}, new.tokens
             self._slots = [slot for slot in self._slots if slot.states[-1].key not in keys or not _begins(tokens, slot.tokens)]
             self._slots.append(new)
-            while sum(state.nbytes for slot in self._slots for state in slot.states) > self._most:
+            most = self._most if self._most > 0 else min((free_memory() + self._bytes) // _SHARE, _MOST)
+            while self._bytes > most:
                 del self._slots[0]
+
+    @property
+    def _bytes(self) -> int:
+        """What the states in memory take."""
+        return sum(state.nbytes for slot in self._slots for state in slot.states)
 
     def clear(self) -> None:
         """Drop all, also from the disk."""

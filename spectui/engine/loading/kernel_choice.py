@@ -58,7 +58,8 @@ def for_model(placed: Placed, own: Kernels, n_ctx: int, freed: int = 0) -> Kerne
         return Kernels(why="they have none for the types of the model's weights")
     beside = repacked if placed.reads_host else 0
     read = sum(each.bytes for each, size in zip(matrices, sizes, strict=True) if size) if beside else 0
-    room = free_memory() + freed - repacked - read - _BESIDE  # the mapped file counts as free
+    states = max(0, placed.setup.state_memory) << 20  # of conversations
+    room = free_memory() + freed - repacked - read - states - _BESIDE  # the mapped file counts as free
     if room < 0 or (not placed.heads and room < models.bytes_of_cells(placed, n_ctx)):
         return Kernels(why=models.TOO_LITTLE_MEMORY)
     # A draft cannot change the text, so it may take the likeliest tokens for others now and then.

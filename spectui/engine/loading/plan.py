@@ -37,7 +37,7 @@ class MemoryPlan(NamedTuple):
     """Memory per device of a target and its draft, in bytes, and what is free on the `devices`.
 
     `setup`: with the numbers of layers and the draft's device that automatic choices led to. `layers` and `layers_draft`: how
-    many of how many are on GPUs.
+    many of how many are on GPUs. `states`: those of conversations that stay read, if a person has named how much they may take.
     """
 
     setup: Setup
@@ -46,11 +46,12 @@ class MemoryPlan(NamedTuple):
     draft: tuple[MemoryUse, ...] = ()
     layers: tuple[int, int] = (0, 0)
     layers_draft: tuple[int, int] = (0, 0)
+    states: tuple[MemoryUse, ...] = ()
 
     @property
     def missing(self) -> dict[str, int]:
         """Device -> bytes that it lacks; {} if everything fits."""
-        return shortage([*self.target, *self.draft], self.devices)
+        return shortage([*self.target, *self.draft, *self.states], self.devices)
 
     def placed(self) -> list[str]:
         """Where the layers are, a line for each model."""
@@ -79,7 +80,7 @@ class MemoryPlan(NamedTuple):
 
     def brief(self) -> str:
         """What each device needs and has free, in GB as the window has them, and whether it fits, in a line."""
-        uses = added([*self.target, *self.draft])
+        uses = added([*self.target, *self.draft, *self.states])
         free = {device.name: device.free for device in self.devices}
         needs = ", ".join(f"{use.device} {use.total / 1e9:.1f} of {free.get(use.device, 0) / 1e9:.1f} GB" for use in uses)
         return f"{needs}. {self.sentence()}"
@@ -87,7 +88,8 @@ class MemoryPlan(NamedTuple):
     def lines(self) -> list[str]:
         """A table of it, in MiB."""
         rows: list[tuple[str, ...]] = [("device", "model", "weights", "cells", "compute", "sum", "free")]
-        uses = [("target", use) for use in self.target] + [("draft", use) for use in self.draft]
+        roles = {"target": self.target, "draft": self.draft, "states": self.states}
+        uses = [(role, use) for role, taken in roles.items() for use in taken]
         for device in self.devices:
             for role, use in uses:
                 if use.device == device.name:

@@ -145,7 +145,8 @@ def plan(setup: Setup, simulation: Simulation) -> MemoryPlan:
     layers, layers_draft = simulation.layers, simulation.layers_draft
     on_gpus = _on_gpus(placed.target.on_cpu, whole.gpu_layers, layers)
     on_gpus_draft = _on_gpus(placed.draft is None or placed.draft.on_cpu, whole.gpu_layers_draft, layers_draft)
-    return MemoryPlan(whole, simulation.devices, target, draft, (on_gpus, layers), (on_gpus_draft, layers_draft))
+    states = (MemoryUse(HOST, 0, setup.state_memory << 20),) if setup.state_memory > 0 else ()
+    return MemoryPlan(whole, simulation.devices, target, draft, (on_gpus, layers), (on_gpus_draft, layers_draft), states)
 
 
 def _on_gpus(on_cpu: bool, layers: int, of: int) -> int:

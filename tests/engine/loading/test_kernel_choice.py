@@ -140,13 +140,14 @@ def test_too_little_memory_for_a_second_copy(monkeypatch: pytest.MonkeyPatch) ->
     cells = 2 * 30 * 3 * 2 * 64 * 4096  # bytes in f16, layers, heads of K and V, their width, tokens
     needed = repacked + cells + 2**28
 
-    def free(bytes: int, ctx_size: int = 4096) -> Kernels:
+    def free(bytes: int, ctx_size: int = 4096, state_memory: int = -1) -> Kernels:
         monkeypatch.setattr(kernel_choice, "free_memory", lambda: bytes)
-        return for_model(wanted(ctx_size=ctx_size), "target", path, OWN)
+        return for_model(wanted(ctx_size=ctx_size, state_memory=state_memory), "target", path, OWN)
 
     assert free(needed) == OWN
     assert free(needed - 1) == Kernels(why="there is too little memory for a second copy of the weights")
     assert free(needed - 1, ctx_size=2048) == OWN
+    assert free(needed, state_memory=1).why, "conversations are promised that"
     assert free(needed, ctx_size=0).why  # the 8192 tokens that it was trained with
     assert for_model(wanted(ctx_size=0), "target", path, OWN, freed=2 * cells) == OWN
 
