@@ -136,7 +136,7 @@ def print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -
             llama_cpp = version("llama-cpp-python")
         except PackageNotFoundError:  # it is not needed for --server
             llama_cpp = "none"
-        kernels = "its own kernels" if LIBRARY.exists() else "no kernels of its own"
+        kernels = f"{'' if LIBRARY.exists() else 'without '}spectui's kernels"
         click.echo(f"spectui {spectui.__version__} (llama-cpp-python {llama_cpp}, {kernels})")
         ctx.exit()
 

@@ -62,12 +62,13 @@ class Setting:
             drafter = "auto drafter" if self.drafter == "auto" else self.drafter
             label = f"{drafter} {self.draft_max}/{self.draft_min}/{self.p_min:g}"
         else:
+            least = f", draft-min {self.draft_min}" if self.draft_min else ""
             drafter = "" if self.drafter == "auto" else f", drafter {self.drafter}"
-            label = f"{self.policy} policy, draft-max {self.draft_max}{drafter}"
+            label = f"{self.policy} policy, draft-max {self.draft_max}{least}{drafter}"
         if not self.draft:
             return label
         name = Path(self.draft).name
-        return name if self.policy == "auto" and self.draft_max == Setting.draft_max else f"{name}, {label}"
+        return name if (self.policy, self.draft_max, self.draft_min) == ("auto", Setting.draft_max, 0) else f"{name}, {label}"
 
 
 SWEPT = tuple(field.name for field in fields(Setting) if field.name not in ("baseline", "server", "draft"))
@@ -129,8 +130,8 @@ def check_size(lists: Mapping[str, Sequence[Any]], replies: int) -> None:
 def sweep(lists: Mapping[str, Sequence[Any]]) -> tuple[list[Setting], int]:
     """Every combination that is a setting of its own, and how many were left out because draft-min is above draft-max.
 
-    A list for each key of `SWEPT`. draft-min and p-min mean nothing to the policies auto and profile, nor the knobs of drafts
-    to the drafter off: combinations that only differ in those are one.
+    A list for each key of `SWEPT`. p-min means nothing to the policies auto and expected, nor draft-min to expected, nor the
+    knobs of drafts to the drafter off: combinations that only differ in those are one.
     """
     combined: dict[Setting, None] = {}
     dropped = 0
@@ -139,7 +140,7 @@ def sweep(lists: Mapping[str, Sequence[Any]]) -> tuple[list[Setting], int]:
         if setting.drafter == "off":
             setting = Setting("off", "fixed", temperature=setting.temperature, baseline="target")
         elif setting.policy != "fixed":
-            setting = replace(setting, draft_min=0, p_min=0.0)
+            setting = replace(setting, draft_min=setting.draft_min if setting.policy == "auto" else 0, p_min=0.0)
         if setting.draft_min > setting.draft_max:
             dropped += 1
         else:

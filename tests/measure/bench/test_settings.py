@@ -48,9 +48,19 @@ def test_a_sweep_that_nobody_can_wait_for_is_refused_before_it_is_built():
         check_size(ONE | {"draft_max": range(10), "p_min": range(1000)}, 11)
 
 
-def test_what_means_nothing_to_a_policy_makes_no_settings_of_its_own():
-    settings, _ = sweep(ONE | {"policy": ["auto", "fixed"], "p_min": [0.1, 0.4, 0.8]})
-    assert [setting.policy for setting in settings] == ["auto", "fixed", "fixed", "fixed"]
+@pytest.mark.parametrize(
+    ("policy", "swept", "number"),
+    [
+        ("fixed", "p_min", 2), ("fixed", "draft_min", 2), ("auto", "p_min", 1), ("auto", "draft_min", 2), ("expected", "p_min", 1),
+        ("expected", "draft_min", 1),
+    ],
+)  # fmt: skip
+def test_what_means_nothing_to_a_policy_makes_no_settings_of_its_own(policy, swept, number):
+    settings, _ = sweep(ONE | {"policy": [policy], "p_min": [0.0], swept: {"p_min": [0.1, 0.4], "draft_min": [0, 3]}[swept]})
+    assert len(settings) == number == len({setting.label for setting in settings})
+
+
+def test_the_drafter_off_is_the_target_alone():
     off, _ = sweep(ONE | {"drafter": ["off"], "draft_max": [4, 8]})
     assert [setting.baseline for setting in off] == ["target"]
 
