@@ -51,8 +51,8 @@ def test_a_sweep_that_nobody_can_wait_for_is_refused_before_it_is_built():
 @pytest.mark.parametrize(
     ("policy", "swept", "number"),
     [
-        ("fixed", "p_min", 2), ("fixed", "draft_min", 2), ("auto", "p_min", 1), ("auto", "draft_min", 2), ("expected", "p_min", 1),
-        ("expected", "draft_min", 1),
+        ("fixed", "p_min", 2), ("fixed", "draft_min", 2), ("auto", "p_min", 1), ("auto", "draft_min", 2),
+        ("expected", "p_min", 1), ("expected", "draft_min", 1),
     ],
 )  # fmt: skip
 def test_what_means_nothing_to_a_policy_makes_no_settings_of_its_own(policy, swept, number):
