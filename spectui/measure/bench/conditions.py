@@ -7,7 +7,6 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import spectui
@@ -29,7 +28,7 @@ _DEFAULTS = {key: default for owner in (Setup, Knobs) for key, default, _ in spe
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """`target` and `draft` are the names of the files, "" without a draft, and the sizes are theirs in bytes, 0 if unknown.
+    """`target` and `draft` are the names of the files, "" without a draft.
 
     `predict`: most tokens of a reply. `settings`: those of set-up and sampling that are not the default. `machine`: see
     `machine`. `kernels`: what multiplies the pair's weights, in a sentence; `models`: what was loaded, and where its layers
@@ -40,8 +39,6 @@ class Conditions:
     draft: str
     seed: int
     predict: int
-    target_bytes: int = 0
-    draft_bytes: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
     kernels: str = ""
@@ -62,8 +59,7 @@ def machine() -> dict[str, str]:
 
 
 def conditions(setup: Setup, knobs: Knobs, loaded: Mapping[str, str]) -> Conditions:
-    """Those of runs of this pair. `loaded`: `kernels`, `models` and `devices`. A draft that is made when the models are loaded
-    has no size before."""
+    """Those of runs of this pair. `loaded`: `kernels`, `models` and `devices`."""
     values = {key: getattr(setup if hasattr(setup, key) else knobs, key) for key in _DEFAULTS}
     names = (SERVERS, None) if setup.server else (setup.model, setup.draft)
     target, draft = (expanded(name) if name else None for name in names)
@@ -72,8 +68,6 @@ def conditions(setup: Setup, knobs: Knobs, loaded: Mapping[str, str]) -> Conditi
         draft=draft.name if draft else "",
         seed=knobs.seed,
         predict=knobs.predict,
-        target_bytes=_size(target),
-        draft_bytes=_size(draft),
         settings={key: value for key, value in values.items() if value != _DEFAULTS[key]},
         machine=machine(),
         **loaded,
@@ -85,10 +79,6 @@ def difference(then: Conditions, now: Conditions) -> str:
     for name in ("target", "draft", "seed", "predict", "kernels", "models", "devices"):
         if getattr(then, name) != getattr(now, name):
             return _worded(name, getattr(then, name), getattr(now, name))
-    for role in ("target", "draft"):
-        sizes = getattr(then, f"{role}_bytes"), getattr(now, f"{role}_bytes")
-        if all(sizes) and sizes[0] != sizes[1]:
-            return f"another {role} {getattr(now, role)}, of {sizes[0]} bytes instead of {sizes[1]}"
     parts = [(then.machine, now.machine), (_DEFAULTS | dict(then.settings), _DEFAULTS | dict(now.settings))]
     pairs = ((key, before.get(key, ""), after.get(key, "")) for before, after in parts for key in {**before, **after})
     return next((_worded(key, before, after) for key, before, after in pairs if before != after), "")
@@ -96,10 +86,3 @@ def difference(then: Conditions, now: Conditions) -> str:
 
 def _worded(key: str, then: object, now: object) -> str:
     return f"{title(key)} {shown(then) or 'none'}, not {shown(now) or 'none'}"
-
-
-def _size(file: Path | None) -> int:
-    try:
-        return file.stat().st_size if file is not None else 0
-    except OSError:
-        return 0

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +21,11 @@ from spectui.speculation.statistics import Statistics
 
 SCHEMA = "spectui.bench/2"
 
-_KINDS: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "Mapping[str, str]": dict}
-"""What a field of these types may have."""
-
-_FAULTS = (KeyError, TypeError, ValueError, AttributeError, RecursionError, ArithmeticError)
+_FAULTS = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What a line raises that is none of this file's."""
 
 FINALS = "finals"
 """The stage of the replies that a search is judged by."""
-
-
-class _OtherVersion(ValueError):
-    """The file is of another version of spectui."""
 
 
 class ResultsError(SpectuiError):
@@ -101,33 +91,13 @@ def header(conditions: Conditions) -> str:
 def parsed_conditions(value: Mapping[str, Any]) -> Conditions:
     """The conditions that a JSON object says. Raises one of `_FAULTS`."""
     settings = {key: tuple(setting) if isinstance(setting, list) else setting for key, setting in value["settings"].items()}
-    conditions = Conditions(**{**value, "settings": settings})
-    _check_kinds(conditions)
-    return conditions
+    return Conditions(**{**value, "settings": settings})
 
 
 def parsed(value: Mapping[str, Any], conditions: Conditions) -> Run:
     """The run that a JSON object says. Raises one of `_FAULTS`."""
-    records = {
-        "conditions": conditions,
-        "setting": Setting(**value["setting"]),
-        "statistics": Statistics(**value["statistics"]),
-    }
-    run = Run(**{**value, **records})
-    _check_kinds(run)
-    _check_kinds(run.setting)
-    times = (run.prompt_s or 0.0, run.time_to_first_token_s or 0.0, run.wall_s, run.stolen, run.decoding, run.speed)
-    counts = (run.predict, run.repetition, run.prompt_tokens or 0, *vars(run.statistics).values())
-    numbers = [number for entry in (*times, *counts) for number in (entry if isinstance(entry, list) else [entry])]
-    if not all(0 <= number < inf for number in numbers):
-        raise ValueError("a number that no run has")
-    return run
-
-
-def _check_kinds(record: Any) -> None:
-    for field in fields(record):
-        if not isinstance(getattr(record, field.name), _KINDS.get(str(field.type), object)):
-            raise TypeError(field.name)
+    records = {"setting": Setting(**value["setting"]), "statistics": Statistics(**value["statistics"])}
+    return Run(**{**value, "conditions": conditions, **records})
 
 
 def read(path: Path) -> list[Run]:
@@ -143,28 +113,20 @@ def read(path: Path) -> list[Run]:
         if not line.strip():
             continue
         try:
-            conditions, run = _read_line(json.loads(line), conditions)
-            runs += [run] if run is not None else []
+            value = json.loads(line)
+            if "conditions" in value:
+                conditions = parsed_conditions(value["conditions"])
+            elif conditions is None:
+                raise KeyError("conditions")
+            else:
+                runs.append(parsed(value, conditions))
         except _FAULTS as error:
             if number == len(lines) and line.startswith("{") and isinstance(error, json.JSONDecodeError):
                 break
-            why = (
-                str(error) if isinstance(error, _OtherVersion) else "no line of spectui bench: delete it, or take another file"
-            )
-            raise UsageError(f"{path}, line {number}: this is {why}.") from None
+            raise UsageError(
+                f"{path}, line {number}: this is no line of spectui bench: delete it, or take another file."
+            ) from None
     return runs
-
-
-def _read_line(value: Mapping[str, Any], conditions: Conditions | None) -> tuple[Conditions, Run | None]:
-    """The conditions from this line on, and its run, if it has one."""
-    schema = value.get("schema", SCHEMA)
-    if schema != SCHEMA and str(schema).startswith("spectui.bench/"):
-        raise _OtherVersion(f"of another version of spectui ({schema}): show it with that one")
-    if "conditions" in value:
-        return parsed_conditions(value["conditions"]), None
-    if conditions is None:
-        raise KeyError("conditions")
-    return conditions, parsed(value, conditions)
 
 
 def check_same(file: Path, done: Sequence[Run], now: Conditions, prompts: Sequence[Prompt]) -> None:
@@ -179,7 +141,7 @@ def check_same(file: Path, done: Sequence[Run], now: Conditions, prompts: Sequen
 
 
 class ResultsFile:
-    """Appends runs to a file that `read` can read, or to a new one, which no other process may write to meanwhile.
+    """Appends runs to a file that `read` can read, or to a new one.
 
     Raises ResultsError where that fails; then the file has every run before.
     """
@@ -189,12 +151,7 @@ class ResultsFile:
         self._conditions: Conditions | None = None  # of the runs that were written last
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-            weakref.finalize(self, os.close, handle)  # which ends the lock
-            if not _locked(handle):
-                raise ResultsError(
-                    f"Another spectui writes its runs to {path}: wait until it has ended, or name another file with --results."
-                )
+            path.touch()
             self._end = self._mended()
         except OSError as error:
             raise ResultsError(f"The results cannot be written to {path}: {error.strerror}.") from None
@@ -225,20 +182,6 @@ class ResultsFile:
             raise ResultsError(f"The results cannot be written to {self.path}: {error.strerror}.") from None
         self._end += len(data)
         self._conditions = run.conditions
-
-
-def _locked(handle: int) -> bool:
-    """Whether this process alone has the file from now on; also where files cannot be locked."""
-    if sys.platform != "win32":
-        import fcntl
-
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            pass  # the file system has no locks
-    return True
 
 
 def new_file(command: str) -> Path:

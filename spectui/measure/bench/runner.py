@@ -161,7 +161,7 @@ def remaining(planned: Sequence[PlannedRun], done: Sequence[Run]) -> list[Planne
 def prepare(models: EngineModels, knobs: Knobs) -> tuple[Loaded, Conditions, Callable[[PlannedRun], Run]]:
     """Load the models. Returns what is loaded, the conditions, and a function that makes runs under these. Raises
     SpectuiError."""
-    loaded = models.load(models.setup)  # a draft that is missing is made: then all files have their sizes
+    loaded = models.load(models.setup)
     shared = conditions(models.setup, knobs, models.facts)
 
     def make(planned: PlannedRun) -> Run:

@@ -12,7 +12,6 @@ from spectui.measure.bench.conditions import conditions, machine
 from spectui.measure.bench.prompt_files import built_in
 from spectui.measure.bench.results import ResultsFile, Run, check_same, read
 from spectui.measure.bench.runner import make_run, plan
-from spectui.measure.bench.summary import remarks, summarise
 from tests.measure.bench.runs import FAST, ToyModels, elsewhere
 
 KNOBS = Knobs(seed=1, predict=8)
@@ -74,16 +73,6 @@ def test_a_bench_does_not_go_on_with_the_runs_of_a_search(setup):
     done = [replace(run, stage="finals") for run in made(setup)]
     with pytest.raises(UsageError, match="were made with another command"):
         check(done, setup)
-
-
-def test_another_file_of_the_same_name_is_one_sentence(setup):
-    done = made(setup)
-    Path(setup.draft).write_bytes(b"12345")
-    with pytest.raises(UsageError, match=r"another draft draft\.gguf, of 4 bytes instead of 5"):
-        check(done, setup)
-    Path(setup.draft).unlink()  # the demo's draft is made when it is loaded
-    check(done, setup)
-    assert not any("cannot be compared" in each for each in remarks(summarise([*done, *made(setup)])))
 
 
 @pytest.mark.parametrize("key", ["spectui", "llama-cpp-python", "llama.cpp's libraries", "CPU", "cores", "system"])
