@@ -17,7 +17,8 @@ from spectui.cli.options import SettingOption
 from spectui.cli.report import report
 from spectui.config import convert
 from spectui.knobs import Knobs, Setup, specs, title
-from spectui.profiles import exported, llama_flags
+from spectui.profiles import exported
+from spectui.profiles.command_line import llama_flags
 from spectui.speculation.records import StopReason
 from spectui.ui.dashboard.panel import PAGES as PAGES_OF_THE_PANEL
 from tests.cli.test_report import LOADED, a_round, finished
@@ -169,8 +170,8 @@ def known_flags() -> frozenset[str]:
                 assert inner is not None
                 yield from flags(inner, click.Context(inner, parent=context))
 
-    theirs = " ".join((llama_flags.SWITCHES, llama_flags.VALUES, llama_flags.PAIRS, llama_flags.MODELS))
-    return frozenset((*flags(root, click.Context(root, **root.context_settings)), *theirs.split()))
+    theirs = (flag for name in ("switches", "values", "pairs", "models") for flag in llama_flags()[name])
+    return frozenset((*flags(root, click.Context(root, **root.context_settings)), *theirs))
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "docs/developers/performance.md"])

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from spectui.config import nearest
@@ -85,7 +87,7 @@ def read(words: Iterable[str], flags: Mapping[str, Shape], command: str, *, sett
             if missing > len(rest) and strict:
                 raise UsageError(f"The flag {written} needs a value.")
             line.unused.append((flag, *attached, *(rest.pop() for _ in range(min(missing, len(rest))))))
-        elif settings and chooses_model(flag):
+        elif settings and flag in llama_flags()["models"]:
             if strict:
                 raise UsageError(f"spectui takes no model from {flag}: give its file with -m, or its repository with -hf.")
             line.refused.append((flag, *attached, *_values(rest)))
@@ -96,26 +98,24 @@ def read(words: Iterable[str], flags: Mapping[str, Shape], command: str, *, sett
     return line
 
 
+@cache
+def llama_flags() -> Mapping[str, frozenset[str]]:
+    """llama.cpp's flags that are not ours, and its environment variables, by the groups of `llama_flags.toml`."""
+    import tomli
+
+    groups = tomli.loads(Path(__file__).with_name("llama_flags.toml").read_text(encoding="utf-8"))
+    return {name: frozenset(text.split()) for name, text in groups.items()}
+
+
 def unused_values(flag: str) -> int | None:
     """How many values follow a flag of llama.cpp that spectui does not use; None if llama.cpp has no such flag."""
-    from spectui.profiles import llama_flags
-
-    groups = (llama_flags.SWITCHES, llama_flags.VALUES, llama_flags.PAIRS)
-    return next((values for values, names in enumerate(groups) if flag in names.split()), None)
-
-
-def chooses_model(flag: str) -> bool:
-    """Is it one of llama.cpp's flags that choose a model in a way that spectui does not have?"""
-    from spectui.profiles import llama_flags
-
-    return flag in llama_flags.MODELS.split()
+    groups = ("switches", "values", "pairs")
+    return next((values for values, name in enumerate(groups) if flag in llama_flags()[name]), None)
 
 
 def changes_text(flag: str) -> bool:
     """Can a flag of llama.cpp that spectui does not use change what llama.cpp writes?"""
-    from spectui.profiles import llama_flags
-
-    return flag in llama_flags.TEXT.split()
+    return flag in llama_flags()["text"]
 
 
 def _values(rest: list[str]) -> list[str]:

@@ -23,6 +23,7 @@ from spectui.profiles.command_line import (
     NOT_USED,
     Shape,
     changes_text,
+    llama_flags,
     read,
     unused_values,
 )
@@ -245,9 +246,7 @@ def flag_words(flag: str, value: str) -> list[str]:
 
 def flag_of_variable(name: str) -> str | None:
     """The flag that one of llama.cpp's environment variables stands for."""
-    from spectui.profiles.llama_flags import VARIABLES
-
-    return dict(pair.split("=") for pair in VARIABLES.split()).get(name)
+    return dict(pair.split("=") for pair in llama_flags()["variables"]).get(name)
 
 
 def _take_types(settings: dict[str, Any], types: Sequence[str], left_out: list[LeftOut]) -> None:

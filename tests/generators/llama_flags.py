@@ -1,4 +1,4 @@
-"""Make `spectui/profiles/llama_flags.py`: the flags of llama.cpp's programs that spectui accepts without using them.
+"""Make `spectui/profiles/llama_flags.toml`: the flags of llama.cpp's programs that spectui accepts without using them.
 
     python -m tests.generators.llama_flags DIR     # DIR holds llama-server and llama-speculative-simple
 
@@ -18,7 +18,7 @@ from spectui.profiles.command_line import HUB_DRAFT, HUB_TARGET
 from spectui.profiles.imported import ESCAPES
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLE = ROOT / "spectui" / "profiles" / "llama_flags.py"
+TABLE = ROOT / "spectui" / "profiles" / "llama_flags.toml"
 PROGRAMS = ("llama-server", "llama-speculative-simple")
 
 LEFT_OUT = """
@@ -41,16 +41,13 @@ SAME_TEXT = re.compile(
 )
 _FLAGS = re.compile(r"(-[\w.-]+(?:, +-[\w.-]+)*)(?: (\S.*?))?(?: {2,}.*)?$")
 
-HEAD = '''\
-"""Flags of llama-server and llama-speculative-simple that spectui accepts without using them.
+HEAD = """\
+# Flags of llama-server and llama-speculative-simple that spectui accepts without using them.
+# Generated from the programs' `--help` by `python -m tests.generators.llama_flags`. Do not edit.
 
-Generated from the programs' `--help` by `python -m tests.generators.llama_flags`. Do not edit.
+# The llama-cpp-python that carries these programs' source.
+version = "{version}"
 """
-
-VERSION = "{version}"
-"""The llama-cpp-python that carries these programs' source."""
-
-'''
 
 
 class Option(NamedTuple):
@@ -86,11 +83,11 @@ def variables(help_text: str) -> dict[str, str]:
 
 
 def source(help_texts: list[str]) -> str:
-    """The text of the generated module."""
+    """The text of the generated table."""
     ours = {flag for row in settings() if row.spec.section != "ui" for flag in row.spec.flags}
     ours |= {*HUB_TARGET, *HUB_DRAFT, *ESCAPES}
-    groups: dict[str, set[str]] = {name: set() for name in ("SWITCHES", "VALUES", "PAIRS", "MODELS", "TEXT")}
-    groups["SWITCHES"].update(OLDER.split())
+    groups: dict[str, set[str]] = {name: set() for name in ("switches", "values", "pairs", "models", "text")}
+    groups["switches"].update(OLDER.split())
     left_out = set(LEFT_OUT.split())
     for option in (each for text in help_texts for each in parse(text)):
         if left_out.intersection(option.flags):
@@ -98,25 +95,25 @@ def source(help_texts: list[str]) -> str:
         # A switch of ours may have an opposite that is llama.cpp's alone: --repack beside --no-repack.
         flags = set(option.flags) - ours
         if any(MODELS.match(flag) for flag in flags):
-            groups["MODELS"] |= flags
+            groups["models"] |= flags
             continue
-        groups[("SWITCHES", "VALUES", "PAIRS")[option.arity]] |= flags
+        groups[("switches", "values", "pairs")[option.arity]] |= flags
         changes_text = option.section == "sampling params" or any(TEXT.match(flag) for flag in flags)
         if changes_text:
             same = {flag for flag in flags if SAME_TEXT.match(flag)}
-            groups["TEXT"] |= flags - (flags if same and option.arity else same)
+            groups["text"] |= flags - (flags if same and option.arity else same)
     explained = {
-        "SWITCHES": "Flags without a value.",
-        "VALUES": "Flags with one value.",
-        "PAIRS": "Flags with two values.",
-        "MODELS": "Flags that choose a model in a way that spectui does not have: refused.",
-        "TEXT": "Those of the first three groups that can change what llama.cpp writes.",
-        "VARIABLES": "Environment variables, each with the flag that it stands for.",
+        "switches": "Flags without a value.",
+        "values": "Flags with one value.",
+        "pairs": "Flags with two values.",
+        "models": "Flags that choose a model in a way that spectui does not have: refused.",
+        "text": "Those of the first three groups that can change what llama.cpp writes.",
+        "variables": "Environment variables, each with the flag that it stands for.",
     }
     found = {name: flag for text in help_texts for name, flag in variables(text).items()}
-    groups["VARIABLES"] = {f"{name}={flag}" for name, flag in found.items()}
-    return HEAD.format(version=version("llama-cpp-python")) + "\n".join(
-        f'{name} = """\n{_wrapped(flags)}\n"""\n"""{explained[name]}"""\n' for name, flags in groups.items()
+    groups["variables"] = {f"{name}={flag}" for name, flag in found.items()}
+    return HEAD.format(version=version("llama-cpp-python")) + "".join(
+        f'\n# {explained[name]}\n{name} = """\n{_wrapped(flags)}\n"""\n' for name, flags in groups.items()
     )
 
 

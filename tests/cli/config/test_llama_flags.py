@@ -6,11 +6,12 @@ import sys
 from importlib.metadata import version
 
 import pytest
+import tomli
 from click.testing import CliRunner, Result
 
 from spectui.cli import root
 from spectui.config import settings
-from spectui.profiles import llama_flags
+from spectui.profiles.command_line import llama_flags
 from tests.generators.llama_flags import PROGRAMS, TABLE, Option, help_texts, parse, source
 from tests.helpers.peers import BIN, NOT_THERE
 
@@ -101,11 +102,11 @@ def test_what_cannot_be_meant_is_refused(line: str, sentence: str) -> None:
 
 
 def test_no_flag_of_spectui_is_in_the_table() -> None:
-    theirs = " ".join((llama_flags.SWITCHES, llama_flags.VALUES, llama_flags.PAIRS, llama_flags.MODELS)).split()
+    theirs = [flag for name in ("switches", "values", "pairs", "models") for flag in llama_flags()[name]]
     ours = [flag for row in settings() if row.spec.section != "ui" for flag in row.spec.flags]
     assert len(theirs) == len(set(theirs)) > 300
     assert not {*theirs} & {*ours, "-hf", "-hfd", "-P", "-p", "-f", "--json", "--continue"}
-    assert {*llama_flags.TEXT.split()} < {*theirs}
+    assert llama_flags()["text"] < {*theirs}
 
 
 def test_a_help_text_is_read() -> None:
@@ -115,16 +116,15 @@ def test_a_help_text_is_read() -> None:
     assert options["-ot"] == Option(("-ot", "--override-tensor"), 1, "common params")
     assert options["--control-vector-layer-range"].arity == 2
     assert options["--typical-p"] == Option(("--typical-p",), 1, "sampling params")
-    made: dict[str, str] = {}
-    exec(source([HELP]), made)
-    assert made["SWITCHES"].split()[:3] == ["-dio", "--direct-io", "--jinja"]
-    assert made["VALUES"].split() == ["--typical-p"]
-    assert made["MODELS"].split() == ["--model-url", "-mu"]
-    assert made["TEXT"].split() == ["--control-vector-layer-range", "--no-jinja", "--typical-p"]
+    made = tomli.loads(source([HELP]))
+    assert made["switches"].split()[:3] == ["-dio", "--direct-io", "--jinja"]
+    assert made["values"].split() == ["--typical-p"]
+    assert made["models"].split() == ["--model-url", "-mu"]
+    assert made["text"].split() == ["--control-vector-layer-range", "--no-jinja", "--typical-p"]
 
 
 def test_the_table_is_of_the_installed_llama_cpp_python() -> None:
-    assert version("llama-cpp-python") == llama_flags.VERSION, "run: python -m tests.generators.llama_flags DIR"
+    assert llama_flags()["version"] == {version("llama-cpp-python")}, "run: python -m tests.generators.llama_flags DIR"
 
 
 def test_the_table_is_what_the_programs_say() -> None:
