@@ -84,7 +84,7 @@ PANEL = (
 
 STEERING = (
     Command("devices", "Devices", "Choose devices for the models", "f7", "devices",
-            "[target|draft DEVICE | split [draft] N,N]", "say or choose what the models run on", do=devices,
+            "[target|draft DEVICE]", "say or choose what the models run on", do=devices,
             possible=_drafts_here),
     Command("placement", "Placement", "Load the models with other flags: layers, context, cells, split", "alt+d", "placement",
             "[FLAGS]", "load the models with other flags, such as -ngl 20 -c 8192; alone: say them", do=actions.placement),

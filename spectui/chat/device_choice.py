@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from spectui.chat.figures.format import size
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Device, ModelInfo
-from spectui.engine.loading.lists import shares
 from spectui.errors import UsageError
 from spectui.knobs import Setup
 
 Role = Literal["device", "device_draft"]
 _LAYERS: dict[Role, str] = {"device": "gpu_layers", "device_draft": "gpu_layers_draft"}
-_MODES: dict[Role, str] = {"device": "split_mode", "device_draft": "split_mode_draft"}
-SPLITS: dict[Role, str] = {"device": "tensor_split", "device_draft": "tensor_split_draft"}
-"""The setting with a role's shares."""
+_SPLITS: dict[Role, str] = {"device": "tensor_split", "device_draft": "tensor_split_draft"}
 ROLES: dict[str, Role] = {"target": "device", "draft": "device_draft"}
 """Name of a model -> its role."""
 
@@ -45,7 +42,7 @@ def chosen(setup: Setup, role: Role, devices: Sequence[Device], model: ModelInfo
     if flag == "none" or getattr(setup, _LAYERS[role]) == 0:
         return cpus
     if flag:
-        return frozenset(flag_names(flag))
+        return frozenset(name.strip() for name in flag.split(",") if name.strip())
     weights = frozenset(use.device for use in model.memory if use.weights) - cpus if model is not None else None
     if weights:
         return weights
@@ -58,46 +55,20 @@ def pick(setup: Setup, role: Role, name: str, devices: Sequence[Device]) -> Setu
     one; the CPU replaces all GPUs. Unchanged if there is nothing to choose."""
     kind = next(device.kind for device in devices if device.name == name)
     now = chosen(setup, role, devices)
+    none: dict[str, Any] = {role: "none"}
     if kind == "cpu":
-        return setup if name in now else _changed(setup, {role: "none"})
+        return setup if name in now else replace(setup, **none)
     gpus = [device.name for device in devices if device.kind in ("gpu", "igpu")]
     if role == "device_draft":
         then = [] if now == {name} else [name]
     else:
         then = [other for other in gpus if (other in now) != (other == name)]
     if not then:
-        return _changed(setup, {role: "none"})
-    changes: dict[str, str | int] = {role: ",".join(then)}
+        return replace(setup, **none)
+    changes: dict[str, Any] = {role: ",".join(then), _SPLITS[role]: ""}  # the old shares belong to other GPUs
     if getattr(setup, _LAYERS[role]) == 0:
         changes[_LAYERS[role]] = -1
-    changes[SPLITS[role]] = ""  # the old shares belong to other GPUs
-    return _changed(setup, changes)
-
-
-def sharing(setup: Setup, role: Role, devices: Sequence[Device]) -> list[str]:
-    """The GPUs that share a role's model, in the order of its tensor split; [] if there are fewer than two.
-
-    A draft shares none but those that are named.
-    """
-    if getattr(setup, _LAYERS[role]) == 0 or getattr(setup, _MODES[role]) == "none":
-        return []
-    if role == "device_draft" and setup.draft is None:
-        return []
-    gpus = {device.name.casefold(): device.name for device in devices if device.kind in ("gpu", "igpu")}
-    flag = getattr(setup, role)
-    names = [gpus[name.casefold()] for name in flag_names(flag) if name.casefold() in gpus]
-    if role == "device" and not flag:
-        names = [device.name for device in devices if device.kind == "gpu"]
-    return names if len(names) > 1 else []
-
-
-def flag_names(flag: str) -> list[str]:
-    """The names of devices in a flag's value."""
-    return [name.strip() for name in flag.split(",") if name.strip()]
-
-
-def _changed(setup: Setup, changes: Mapping[str, Any]) -> Setup:
-    return dataclasses.replace(setup, **changes)
+    return replace(setup, **changes)
 
 
 def devices(session: ChatSession, words: str) -> str:
@@ -114,26 +85,8 @@ def devices(session: ChatSession, words: str) -> str:
             for device in selectables
         )
     word, _, name = words.partition(" ")
-    if word == "split":
-        return _split(session, name.strip())
     names = {device.name.casefold(): device.name for device in selectables}
     if word not in ROLES or name.strip().casefold() not in names:
-        raise UsageError("/devices takes target or draft and a device of the list, or split and shares such as 3,1.")
+        raise UsageError("/devices takes target or draft and a device of the list.")
     models.change(pick(models.setup, ROLES[word], names[name.strip().casefold()], models.devices))
-    return ""
-
-
-def _split(session: ChatSession, text: str) -> str:
-    first, _, rest = text.partition(" ")
-    name, text = (first, rest.strip()) if first in ROLES else ("target", text)
-    models = session.models
-    gpus = sharing(session.setup, ROLES[name], models.devices)
-    if not gpus:
-        raise UsageError(f"The {name} is not on several GPUs, so it has no shares.")
-    if text and len(shares(text)) != len(gpus):
-        raise UsageError(
-            f"/devices split takes {len(gpus)} shares, for {', '.join(gpus)}; without any it lets llama.cpp choose."
-        )
-    split: dict[str, Any] = {SPLITS[ROLES[name]]: text}
-    models.change(dataclasses.replace(models.setup, **split))
     return ""

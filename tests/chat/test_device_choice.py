@@ -1,10 +1,8 @@
 """Which devices the flags mean, and what picking one makes of the flags."""
 
-from dataclasses import replace
-
 import pytest
 
-from spectui.chat.device_choice import chosen, pick, sharing
+from spectui.chat.device_choice import chosen, pick
 from spectui.engine.events import Device, ModelInfo
 from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
@@ -52,41 +50,8 @@ def test_an_unnamed_draft_is_where_it_was_put() -> None:
 
 
 def test_a_draft_moves_to_the_gpu_that_is_picked_and_back_to_the_cpu() -> None:
-    moved = pick(Setup(draft="d"), "device_draft", "CUDA1", ALL)
+    moved = pick(Setup(draft="d", gpu_layers_draft=0, tensor_split_draft="3,1"), "device_draft", "CUDA1", ALL)
     assert moved.device_draft == "CUDA1"
+    assert (moved.gpu_layers_draft, moved.tensor_split_draft) == (-1, ""), "its layers go along, and shares of others do not"
     assert pick(moved, "device_draft", "CUDA0", ALL).device_draft == "CUDA0"
     assert pick(moved, "device_draft", "CUDA1", ALL).device_draft == "none"
-
-
-def test_picking_a_gpu_gives_it_layers() -> None:
-    assert pick(Setup(gpu_layers_draft=0), "device_draft", "CUDA0", ALL).gpu_layers_draft == -1
-
-
-@pytest.mark.parametrize(
-    ("setup", "devices", "names"),
-    [
-        (Setup(), ALL, ["CUDA0", "CUDA1"]),
-        (Setup(device="cuda1,CUDA0"), ALL, ["CUDA1", "CUDA0"]),
-        (Setup(device="CUDA1"), ALL, []),
-        (Setup(device="none"), ALL, []),
-        (Setup(gpu_layers=0), ALL, []),
-        (Setup(split_mode="none"), ALL, []),
-        (Setup(), (CPU, GPU), []),
-    ],
-)
-def test_a_target_is_divided_among_several_gpus(setup: Setup, devices: tuple[Device, ...], names: list[str]) -> None:
-    assert sharing(setup, "device", devices) == names
-
-
-def test_shares_of_other_gpus_go_with_them() -> None:
-    assert pick(Setup(tensor_split="3,1"), "device", "CUDA1", ALL).tensor_split == ""
-    both = Setup(draft="d", tensor_split="3,1", device_draft="CUDA0,CUDA1", tensor_split_draft="1,2")
-    moved = pick(both, "device_draft", "CUDA1", ALL)
-    assert (moved.tensor_split, moved.device_draft, moved.tensor_split_draft) == ("3,1", "CUDA1", "")
-
-
-def test_a_draft_is_divided_among_the_gpus_that_are_named() -> None:
-    both = Setup(draft="d", device_draft="CUDA1,CUDA0", tensor_split_draft="3,1")
-    assert sharing(both, "device_draft", ALL) == ["CUDA1", "CUDA0"]
-    for one in ({"device_draft": ""}, {"draft": None}, {"split_mode_draft": "none"}, {"gpu_layers_draft": 0}):
-        assert sharing(replace(both, **one), "device_draft", ALL) == []  # type: ignore[arg-type]

@@ -205,29 +205,15 @@ def test_devices_are_told_and_chosen():
         "CUDA0 NVIDIA GeForce RTX 3090, 22.8 GB of 24.0 GB free: target and draft.",
     ]
     assert chat.engine.loads[1:] == [replace(PAIR, device_draft="none")]
-    assert chat.aside == "/devices takes target or draft and a device of the list, or split and shares such as 3,1.\n"
+    assert chat.aside == "/devices takes target or draft and a device of the list.\n"
 
 
 def test_models_are_loaded_with_other_flags():
-    chat = Chat("/placement -ngl 20 -ctk q8_0", "/placement", "/placement -ngl 20", "/placement -c few", "hello")
-    assert chat.engine.loads[1:] == [replace(PAIR, gpu_layers=20, cache_type_k="q8_0")]
-    assert "Flags of the models: -ngl 20 -ctk q8_0.\n" in chat.out
+    chat = Chat("/placement -ngl 20 -ctk q8_0 -ts 3,1", "/placement", "/placement -ngl 20", "/placement -c few", "hello")
+    assert chat.engine.loads[1:] == [replace(PAIR, gpu_layers=20, cache_type_k="q8_0", tensor_split="3,1")]
+    assert "Flags of the models: -ngl 20 -ts 3,1 -ctk q8_0.\n" in chat.out
     assert chat.aside == "flag -c: ctx-size must be a whole number, not 'few'.\n"
     assert chat.asked == ["hello"]
-
-
-def test_shares_of_gpus_are_chosen():
-    two = (CPU, GPU, GPU._replace(name="CUDA1"))
-    chat = Chat("/devices split 3,1", "/devices split", "/devices split 1", "/devices split a,b", devices=two)
-    assert [setup.tensor_split for setup in chat.engine.loads[1:]] == ["3,1", ""]
-    first, second = chat.aside.splitlines()
-    assert first == "/devices split takes 2 shares, for CUDA0, CUDA1; without any it lets llama.cpp choose."
-    assert second.startswith("tensor-split is numbers from 0 up")
-    assert "The target is not on several GPUs" in Chat("/devices split 3,1", devices=(CPU, GPU)).aside
-    assert "The draft is not on several GPUs" in Chat("/devices split draft 3,1", devices=two).aside
-    there = replace(PAIR, device_draft="CUDA0,CUDA1")
-    chat = Chat("/devices split draft 1,2", "/devices split draft", devices=two, setup=there)
-    assert [setup.tensor_split_draft for setup in chat.engine.loads[1:]] == ["1,2", ""]
 
 
 def test_the_reply_is_decoded_again_without_drafts_and_compared():
