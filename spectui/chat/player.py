@@ -115,13 +115,18 @@ class ConversationPlayer(PassiveEngine):
         self.paused = False
         self.turn: Turn | None = None
         """The turn that comes next."""
-        turns = _turns(conversation.messages)
+        messages = conversation.messages
+        turns = [
+            Turn(message.text, reply if reply is not None and reply.role == "assistant" else None)
+            for message, reply in zip(messages, (*messages[1:], None), strict=False)
+            if message.role == "user"
+        ]
         setup = next((turn.made.setup for turn in turns if turn.made is not None), Setup(model="recorded"))
         self.setup = replace(setup, system=conversation.system)
         """What the last reply was made by, at first the first one, with the conversation's system prompt."""
         self._begun = False
         self._turns = iter(turns)
-        self._coming: Iterator[Event] = iter(())
+        self._coming: Iterator[tuple[float, Event]] = iter(())
         self._next: Event | None = None
         self._due = 0.0  # seconds until the next event, at the recorded speed
 
@@ -140,7 +145,7 @@ class ConversationPlayer(PassiveEngine):
     def load(self, setup: Setup) -> None:
         """Say that the models of the first reply are loaded."""
         self._begun = True
-        self.say(self._loaded())
+        self.say(_loaded(self.setup))
         self._turn_on()
 
     def generate(self, messages: Sequence[Message], terms: Terms = FREE) -> None:
@@ -158,14 +163,12 @@ class ConversationPlayer(PassiveEngine):
         if not self.paused:
             self._due -= seconds * self.speed
             while self._next is not None and self._due <= 0:
-                self.say(self._next)
-                self._take()
+                self._emit(self._next)
 
     def step(self) -> None:
         """Emit the events up to the end of the next round."""
         while (event := self._next) is not None:
-            self.say(event)
-            self._take()
+            self._emit(event)
             if isinstance(event, RoundDone):
                 break
 
@@ -173,16 +176,18 @@ class ConversationPlayer(PassiveEngine):
         """Change the speed by this factor."""
         self.speed = min(max(self.speed * factor, SLOWEST), FASTEST)
 
+    def _emit(self, event: Event) -> None:
+        if isinstance(event, RoundDone):
+            self.knobs = event.round.knobs
+        self.say(event)
+        self._take()
+
     def _take(self) -> None:
-        """Take the next event of the reply: it is due when its time has passed."""
-        self._next = next(self._coming, None)
-        match self._next:
-            case RoundDone(round=round):
-                self._due += round.seconds or UNKNOWN_S
-            case Prompt(seconds=seconds):
-                self._due += seconds
-            case None:
-                self._turn_on()
+        """Take the next event of the reply, or turn to the next prompt."""
+        seconds, self._next = next(self._coming, (0.0, None))
+        self._due += seconds
+        if self._next is None:
+            self._turn_on()
 
     def _turn_on(self) -> None:
         """Turn to the next prompt, and to the models that answered it."""
@@ -190,55 +195,29 @@ class ConversationPlayer(PassiveEngine):
         made = self.turn.made if self.turn is not None else None
         if made is not None and (setup := replace(made.setup, system=self.setup.system)) != self.setup:
             self.setup = setup
-            self.say(self._loaded())
-
-    def say(self, event: Event) -> None:
-        """Tell the window, with the knobs of a round."""
-        if isinstance(event, RoundDone):
-            self.knobs = event.round.knobs
-        super().say(event)
-
-    def _loaded(self) -> Loaded:
-        setup = self.setup
-        return Loaded(setup, _model(setup.model or "recorded", setup), _model(setup.draft, setup) if setup.draft else None, ())
+            self.say(_loaded(setup))
 
 
-def _model(path: str, setup: Setup) -> ModelInfo:
-    return ModelInfo(path, "a recorded model", 0, 0, 0, setup.ctx_size, 0)
+def _loaded(setup: Setup) -> Loaded:
+    facts = "a recorded model", 0, 0, 0, setup.ctx_size, 0
+    draft = ModelInfo(setup.draft, *facts) if setup.draft else None
+    return Loaded(setup, ModelInfo(setup.model or "recorded", *facts), draft, ())
 
 
-def _turns(messages: Sequence[StoredMessage]) -> list[Turn]:
-    following = (*messages, None)[1:]
-    return [
-        Turn(message.text, reply if reply is not None and reply.role == "assistant" else None)
-        for message, reply in zip(messages, following, strict=True)
-        if message.role == "user"
-    ]
-
-
-def _events(message: StoredMessage | None) -> Iterator[Event]:
-    """The events of a reply."""
+def _events(message: StoredMessage | None) -> Iterator[tuple[float, Event]]:
+    """The events of a reply, each with the seconds that it took."""
     if message is None:
-        yield Failed(NO_REPLY)
+        yield 0.0, Failed(NO_REPLY)
         return
-    reply = message.reply or unknown_reply()._replace(stop=StopReason.EOS.value)
-    tokens = reply.prompt_tokens or 0
-    yield Prompt(tokens, tokens, 0, reply.prompt_s or 0.0)
-    figures, text, knobs = Statistics(), [], Knobs()
-    for round in reply.rounds or _unrecorded(message.text):
+    reply, figures = message.reply or unknown_reply()._replace(stop=StopReason.EOS.value), Statistics()
+    tokens, seconds = reply.prompt_tokens or 0, reply.prompt_s or 0.0
+    yield seconds, Prompt(tokens, tokens, 0, seconds)
+    lost = Token(UNKNOWN, message.text, "plain", None, 0, 0, None, None)
+    for round in reply.rounds or [Round(0, 0, Knobs(), (), (lost,), 0.0, 0.0, 0.0, 0.0)]:
         figures.add(round)
-        text += [token.text for token in round.tokens]
-        knobs = round.knobs
-        yield RoundDone(round, round.position + len(round.tokens))
+        yield round.seconds or UNKNOWN_S, RoundDone(round, round.position + len(round.tokens))
     if reply.stop in (None, FAILED):
-        yield Failed(BROKEN_OFF)
-    else:
-        yield Finished(
-            StopReason(reply.stop), "".join(text), figures, knobs, reply.prompt_tokens, reply.prompt_s, reply.first_token_s
-        )
-
-
-def _unrecorded(text: str) -> list[Round]:
-    """A reply whose rounds were lost, as one round."""
-    token = Token(UNKNOWN, text, "plain", None, 0, 0, None, None)
-    return [Round(0, 0, Knobs(), (), (token,), 0.0, 0.0, 0.0, 0.0)]
+        yield 0.0, Failed(BROKEN_OFF)
+        return
+    of_prompt = reply.prompt_tokens, reply.prompt_s, reply.first_token_s
+    yield 0.0, Finished(StopReason(reply.stop), message.text, figures, reply.knobs or Knobs(), *of_prompt)
