@@ -19,7 +19,7 @@ from spectui.chat.figures.format import count, duration
 from spectui.chat.figures.lines import payoff_lines, summary_line, token_lines
 from spectui.chat.history.views import ListedMessage, exported, listed_messages
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.session import ChatSession
+from spectui.chat.session import ChatSession, refuse
 from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.config import SETTINGS, convert, nearest, shown
 from spectui.errors import ExistsError, UsageError
@@ -62,11 +62,6 @@ def pair(session: ChatSession) -> str:
     return f"{session.name} drafted by {drafter}" if drafter else session.name
 
 
-def _refuse(reason: str) -> None:
-    if reason:
-        raise UsageError(reason)
-
-
 def wordless(does: Callable[[ChatSession], object], remark: str = "") -> Callable[[ChatSession, str], str]:
     """A command without words. `remark`: what is said when it was done."""
 
@@ -87,30 +82,16 @@ def continue_reply(session: ChatSession, words: str) -> str:
         return ""
     if (offer := session.take_offer()) is not None:
         return _resume(session, OpenedConversation.of(offer))
-    _refuse(session.busy_reason)
+    refuse(session.busy_reason)
     raise UsageError("There is no reply that was stopped, and no conversation that was cut off.")
 
 
-def regenerate(session: ChatSession, words: str) -> str:
-    """Answer the last prompt again."""
-    _refuse(session.no_regenerating)
-    session.regenerate()
-    return ""
-
-
-def no_dropping(session: ChatSession) -> str:
-    """Why nothing can be dropped just now; "" if the last reply ended, or was not begun, because of the context."""
-    last = session.last_reply
-    full = session.conversation.unanswered is not None or (
-        session.can_continue and last is not None and last.reply.stop == StopReason.CONTEXT.value
-    )
-    return session.busy_reason or ("" if full else sentences.ROOM_LEFT)
-
-
 def drop(session: ChatSession, words: str) -> str:
-    """Drop the oldest turns of a full context, and go on."""
-    _refuse(no_dropping(session))
-    session.oldest.drop_for_next()
+    """Drop the oldest turns of a context where the last reply ended, or could not begin, and go on."""
+    last = session.last_reply
+    full = session.conversation.unanswered or (session.can_continue and last and last.reply.stop == StopReason.CONTEXT.value)
+    refuse(session.busy_reason or ("" if full else "The context was not full at the last reply, so nothing is dropped."))
+    session.oldest.wanted = True
     if session.conversation.unanswered:
         session.regenerate()
     else:
@@ -120,14 +101,14 @@ def drop(session: ChatSession, words: str) -> str:
 
 def bring_back(session: ChatSession, words: str) -> str:
     """Make the dropped turns a part of the next prompt again."""
-    _refuse(session.no_change or ("" if session.oldest.dropped else sentences.NOTHING_DROPPED))
+    refuse(session.no_change or ("" if session.oldest.dropped else "No turns are dropped."))
     session.oldest.leave_out(0)
-    return Remark(sentences.BROUGHT_BACK)
+    return Remark("All turns are a part of the next prompt again.")
 
 
 def edit(session: ChatSession, words: str) -> str:
     """Send a text in place of the last prompt."""
-    _refuse(session.busy_reason or session.models.refusal(words))
+    refuse(session.busy_reason or session.models.refusal(words))
     prompt = session.conversation.prompt_to_edit()
     if prompt is None:
         raise UsageError(sentences.NOTHING_TO_EDIT)
@@ -139,7 +120,7 @@ def edit(session: ChatSession, words: str) -> str:
 
 def send(session: ChatSession, words: str) -> str:
     """Send a prompt."""
-    _refuse(session.busy_reason or session.models.refusal(words))
+    refuse(session.busy_reason or session.models.refusal(words))
     if words.strip():
         session.send(words)
     return ""
@@ -173,7 +154,7 @@ def back(session: ChatSession, words: str) -> str:
 
 def undo(session: ChatSession, words: str) -> str:
     """Bring back what was said before the last regenerating, editing or going back."""
-    _refuse(session.no_change or session.conversation.no_undo)
+    refuse(session.no_change or session.conversation.no_undo)
     session.conversation.undo()
     return _last(session)
 
@@ -205,7 +186,7 @@ def use_named_prompt(session: ChatSession, words: str) -> str:
 def code(session: ChatSession, words: str) -> str:
     """The last reply's last code block, or another."""
     blocks = last_code_blocks(session.messages)
-    _refuse("" if blocks else "There is no code block in the reply.")
+    refuse("" if blocks else "There is no code block in the reply.")
     return numbered(blocks, words or str(len(blocks)), "code block", "code")
 
 
@@ -257,7 +238,7 @@ def delete(session: ChatSession, words: str) -> str:
 
 def export_chat(session: ChatSession, words: str) -> str:
     """Write the conversation to a file in the working directory."""
-    _refuse("" if session.messages else sentences.NOTHING_SAID)
+    refuse("" if session.messages else sentences.NOTHING_SAID)
     try:
         return f"Written: {exported(session, words or export.file_name(session.journal.title))()}"
     except ExistsError as error:
@@ -265,7 +246,7 @@ def export_chat(session: ChatSession, words: str) -> str:
 
 
 def _chat(session: ChatSession, word: str) -> Summary:
-    _refuse("" if session.stored.saved else sentences.NOT_SAVED)  # there was no list
+    refuse("" if session.stored.saved else sentences.NOT_SAVED)  # there was no list
     return numbered(session.stored.listed, word, "conversation", "chats")
 
 
@@ -305,7 +286,7 @@ def think(session: ChatSession, words: str) -> str:
         raise UsageError("/think takes on or off; alone it switches.")
     target = session.models.target
     on = session.user_knobs.switch_thinking(target.thinks if target else None, words == "on" if words else None)
-    return Remark(sentences.thinking_switched(on))
+    return Remark(f"thinking: {'on' if on else 'off'} from the next prompt on")
 
 
 def end_thinking(session: ChatSession, words: str) -> str:
@@ -334,7 +315,7 @@ def profile(session: ChatSession, words: str) -> str:
 def save(session: ChatSession, words: str, setup: Setup | None = None) -> str:
     """Save the knobs in the configuration, under a name; with a set-up, or without."""
     session.user_knobs.save_profile(words, setup)
-    return Remark(sentences.saved_profile(words))
+    return Remark(f"Saved: spectui chat -P {shlex.quote(words)} starts with it.")
 
 
 # Models and devices
@@ -378,13 +359,6 @@ def stats(session: ChatSession, words: str) -> str:
         lines.append(f"This chat: {summary_line(figures.chat)}.")
     counted = [f"The server has counted {line}." for line in sentences.counted_lines(figures.counted)]
     return "\n".join([*lines, *payoff_lines(figures), *counted])
-
-
-def compare(session: ChatSession, words: str) -> str:
-    """Decode the last prompt again without drafts."""
-    _refuse(session.no_comparison)
-    session.compare()
-    return ""
 
 
 def token(session: ChatSession, words: str) -> str:

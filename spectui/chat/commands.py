@@ -107,7 +107,7 @@ CHAT = (
     Command("stop", "Stop", "Stop the reply, or the loading", "escape"),
     Command("interrupt", "Stop", "Stop the reply; where text is selected, copy it", "ctrl+c"),
     Command("regenerate", "Regenerate", "Answer the last prompt once more", "ctrl+r", "regenerate",
-            do=actions.regenerate),
+            do=wordless(ChatSession.regenerate)),
     Command("new-chat", "New", "Begin a new chat", "ctrl+n", "new",
             do=wordless(ChatSession.new_chat, "A new chat.")),
     Command("without-draft", "No draft", "Go on with the target alone", "ctrl+d", "nodraft",
@@ -133,7 +133,8 @@ CHAT = (
     Command("delete", "Delete", "Delete a conversation of the list, on disk too", slash="delete", arguments="NUMBER yes",
             do=actions.delete),
     Command("compare", "Compare", "Decode the last prompt without drafts, and run both side by side", "f5", "compare",
-            plain="decode the last prompt again without drafts, and compare", do=actions.compare, possible=_drafts_here),
+            plain="decode the last prompt again without drafts, and compare", do=wordless(ChatSession.compare),
+            possible=_drafts_here),
 )  # fmt: skip
 
 MESSAGES = (

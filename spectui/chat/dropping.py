@@ -57,14 +57,14 @@ class OldestTurns:
     def __init__(self, conversation: Conversation, journal: Journal) -> None:
         self._conversation = conversation
         self._journal = journal
-        self._writing: ChatMessage | None = None  # the reply in progress
-        self._asked = False  # a person has asked for it, for the next reply alone
-        self._drops = False
+        self.wanted = False
+        """A person has asked to drop turns, for one reply: the next one, or that in progress."""
 
     @property
     def _line(self) -> list[ChatMessage]:
         """The messages up to the reply in progress, or to the last one."""
-        return self._writing.line if self._writing is not None else self._conversation.path
+        attempt = self._conversation.attempt
+        return attempt[-1].line if attempt else self._conversation.path
 
     @property
     def dropped(self) -> int:
@@ -76,23 +76,11 @@ class OldestTurns:
         """How many turns are no part of the prompt."""
         return sum(each.role == "user" for each in self._line[: self.dropped])
 
-    def drop_for_next(self) -> None:
-        """Let the next reply, continued or asked for again, drop the oldest turns if the context is full."""
-        self._asked = True
-
-    def begin_reply(self, reply: ChatMessage) -> None:
-        """A reply is asked for."""
-        self._writing, self._drops, self._asked = reply, self._asked, False
-
-    def end_reply(self) -> None:
-        """The reply has ended."""
-        self._writing = None
-
     def to_drop(self, event: Event, knobs: Knobs) -> int:
         """How many messages to drop because of this event: 0 if the context is not full, or a reply shall end there."""
-        if not isinstance(event, Finished | Failed) or self._writing is None:
+        if not isinstance(event, Finished | Failed):
             return 0
-        return event.to_drop if self._drops or knobs.context_full == "drop-oldest" else 0
+        return event.to_drop if self.wanted or knobs.context_full == "drop-oldest" else 0
 
     def drop(self, number: int) -> Dropped:
         """Drop `number` messages of the prompt."""
@@ -102,7 +90,7 @@ class OldestTurns:
     def leave_out(self, number: int) -> None:
         """Make the first `number` messages no part of the next prompt: behind the last reply, and the one in progress."""
         replies = [message for message in self._line if message.role == "assistant"]
-        last = replies[-2 if self._writing is not None else -1 :]
+        last = replies[-2:] if replies and replies[-1].reply.stop is None else replies[-1:]
         for message in last:
             message.reply = message.reply._replace(dropped=number)
         self._journal.set_dropped([message.id for message in last], number)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 from spectui.chat.figures.activity import State
 from spectui.chat.figures.format import count, percent, share
-from spectui.engine.events import Counted, Counts, Fixed
+from spectui.engine.events import Counted, Counts
 from spectui.gguf_files.ollama import name_of
 from spectui.knobs import Setup
 from spectui.llama.devices.records import ModelInfo
@@ -23,24 +22,16 @@ POSITIONS = 8
 CUT_OFF = "spectui ended here, before the reply did"
 UNANSWERED = "The last prompt has no answer: {regenerate} asks it again, {edit} changes it, and the next prompt takes it along."
 NOT_SAVED = "Chats are not saved: --no-history is on."
-WAITING = "{stop} first removes the waiting prompt."
 NOTHING_SAID = "Nothing was said yet."
-NOTHING_TO_UNDO = "Nothing was regenerated, edited or gone back to, so there is nothing to undo."
 NO_TEXT = "The new reply ended without text: everything is as it was before."
 NOTHING_TO_EDIT = "There is no prompt to edit."
 NO_NAMED_PROMPT = (
     "There is no system prompt to choose: write one as prompts/NAME.md beside the configuration file (spectui config path)."
 )
-NOTHING_ASKED = "There is no prompt to answer again."
-NO_THINKING_SWITCH = "The model's chat template has no switch for thinking (enable_thinking)."
-NOTHING_TO_COMPARE = "There is no finished reply to compare."
 SETUP_CHANGED = (
     "The last reply used another model, device or system prompt, or turns were dropped in it. {regenerate} answers again."
 )
 LARGER = ", {placement} with -c sets a larger one"
-ROOM_LEFT = "The context was not full at the last reply, so nothing is dropped."
-NOTHING_DROPPED = "No turns are dropped."
-BROUGHT_BACK = "All turns are a part of the next prompt again."
 
 
 def short_name(path: str | None) -> str:
@@ -53,16 +44,6 @@ def kernels_used(target: ModelInfo, draft: ModelInfo | None) -> str:
     of_target = target.kernels_in_words
     of_draft = "" if draft is None or draft.kernels_in_words == of_target else f"; of the draft: {draft.kernels_in_words}"
     return f"Kernels: {of_target}{of_draft}."
-
-
-def no_plain_decoding(drafter: Fixed) -> str:
-    """Why nothing can be decoded without drafts."""
-    return f"To compare, drafts must be switched off. {drafter.sentence}"
-
-
-def saved_profile(name: str) -> str:
-    """The message when a profile was saved under this name."""
-    return f"Saved: spectui chat -P {shlex.quote(name)} starts with it."
 
 
 def nothing_found(words: str) -> str:
@@ -146,8 +127,3 @@ def crash_advice(setup: Setup, *, offer: bool, held: bool, details: bool) -> str
         "{load} loads them as before." if held else "",
     ]
     return " ".join(filter(None, ways))
-
-
-def thinking_switched(on: bool) -> str:
-    """What the switch for thinking says."""
-    return f"thinking: {'on' if on else 'off'} from the next prompt on"

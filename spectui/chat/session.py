@@ -19,11 +19,18 @@ from spectui.chat.models import LoadedModels
 from spectui.chat.user_knobs import UserKnobs
 from spectui.engine.events import Event, Failed, Finished, Loaded, Message, Prompt, RoundDone, Terms
 from spectui.engine.protocol import Engine, also
+from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Round, StopReason
 from spectui.store.journal import Journal
 from spectui.store.records import FAILED, StoredConversation
 from spectui.store.recovery.crash import Crash
+
+
+def refuse(reason: str) -> None:
+    """Raise UsageError unless the reason is ""."""
+    if reason:
+        raise UsageError(reason)
 
 
 class ChatSession:
@@ -99,7 +106,7 @@ class ChatSession:
     @property
     def no_change(self) -> str:
         """Why the conversation cannot be edited or cut just now; "" where it can."""
-        return self.busy_reason if self.replying else sentences.WAITING if self._waiting else ""
+        return self.busy_reason if self.replying else "{stop} first removes the waiting prompt." if self._waiting else ""
 
     @property
     def messages(self) -> list[ChatMessage]:
@@ -177,21 +184,13 @@ class ChatSession:
         self.send(self._waiting.pop(0))
         return True
 
-    @property
-    def no_regenerating(self) -> str:
-        """Why no prompt can be answered again just now; "" if one can."""
-        return self.busy_reason or ("" if self._last_prompt is not None else sentences.NOTHING_ASKED)
-
-    @property
-    def _last_prompt(self) -> ChatMessage | None:
-        head = self.conversation.head
-        return head.parent if head is not None and head.role == "assistant" else head
-
     def regenerate(self) -> None:
-        """Answer the last prompt again, if `no_regenerating` is "". The reply before stays until the new one has text."""
-        instead, prompt = self.last_reply is not None, self._last_prompt
+        """Answer the last prompt again. The reply before stays until the new one has text. Raises UsageError."""
+        reply = self.last_reply
+        prompt = reply.parent if reply is not None else self.conversation.head
+        refuse(self.busy_reason or ("" if prompt is not None else "There is no prompt to answer again."))
         self.journal.at = prompt.id if prompt is not None else None
-        self._begin_reply([], prompt, instead=instead)
+        self._begin_reply([], prompt, instead=reply is not None)
 
     @property
     def can_continue(self) -> bool:
@@ -274,21 +273,14 @@ class ChatSession:
             return False
         return last.reply.mixed or not decodes_alike(last.reply.setup, self.setup)
 
-    @property
-    def no_comparison(self) -> str:
-        """Why the last reply cannot be compared just now; "" if it can."""
-        if self.busy_reason:
-            return self.busy_reason
-        if self.setup_changed:
-            return sentences.SETUP_CHANGED
-        if (fixed := self.models.fixed.get("drafter")) is not None:
-            return sentences.no_plain_decoding(fixed)
-        return "" if self.last_reply and self.last_reply.rounds else sentences.NOTHING_TO_COMPARE
-
     def compare(self) -> Comparison:
         """Decode the last prompt again without drafts, with the knobs of the last reply. Those that a person turns meanwhile
-        take effect afterwards."""
-        reply = self.messages[-1]
+        take effect afterwards. Raises UsageError."""
+        reply, fixed = self.last_reply, self.models.fixed.get("drafter")
+        refuse(self.busy_reason or (sentences.SETUP_CHANGED if self.setup_changed else ""))
+        refuse(f"To compare, drafts must be switched off. {fixed.sentence}" if fixed is not None else "")
+        if reply is None or not reply.rounds:
+            raise UsageError("There is no finished reply to compare.")
         comparison = Comparison(reply.rounds, reply.figures, strict=self.setup.strict == "on")
         self.comparison = comparison
         self.user_knobs.override(comparison.knobs)
@@ -366,7 +358,6 @@ class ChatSession:
 
     def _begin(self, reply: ChatMessage, begun: Message | None = None) -> None:
         self._figures.show(reply)
-        self.oldest.begin_reply(reply)
         self.activity.now = "reading"
         self.ask(reply, begun)
 
@@ -384,7 +375,7 @@ class ChatSession:
         assert self._writer is not None  # other replies' events are dropped
         writer, self._writer = self._writer, None
         self.user_knobs.restore()
-        self.oldest.end_reply()
+        self.oldest.wanted = False
         self.activity.end()
         message, talk = writer.message, self.conversation
         first_token_s = message.reply.first_token_s or self._figures.first_token_s

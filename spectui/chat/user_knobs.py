@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from spectui import paths
-from spectui.chat.sentences import NO_THINKING_SWITCH
 from spectui.engine.protocol import Engine
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, json_object, specs
@@ -70,7 +69,7 @@ class UserKnobs:
         `usual`: what its template does by itself (`ModelInfo.thinks`). Raises UsageError where that has no switch.
         """
         if usual is None:
-            raise UsageError(NO_THINKING_SWITCH)
+            raise UsageError("The model's chat template has no switch for thinking (enable_thinking).")
         values = json_object(self.now.chat_template_kwargs) or {}
         on = not values.get("enable_thinking", usual) if on is None else on
         values["enable_thinking"] = on

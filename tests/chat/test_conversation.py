@@ -135,7 +135,7 @@ class Chats(RuleBasedStateMachine):
         self.session.stop()
         drained(self.session)
 
-    @precondition(lambda self: not self.session.no_regenerating)
+    @precondition(lambda self: not (self.session.busy_reason or self.talk.head is None))
     @rule()
     def regenerate(self) -> None:
         self.session.regenerate()

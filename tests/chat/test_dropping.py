@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from spectui.chat.actions import bring_back, drop, no_dropping
+from spectui.chat.actions import bring_back, drop
 from spectui.chat.dropping import Dropped, prompt_messages
 from spectui.chat.figures.lines import said_of
 from spectui.chat.history.views import listed_messages, snapshot
 from spectui.chat.messages import OpenedConversation
-from spectui.chat.sentences import NOTHING_DROPPED, ROOM_LEFT, SETUP_CHANGED
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Failed, Finished, Message
 from spectui.errors import UsageError
@@ -86,20 +85,21 @@ def test_a_reply_that_fills_the_context_goes_on_by_itself(engine: FakeEngine, se
     drained(session)
     end = session.messages[-1]
     assert (end.content, end.reply.stop, [round.index for round in end.rounds]) == ("def", "eos", [0, 1, 2])
-    assert session.no_comparison == SETUP_CHANGED, "plain decoding of its prompt would end earlier"
+    with pytest.raises(UsageError, match="turns were dropped"):  # plain decoding of its prompt would end earlier
+        session.compare()
     session.regenerate()
     assert asked(engine) == ["Be brief.", "one", "a", "two", "b", "three", "c", "four"], "as it was asked at first"
 
 
 def test_by_default_a_full_context_ends_the_reply_and_dropping_is_asked_for(engine: FakeEngine, session: ChatSession) -> None:
-    assert no_dropping(session) == ROOM_LEFT
+    with pytest.raises(UsageError, match="nothing is dropped"):
+        drop(session, "")
     session.send("four")
     engine.emit_round(plain="d")
     engine.finish(StopReason.CONTEXT, to_drop=6)
     drained(session)
-    assert session.state == "ready" and session.oldest.dropped == 0 and not no_dropping(session)
-    session.oldest.drop_for_next()
-    session.continue_reply()
+    assert session.state == "ready" and session.oldest.dropped == 0
+    drop(session, "")
     engine.finish(StopReason.CONTEXT, to_drop=6)  # it is full still
     assert drained(session) == [Dropped(3)]
     assert asked(engine) == ["Be brief.", "four", "d"]
@@ -114,7 +114,7 @@ def test_a_prompt_that_has_failed_can_be_asked_again_so(engine: FakeEngine, sess
     session.send("four")
     engine.fail(FULL, to_drop=6)
     drained(session)
-    assert session.conversation.unanswered and not no_dropping(session)
+    assert session.conversation.unanswered
     way = said_of(Failed(FULL, no_room=True, to_drop=6), session)
     assert way.startswith(f"{FULL} {{drop}} drops the oldest turns and asks again, {{edit}} brings the prompt back")
     drop(session, "")
@@ -142,7 +142,7 @@ def test_a_prompt_without_an_answer_goes_with_the_next_one_and_is_dropped_with_i
 
 
 def test_what_was_dropped_is_brought_back(engine: FakeEngine, session: ChatSession, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=NOTHING_DROPPED):
+    with pytest.raises(UsageError, match="No turns"):
         bring_back(session, "")
     drop_two_turns(engine, session)
     assert (session.oldest.dropped, session.oldest.turns) == (4, 2)
@@ -208,7 +208,7 @@ def test_a_reply_that_a_full_context_has_ended_goes_on_in_a_larger_one(engine: F
     assert asked(engine) == ["Be brief.", "one", "a"]
     reply(engine, "b")
     drained(session)
-    assert session.messages[-1].content == "ab" and not session.no_comparison
+    assert session.messages[-1].content == "ab" and session.compare()
 
 
 def test_a_system_prompt_of_blanks_is_none() -> None:

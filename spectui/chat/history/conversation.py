@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from spectui.chat.messages import ChatMessage
-from spectui.chat.sentences import NOTHING_TO_UNDO
 
 
 class CameBack(NamedTuple):
@@ -149,7 +148,7 @@ class Conversation:
     @property
     def no_undo(self) -> str:
         """Why nothing can be undone; "" if something can."""
-        return "" if self._left else NOTHING_TO_UNDO
+        return "" if self._left else "Nothing was regenerated, edited or gone back to, so there is nothing to undo."
 
     def undo(self) -> None:
         """Turn back to the messages before the last regenerating, editing, going back or turning."""

@@ -82,9 +82,8 @@ def compare(window: Window) -> None:
 
 def compare_anew(window: Window) -> None:
     """Decode the last prompt again without drafts, and compare it with the reply."""
-    if not window.refuses(window.session.no_comparison):
-        _show_both(window, window.session.compare())
-        window.show_state()
+    if isinstance(comparison := do(window, window.session.compare), Comparison):
+        _show_both(window, comparison)
 
 
 def _show_both(window: Window, comparison: Comparison) -> None:
