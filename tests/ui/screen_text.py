@@ -35,4 +35,5 @@ def said(app: App[Any]) -> str:
 
 def shown(app: App[Any]) -> str:
     """All of the transcript, notices too."""
-    return "\n".join(block.drawing.text for block in app.screen_stack[0].query_one(Transcript).document.blocks)
+    blocks = app.screen_stack[0].query_one(Transcript).document.blocks
+    return "\n".join("".join(row.text for row in block.drawing.rows) for block in blocks)

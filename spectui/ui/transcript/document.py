@@ -31,8 +31,6 @@ class Block:
     drawing: Drawing
     is_said: bool = True
     """It is a part of the conversation, and not a notice."""
-    branch: str = ""
-    """Of a heading: which of the branches here is read, and of how many, `‹ 2/3 ›`."""
     turned: frozenset[int] = field(default_factory=frozenset)
     """The folds that a person has folded or unfolded, in another way than the others."""
     top: int = 0
@@ -60,11 +58,9 @@ class Block:
         """Whether a token is drawn and not folded."""
         return self.is_drawn and not self.drawing.hides(token)
 
-    def drawn_span(self, *tokens: int) -> tuple[int, int]:
-        """Where neighbouring tokens are drawn: offsets of the drawing."""
-        start, end = self.source.span(tokens[0])[0], self.source.span(tokens[-1])[1]
-        begins = self.drawing.offset_of(start)
-        return begins, self.drawing.offset_of(end - 1) + 1 if end > start else begins
+    def row_of(self, place: int) -> int:
+        """The row of the transcript with a place of the source."""
+        return self.top + self.drawing.row_of(place)
 
     def token_at(self, row: int, cell: int) -> int | None:
         """The number of the token at a cell of the transcript; None if there is none."""
@@ -120,10 +116,7 @@ class Document:
 
     def _add(self, heading: str, source: Source, number: int, branch: str, *, of_reply: bool) -> Block:
         above = "\n" if self.blocks else ""
-        head = self._insert(len(self.blocks), Source(text=above + heading, kind=HEADING), number, of_reply)
-        if branch:
-            head.branch = branch
-            head.drawing.append([Piece(f"  {branch}", HEADING, len(head.source.text), ASIDE)])
+        self._insert(len(self.blocks), Source(text=above + heading, kind=HEADING, branch=branch), number, of_reply)
         return self._insert(len(self.blocks), source, number, of_reply)
 
     def add_remark(self, text: str, kind: int, *, above: bool = False) -> int:
@@ -218,11 +211,10 @@ class Document:
         `inspected` is tokens in any view, and of what is being written the last block."""
         stale = []
         for block in self.blocks:
-            if block.source.is_reply or block.source.folds:
-                as_text = view.as_text and block is not inspected
-                wanted = view._replace(as_text=as_text, turned=block.turned, grows=block is self.growing)
-                if not block.is_drawn or block.drawing.view != wanted.of(block.source):
-                    stale.append((block, wanted))
+            as_text = view.as_text and block is not inspected
+            wanted = view._replace(as_text=as_text, turned=block.turned, grows=block is self.growing)
+            if not block.is_drawn or block.drawing.view != wanted.of(block.source):
+                stale.append((block, wanted))
         return sorted(stale, key=lambda place: max(seen.start - place[0].end, place[0].top - seen.stop, 0))
 
     # Places
@@ -237,13 +229,11 @@ class Document:
         """What is in a row, wherever that is drawn later."""
         if (block := self.block_at(row)) is None:
             return None
-        return Place(row, block, block.drawing.begins(block.drawing.span_of_row(row - block.top)[0]))
+        return Place(row, block, block.drawing.rows[row - block.top].start)
 
     def row_of(self, place: Place) -> int | None:
         """The row in which a place is now; None if it is no more."""
-        drawing = place.block.drawing
-        in_block = drawing.row_of(drawing.offset_of(place.start))
-        return place.block.top + in_block if place.block in self.blocks else None
+        return place.block.row_of(place.start) if place.block in self.blocks else None
 
     def heading_at(self, row: int) -> Block | None:
         """The heading in a row; None if there is none."""
@@ -258,7 +248,7 @@ class Document:
 
     def branched_above(self, row: int) -> Block | None:
         """The last heading above a row with branches; None if there is none."""
-        return next((block for block in reversed(self.blocks) if block.branch and block.top < row), None)
+        return next((block for block in reversed(self.blocks) if block.source.branch and block.top < row), None)
 
     # Text
 
@@ -280,8 +270,8 @@ class Document:
                 continue
             begins, ends = 0, None
             if start and block.top <= first:
-                begins = block.drawing.offset_at(first - block.top, start[0] - block.indent)
+                begins = block.drawing.begins(first - block.top, start[0] - block.indent)
             if end and end[1] == last < block.end:
-                ends = block.drawing.offset_at(last - block.top, end[0] - block.indent)
+                ends = block.drawing.ends(last - block.top, end[0] - block.indent)
             parts.append(block.drawing.copied(begins, ends))
         return "\n".join(parts)

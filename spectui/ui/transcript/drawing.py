@@ -56,8 +56,10 @@ class Drawing(Flow):
         self.hidden: list[tuple[int, int]] = []
         """Where thoughts that are folded start and end in the source."""
         self._rejected = 0  # how many rejected tokens were drawn
-        self._tail: tuple[int, int] | None = None  # where the block that is drawn as tokens begins, in the source and here
+        self._tail: tuple[int, int] | None = None  # where the block that is drawn as tokens begins: place and row
         self.grow()
+        if source.branch:
+            self.append([Piece(f"  {source.branch}", source.kind, self.size, ASIDE)])
 
     def finish(self) -> int | None:
         """Draw the last block too as it will stay. Returns as `grow` does; None where all has to be drawn again."""
@@ -71,9 +73,9 @@ class Drawing(Flow):
         drawn as tokens stays so, although its block has ended."""
         text, row = self.source.text, self.height - 1
         if settles and self._tail is not None and self._has_ended(text, self._tail[0]):
-            begin, here = self._tail
-            self.cut(here, begin)
-            self._tail, row = None, self.height - 1
+            begin, row = self._tail
+            self.cut(row, begin)
+            self._tail = None
         for start, end, number, fold in self._parts(self.size, len(text)):
             if fold is None:
                 self._draw(text, start, end, shade=0)
@@ -89,7 +91,8 @@ class Drawing(Flow):
             if fold.is_thought:
                 self.hidden.append((start, end))
             self._strike(end - 1)
-        self.append(self._strike(len(text)))
+        if rejected := self._strike(len(text)):
+            self.append(rejected)
         self.size = len(text)
         return row
 
@@ -99,21 +102,14 @@ class Drawing(Flow):
             return True
         return "\n" in text[max(begin, self.size - 1) : -1] and finished(text[begin:]) > 0
 
-    def rewrap(self, width: int) -> None:
-        """Wrap the rows again, to another width. A text must be drawn again for it."""
-        super().rewrap(width)
-        if not self.view.as_text:
-            self.view = self.view._replace(width=width)
-
     # What stands where
 
     def copied(self, start: int = 0, end: int | None = None) -> str:
-        """What is drawn between two offsets as it was written, without thoughts that are folded."""
-        begin, stop = self.begins(start), self.size if end is None else self.ends(end)
-        parts = []
-        for first, last in [*self.hidden, (stop, stop)]:
-            parts.append(self.source.text[begin : max(begin, min(first, stop))])
-            begin = max(begin, min(last, stop))
+        """What is drawn between two places of the source as it was written, without thoughts that are folded."""
+        end, parts = self.size if end is None else end, []
+        for first, last in [*self.hidden, (end, end)]:
+            parts.append(self.source.text[start : max(start, min(first, end))])
+            start = max(start, min(last, end))
         return "".join(parts)
 
     def hides(self, token: int) -> bool:
@@ -123,21 +119,20 @@ class Drawing(Flow):
 
     def token_at(self, row: int, cell: int) -> int | None:
         """The number of the token that is drawn at a cell; None if there is none."""
-        offset = self.at_cell(row, cell)
-        return None if offset is None or self.is_aside(offset) else self.source.token_at(self.at(offset))
+        drawn = self.at_cell(row, cell)
+        return None if drawn is None or drawn.at == ASIDE else self.source.token_at(drawn.place)
 
     def fold_at(self, row: int, cell: int) -> int | None:
         """The number of the fold whose line is at a cell; None if there is none."""
-        offset = self.at_cell(row, cell)
-        if offset is None or self.kind_at(offset) != FOLD:
+        drawn = self.at_cell(row, cell)
+        if drawn is None or drawn.kind != FOLD:
             return None
-        start = self.begins(offset)
-        return next((number for number, fold in self._folds if fold.start == start), None)
+        return next((number for number, fold in self._folds if fold.start == drawn.start), None)
 
     def code_at(self, row: int) -> str:
         """The code whose head is in a row; "" if there is none."""
-        start, end = self.span_of_row(row)
-        return code_at(self.source.text, self.begins(start)) if start < end and self.kind_at(start) == FENCE else ""
+        head = next(self.rows[row].pieces, None)
+        return code_at(self.source.text, head.start) if head is not None and head.kind == FENCE else ""
 
     def folded_at(self, at: int) -> int | None:
         """The number of the fold that hides this place of the source; None if it is seen."""
@@ -171,13 +166,12 @@ class Drawing(Flow):
 
     def _head(self, fold: Fold, folded: bool) -> None:
         """Draw the line above a fold: `▸ thinking: 312 tokens, 4.1 s`."""
-        before = "" if not self.text or self.text.endswith("\n") else "\n"
+        before = "" if self.last_kind is None else "\n"
         head = f"{before}{'▸' if folded else '▾'} {fold.says}"
         self.append([Piece(head if folded else f"{head}\n", FOLD, fold.start, ASIDE)])
 
     def _draw(self, text: str, start: int, end: int, *, shade: int) -> None:
-        last = len(self.text) - 1
-        if last >= 0 and self.text[last] != "\n" and self.kind_at(last) in _ABOVE and text[start] != "\n":
+        if self.last_kind in _ABOVE and text[start] != "\n":
             self.append([Piece("\n", FOLD, start, ASIDE)])
         grows = self.view.grows and end == len(text)
         if not self.source.is_reply:
@@ -198,7 +192,7 @@ class Drawing(Flow):
 
             self.extend(lines_of(text[start:settled], start, self.width))
         if settled < end:
-            self._tail = self._tail or (settled, len(self.text))
+            self._tail = self._tail or (settled, self.height - 1)
             self.append(self._tokens(text, settled, end, 0))
 
     def _tokens(self, text: str, start: int, end: int, shade: int) -> Iterator[Piece]:

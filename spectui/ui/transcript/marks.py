@@ -67,9 +67,10 @@ class TokenCursor:
         """Move to the token below (1) or above (-1)."""
         if self.token is None or self.block is None:
             return False
-        start = self.block.drawn_span(self._at)[0]
-        cell = self.block.indent + self.block.drawing.cell_of(start)
-        row = self.block.top + self.block.drawing.row_of(start) + by
+        start = self.block.source.span(self._at)[0]
+        row = self.block.row_of(start)
+        cell = self.block.indent + self.block.drawing.column_of(row - self.block.top, start)
+        row += by
         while (block := self._document.block_at(row)) is not None:
             tokens = (block.token_at(row, x) for x in range(cell, block.indent - 1, -1))
             if any(token is not None and self.put(block, token) for token in tokens):
@@ -81,14 +82,13 @@ class TokenCursor:
         """The transcript's rows that have a mark."""
         if self.block is None or not self.block.source.count:
             return range(0)
-        start, end = self.block.drawn_span(*self.block.source.tokens_of(self._round))
-        drawing, top = self.block.drawing, self.block.top
-        return range(top + drawing.row_of(start), top + drawing.row_of(max(start, end - 1)) + 1)
+        start, end = self._span_of_round
+        return range(self.block.row_of(start), self.block.row_of(max(start, end - 1)) + 1)
 
     def row(self) -> int | None:
         """The row to be seen: the cursor's, or the first that is marked."""
         if self.token is not None and self.block is not None:
-            return self.block.top + self.block.drawing.row_of(self.block.drawn_span(self._at)[0])
+            return self.block.row_of(self.block.source.span(self._at)[0])
         rows = self.rows()
         return rows.start if rows else None
 
@@ -96,16 +96,23 @@ class TokenCursor:
         """The marked ranges in a row of a block: first drawn character, end, and whether it is the token under the cursor."""
         if self.block is None or block is not self.block:
             return
-        marked = [(*self.block.drawn_span(*self.block.source.tokens_of(self._round)), False)]
+        marked = [(self._span_of_round, False)]
         if self.token is not None:
-            marked.append((*self.block.drawn_span(self._at), True))
-        drawing = block.drawing
-        first, last = drawing.span_of_row(row)
-        for start, end, is_token in marked:
-            if (start < last and end > first) or (start == end and drawing.row_of(start) == row):
-                drawn = drawing.drawn_at(row, max(start, first)), drawing.drawn_at(row, min(end, last))
-                # A token without text, such as the end of the reply, still needs a cell for the cursor to be seen.
-                yield drawn[0], max(drawn[1], drawn[0] + is_token), is_token
+            marked.append((block.source.span(self._at), True))
+        for (start, end), is_token in marked:
+            first, last = block.drawing.marked(row, start, end)
+            # A token without text, such as the end of the reply, still needs a cell for the cursor to be seen.
+            if first == last and is_token and block.drawing.row_of(start) == row:
+                last += 1
+            if first < last:
+                yield first, last, is_token
+
+    @property
+    def _span_of_round(self) -> tuple[int, int]:
+        """Where the source has the marked round."""
+        assert self.block is not None
+        tokens = self.block.source.tokens_of(self._round)
+        return self.block.source.span(tokens[0])[0], self.block.source.span(tokens[-1])[1]
 
     def _places(self, by: int) -> Iterator[tuple[Block, int]]:
         """The tokens after the cursor (1) or before it (-1), the nearest first; all of them where there is no cursor."""
@@ -142,7 +149,7 @@ class Finder:
         """Find these words, and look at the first place that is not above a row, or else at the first of all."""
         self._words, self._at = words, 0
         self._find()
-        below = (number for number, (block, start, _) in enumerate(self._places) if _row(block, start) >= row)
+        below = (number for number, (block, start, _) in enumerate(self._places) if block.row_of(start) >= row)
         self._at = next(below, 0)
 
     def step(self, by: int) -> None:
@@ -162,16 +169,9 @@ class Finder:
 
     def spans(self, block: Block, row: int) -> Iterator[tuple[int, int, bool]]:
         """The places in a row of a block: first drawn character, end, and whether it is the one that is looked at."""
-        drawing = block.drawing
-        first, last = drawing.span_of_row(row)
+        seen = block.drawing.part(row)
         for number, (of, begin, stop) in enumerate(self._places):
-            if of is block and block.is_drawn:
-                start, end = drawing.offset_of(begin), drawing.offset_of(stop - 1) + 1
-                if start < last and end > first:
-                    drawn = drawing.drawn_at(row, max(start, first)), drawing.drawn_at(row, min(end, last))
-                    yield *drawn, number == self._at
-
-
-def _row(block: Block, start: int) -> int:
-    """The row of a place of the source."""
-    return block.top + block.drawing.row_of(block.drawing.offset_of(start))
+            if of is block and block.is_drawn and begin < seen.stop and stop > seen.start:
+                first, last = block.drawing.marked(row, begin, stop)
+                if first < last:
+                    yield first, last, number == self._at

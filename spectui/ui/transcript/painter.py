@@ -121,7 +121,7 @@ class Painter:
             segments[0] = Segment(f"{'▌':>{block.indent - 1}} ", self.style(CURSOR))
         if block is self.branched and row == block.end - 1:
             length = sum(len(text) for text, _ in runs[1:])
-            spans.append((length - len(block.branch), length, True))
+            spans.append((length - len(block.source.branch), length, True))
         for start, end, is_chosen in (*spans, *self._finder.spans(block, row - block.top)):
             marked = Style(bgcolor=self._widget.get_component_rich_style("transcript--marked").bgcolor)
             style = Style(reverse=True) if is_chosen else marked

@@ -14,6 +14,7 @@ from textual.strip import Strip
 from spectui.ui.textual_patches.text_area import LineInput
 from spectui.ui.transcript.document import Block
 from spectui.ui.transcript.transcript import Transcript
+from spectui.ui.transcript.wrap import ASIDE
 
 
 class Reader(Transcript, can_focus=True):
@@ -131,10 +132,9 @@ copied with **Ctrl+C**, as it was written; rejected drafts are never in it.
         if event.chain == 1:
             self._lose_cursor()
             if (heading := self.document.heading_at(row)) is not None:
-                drawing = heading.drawing
-                at, length = drawing.at_cell(row - heading.top, event.x - heading.indent), len(heading.branch)
-                of_branch = -1 if at is None else at - len(drawing.text) + length
-                by = 0 if of_branch < 0 else 1 if of_branch * 2 > length else -1
+                drawn, length = heading.drawing.at_cell(row - heading.top, event.x - heading.indent), len(heading.source.branch)
+                of_branch = event.x - heading.indent - sum(cell.width for cell in heading.drawing.cells(row - heading.top))
+                by = 0 if drawn is None or drawn.at != ASIDE else 1 if of_branch * 2 > -length else -1
                 self.post_message(self.HeadingClicked(heading.message, by))
 
     # Branches and words
@@ -170,7 +170,7 @@ copied with **Ctrl+C**, as it was written; rejected drafts are never in it.
             if (fold := block.drawing.folded_at(start)) is not None:
                 block.turned ^= {fold}
                 self._redraw()
-            self._show_row(block.top + block.drawing.row_of(block.drawing.offset_of(start)))
+            self._show_row(block.row_of(start))
         self._draw_all()
         return self._finder.count
 

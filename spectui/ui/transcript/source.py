@@ -28,10 +28,11 @@ Those from `title` on are Markdown's: headings, inline marks (`stressed`: strong
 and what code consists of.
 """
 
-TEXT, REJECTED, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD, DROPPED, GUESS, FENCE = map(
-    KINDS.index, ("text", "rejected", "heading", "user", "notice", "error", "cursor", "fold", "dropped", "guess", "fence")
+TEXT, REJECTED, HEADING, USER, NOTICE, ERROR, CURSOR, FOLD, DROPPED, GUESS, FENCE, SIGN = map(
+    KINDS.index,
+    ("text", "rejected", "heading", "user", "notice", "error", "cursor", "fold", "dropped", "guess", "fence", "sign"),
 )
-CHANGES = {"+": KINDS.index("added"), "-": KINDS.index("removed"), " ": KINDS.index("sign")}
+CHANGES = {"+": KINDS.index("added"), "-": KINDS.index("removed"), " ": SIGN}
 """The kinds of an edit's lines, by how they begin."""
 THOUGHT = 0x80
 """Flag in a piece's kind: it is part of the model's thinking."""
@@ -63,14 +64,18 @@ class Source:
     """A text of the transcript. That of a reply grows by rounds, and what is kept for each token is its text, five bytes, and
     the rejected tokens beside it."""
 
-    def __init__(self, rounds: PackedRounds = _NO_ROUNDS, *, text: str = "", kind: int = TEXT, folds: bool = False) -> None:
+    def __init__(
+        self, rounds: PackedRounds = _NO_ROUNDS, *, text: str = "", kind: int = TEXT, folds: bool = False, branch: str = ""
+    ) -> None:
         """`rounds` is the conversation's list of the rounds that make a reply. Any other `text` is of one kind, and `folds`
-        where it is long."""
+        where it is long. `branch`: that of a heading."""
         self.rounds = rounds
         self.is_reply = rounds is not _NO_ROUNDS
         self.kind = kind
         self.text = safe(text)
         self._fold = _fold_of_prompt(self.text) if folds else None
+        self.branch = branch
+        """Which of the branches here is read, and of how many: `‹ 2/3 ›`. Drawn behind the text."""
         self.earlier: Callable[[], Sequence[str]] = tuple
         """Gives what stood in the conversation before."""
         self.read = 0

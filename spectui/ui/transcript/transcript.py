@@ -211,9 +211,9 @@ class Transcript(FollowingScrollView, can_focus=False):
         width, self._width = self._width, self.scrollable_content_region.width
         place = self._place()
         self.document.width = self._width - INDENT - _MARGIN
-        for block in self.document.blocks if width != self._width else ():
-            block.drawing.rewrap(self.document.width)
-        self._changed(0 if width != self._width else len(self.document.blocks))
+        if width != self._width:
+            self.screen.clear_selection()  # it is of rows that are no more
+        self._changed(len(self.document.blocks))
         self._keep(place)
         self._redraw()
 

@@ -23,7 +23,6 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.status import LoadingLine
 from spectui.ui.dialogs.conversations import ConversationsScreen, MessagesScreen
 from spectui.ui.prompt.prompt_input import PromptInput
-from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import exchange, last, some_rounds
 from tests.ui.pilot_helpers import Make, Window, answer, ask, wait_until
@@ -221,11 +220,9 @@ async def test_a_long_conversation_is_decoded_beside_the_window(
         here = decoders.count(threading.current_thread())
         assert here <= chunks / 4, "only the latest rounds, and again where figures are shown meanwhile"
         assert app.screen.session.figures().reply.rounds == 2000
-        transcript = app.screen.query_one(Transcript)
-        (block,) = transcript.document.replies
-        assert "z" not in block.drawing.text
+        assert "z" not in shown(app)
         await pilot.press("f3")
-        await wait_until(pilot, lambda: "z" in block.drawing.text)
+        await wait_until(pilot, lambda: "z" in shown(app))
         assert decoders.count(threading.current_thread()) == here
         await pilot.press("f3")
-        await wait_until(pilot, lambda: "z" not in block.drawing.text)
+        await wait_until(pilot, lambda: "z" not in shown(app))

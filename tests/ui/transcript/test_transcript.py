@@ -25,7 +25,7 @@ from spectui.ui.transcript.document import INDENT, Block
 from spectui.ui.transcript.painter import Painter
 from spectui.ui.transcript.reader import Reader
 from spectui.ui.transcript.transcript import Transcript
-from spectui.ui.transcript.wrap import Flow
+from spectui.ui.transcript.wrap import Row
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import PAIR, Window, answer, ask, wait_until
 from tests.ui.screen_text import screen_text
@@ -284,16 +284,11 @@ async def test_the_work_of_a_frame_does_not_grow_with_the_transcript() -> None:
     async with opened((80, 24), replying=True) as (app, pilot, transcript):
         wrapped: list[int] = []
         layouts: list[object] = []
-        wrap = Flow._wrap
-
-        def counted(flow: Flow, start: int) -> None:
-            before = flow.height
-            wrap(flow, start)
-            wrapped.append(flow.height - before + 1)
-
-        with patch.object(Flow, "_wrap", counted):
+        with patch("spectui.ui.transcript.wrap.Row", wraps=Row) as made:
             for number in range(500):
+                made.reset_mock()
                 append(transcript, [a_round(*[f" tok{number}"] * 15, last=("\n", "bonus"))])
+                wrapped.append(made.call_count)
                 if number == 250:
                     await pilot.pause()
                     with patch.object(app.screen, "_refresh_layout", side_effect=layouts.append):

@@ -1,6 +1,7 @@
 """Wrapping: nothing is lost, nothing is too wide, and appending gives what wrapping from scratch gives."""
 
 from collections import Counter
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,7 @@ def flow_of(pieces: list[tuple[str, int]], width: int) -> Flow:
 
 
 def append(flow: Flow, piece: tuple[str, int]) -> int:
-    return flow.append([Piece(*piece, len(flow.text), len(flow.text))])
+    return flow.append([Piece(*piece, flow.size, flow.size)])
 
 
 def rows(flow: Flow) -> list[str]:
@@ -45,47 +46,42 @@ def test_no_row_is_wider_than_the_width(pieces: list[tuple[str, int]], width: in
 def test_rows_joined_are_the_text(pieces: list[tuple[str, int]], width: int) -> None:
     flow = flow_of(pieces, width)
     text = "".join(text for text, _ in pieces)
-    assert "".join(flow.text[slice(*flow.span_of_row(row))] for row in range(flow.height)) == text == flow.text
+    assert "".join(row.text for row in flow.rows) == text
     # What is not drawn is white, or a mark that nothing carries.
-    for row, drawn in enumerate(rows(flow)):
-        hidden = Counter(flow.text[slice(*flow.span_of_row(row))]) - Counter(drawn)
+    for row, drawn in zip(flow.rows, rows(flow), strict=True):
+        hidden = Counter(row.text) - Counter(drawn)
         assert not set(hidden) - set(" \t\n" + MARKS)
 
 
-@given(PIECES, WIDTHS, WIDTHS)
-def test_appending_equals_wrapping_from_scratch(pieces: list[tuple[str, int]], width: int, other: int) -> None:
-    whole = flow_of(pieces, width)
+@given(PIECES, WIDTHS)
+def test_appending_equals_wrapping_from_scratch(pieces: list[tuple[str, int]], width: int) -> None:
+    whole = Flow(width)
+    at = accumulate((len(text) for text, _ in pieces), initial=0)
+    whole.append([Piece(*piece, place, place) for piece, place in zip(pieces, at, strict=False)])
     step = Flow(width)
     for piece in pieces:
         before = [step.runs(row) for row in range(step.height)]
         first = append(step, piece)
         assert [step.runs(row) for row in range(first)] == before[:first]
     assert [step.runs(row) for row in range(step.height)] == [whole.runs(row) for row in range(whole.height)]
-    step.rewrap(other)
-    assert rows(step) == rows(flow_of(pieces, other))
 
 
 @given(PIECES, WIDTHS)
-def test_the_character_at_a_cell_is_the_one_drawn_there(pieces: list[tuple[str, int]], width: int) -> None:
-    flow = flow_of(pieces, width)
+def test_what_is_drawn_at_a_cell_is_what_stands_at_its_place_of_the_source(pieces: list[tuple[str, int]], width: int) -> None:
+    flow, text = flow_of(pieces, width), "".join(text for text, _ in pieces)
     for row in range(flow.height):
-        cell = 0
-        for text, kind in flow.runs(row):
-            for _ in range(cell_len(text)):
-                offset = flow.at_cell(row, cell)
-                assert offset is not None and flow.kind_at(offset) == kind
-                assert flow.cell_of(offset) <= cell and flow.row_of(offset) == row
-                cell += 1
-        assert flow.at_cell(row, cell) is None
-
-
-@given(PIECES, WIDTHS)
-def test_offsets_of_drawn_characters_give_them_back(pieces: list[tuple[str, int]], width: int) -> None:
-    flow = flow_of([(text.replace("\t", " "), kind) for text, kind in pieces], width)
-    for row, drawn in enumerate(rows(flow)):
-        for index, character in enumerate(drawn):
-            assert flow.text[flow.offset_at(row, index)] == character
-        assert flow.offset_at(row, len(drawn)) <= flow.span_of_row(row)[1]
+        column, index = 0, 0
+        for cell in flow.cells(row):
+            assert cell.text.strip("\u200d ") == text[cell.at : cell.end].strip("\u200d\t ") or not cell.width, "the grapheme"
+            if cell.width:
+                assert {flow.at_cell(row, column + each) for each in range(cell.width)} == {cell}
+                assert (flow.row_of(cell.at), flow.column_of(row, cell.at)) == (row, column)
+                assert flow.marked(row, cell.at, cell.end) == (index, index + len(cell.text))
+                assert flow.begins(row, index) == (cell.at if index else flow.rows[row].start)
+                assert flow.ends(row, index + 1) == cell.end
+            column, index = column + cell.width, index + len(cell.text)
+        assert flow.at_cell(row, column) is None
+        assert "".join(text for text, _ in flow.runs(row)) == "".join(cell.text for cell in flow.cells(row))
 
 
 @pytest.mark.parametrize(
@@ -125,8 +121,6 @@ def test_a_line_of_ten_thousand_columns(unit: str) -> None:
     assert max(map(cell_len, drawn)) <= 70
     if unit != "\t":
         assert min(map(cell_len, drawn[:-2])) >= 65, "full rows"
-    flow.rewrap(17)
-    assert rows(flow) == rows(flow_of([(line + "\nend", 0)], 17))
 
 
 def test_a_token_may_span_rows_and_a_row_many_tokens() -> None:
@@ -137,10 +131,10 @@ def test_a_token_may_span_rows_and_a_row_many_tokens() -> None:
 def test_what_is_beside_the_source_is_no_part_of_it() -> None:
     flow = Flow(80)
     flow.append([Piece("kept ", 1, 0, 0), Piece("never ", 9, 5, ASIDE), Piece("too", 1, 5, 5)])
-    assert (flow.text, flow.size) == ("kept never too", 8)
-    assert [flow.begins(offset) for offset in (4, 5, 8, 11, 12)] == [4, 5, 5, 5, 6]
-    assert [flow.ends(offset) for offset in (5, 8, 11, 12, 14)] == [5, 5, 5, 6, 8]
-    assert [flow.offset_of(source) for source in (0, 4, 5, 8)] == [0, 4, 11, 14]
+    assert (flow.runs(0), flow.size) == ([("kept ", 1), ("never ", 9), ("too", 1)], 8)
+    assert [flow.begins(0, index) for index in (4, 5, 8, 11, 12)] == [4, 5, 5, 5, 6]
+    assert [flow.ends(0, index) for index in (5, 8, 11, 12, 14)] == [5, 5, 5, 6, 8]
+    assert [flow.marked(0, place, place + 1) for place in (0, 4, 5)] == [(0, 1), (4, 5), (11, 12)]
 
 
 def test_what_is_taken_for_a_cell_each_is_one() -> None:

@@ -15,9 +15,7 @@ from collections.abc import Iterator
 from spectui.ui.transcript.source import KINDS, TEXT
 from spectui.ui.transcript.wrap import Piece
 
-SIGN, STRONG, EMPHASIS, STRESSED, STRUCK, CODE = (
-    KINDS.index(kind) for kind in ("sign", "strong", "emphasis", "stressed", "struck", "code")
-)
+STRONG, EMPHASIS, STRESSED, STRUCK, CODE = map(KINDS.index, ("strong", "emphasis", "stressed", "struck", "code"))
 _STYLES = {"*": EMPHASIS, "_": EMPHASIS, "**": STRONG, "__": STRONG, "***": STRESSED, "___": STRESSED, "~~": STRUCK}
 
 _WIDE = "\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uffef\U00020000-\U0003fffe"

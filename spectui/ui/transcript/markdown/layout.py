@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 
 from spectui.chat.text.code_blocks import FORMULAS, QUOTE, Fence, fence_at
 from spectui.ui.transcript.markdown.code import highlighted
-from spectui.ui.transcript.markdown.inline import SIGN, pieces_of
+from spectui.ui.transcript.markdown.inline import pieces_of
 from spectui.ui.transcript.markdown.table import SUBTITLE, Table
-from spectui.ui.transcript.source import FENCE, KINDS, TEXT
-from spectui.ui.transcript.wrap import NOWHERE, Line, Piece, Prefix
+from spectui.ui.transcript.source import FENCE, KINDS, SIGN, TEXT
+from spectui.ui.transcript.wrap import NOWHERE, Line, Piece
 
 TITLE = KINDS.index("title")
 LONGEST_RULE = 40
@@ -165,12 +164,7 @@ class _Layout:
         if number + 1 < len(self._lines):
             end = self._places[number + 1] - 1
             pieces.append(Piece("\n", pieces[-1].kind if pieces else TEXT, end if pieces else place, end))
-        self._drawn.append(Line(_prefix(before, after), pieces))
+        self._drawn.append(Line(pieces, before, after))
 
     def _find(self, closing: str, number: int) -> int:
         return next(at for at in range(number, len(self._lines)) if self._lines[at].strip() == closing)
-
-
-@lru_cache(64)
-def _prefix(before: str, after: str) -> Prefix:
-    return Prefix(((before, SIGN),) if before else (), ((after, SIGN),) if after else ())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from spectui.ui.transcript.markdown.inline import SIGN, pieces_of
-from spectui.ui.transcript.source import KINDS, TEXT
-from spectui.ui.transcript.wrap import NOWHERE, Piece, cells
+from rich.cells import cell_len
+
+from spectui.ui.transcript.markdown.inline import pieces_of
+from spectui.ui.transcript.source import KINDS, SIGN, TEXT
+from spectui.ui.transcript.wrap import NOWHERE, Piece
 
 SUBTITLE = KINDS.index("subtitle")
 BETWEEN = " │ "
@@ -82,7 +84,7 @@ def _spans(line: str) -> list[tuple[int, int]]:
 
 
 def _width(cell: _Cell) -> int:
-    return sum(cells(piece.text) for piece in cell)
+    return sum(cell_len(piece.text) for piece in cell)
 
 
 def _spaces(free: int, aligned: str) -> tuple[str, str]:

@@ -215,7 +215,7 @@ def test_a_block_that_has_ended_while_the_reply_grows_stays_as_it_is(text: str, 
     whole = drawn(Drawing(source, View(width, as_text=True)))
     for page in growing(text, width, sizes):
         settled = page._tail[0] if page._tail is not None else 0
-        rows = drawn(page)[: page.row_of(page.offset_of(settled))] if settled else []
+        rows = drawn(page)[: page.row_of(settled)] if settled else []
         assert rows == whole[: len(rows)]
         assert source.text.startswith(page.copied()), "it is copied as it was written"
     assert not text or drawn(page) == whole
@@ -236,13 +236,14 @@ async def test_paragraphs_are_text_as_soon_as_the_next_begins_and_nothing_moves_
 @given(st.lists(FRAGMENTS, max_size=40).map("".join), st.integers(8, 60), st.data())
 def test_what_is_between_two_places_of_a_page_is_a_part_of_the_source(text: str, width: int, data: st.DataObject) -> None:
     page = laid(text, width)
-    assert (page.begins(0), page.ends(len(page.text))) == (0, len(text)) or not page.text
-    start = data.draw(st.integers(0, len(page.text)))
-    end = data.draw(st.integers(start, len(page.text)))
-    seen, source = page.text[start:end], text[page.begins(start) : page.ends(end)]
-    assert not Counter(filter(str.isalnum, seen)) - Counter(filter(str.isalnum, source))
-    offset = data.draw(st.integers(0, max(0, len(text) - 1)))
-    back = page.at(page.offset_of(offset))
-    assert abs(back - offset) <= len(text) and 0 <= page.row_of(page.offset_of(offset)) < page.height
-    if page.at(page.offset_of(offset)) == offset and offset < len(text) and page.text[page.offset_of(offset)] == text[offset]:
-        assert page.begins(page.offset_of(offset)) <= offset < page.ends(page.offset_of(offset) + 1)
+    places = st.tuples(st.integers(0, page.height - 1), st.integers(0, width))
+    (top, first), (bottom, end) = sorted([data.draw(places), data.draw(places)])
+    seen = ""
+    for row in range(top, bottom + 1):
+        before, line = len(page.rows[row].before), "".join(cell.text for cell in page.cells(row))
+        seen += line[max(0, first - before) if row == top else 0 : max(0, end - before) if row == bottom else width]
+    assert not Counter(filter(str.isalnum, seen)) - Counter(text[page.begins(top, first) : page.ends(bottom, end)])
+    place = data.draw(st.integers(0, max(0, len(text) - 1)))
+    row = page.row_of(place)
+    line = "".join(part for part, _ in page.runs(row))
+    assert text[place : place + 1] in line[slice(*page.marked(row, place, place + 1))] or not text[place].isalnum()
