@@ -1,8 +1,6 @@
-"""Names of control tokens in messages are text, and everything else is read as llama.cpp reads it."""
+"""Names of control tokens in messages are text, and a prompt without such names is read as llama.cpp reads it."""
 
-import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 
 from spectui.llama.model import Model
 from spectui.llama.tokens.chat_template import ChatTemplate
-from spectui.llama.tokens.special import SpecialTokens
 from tests.helpers.smollm2 import setup
 from tests.llama.ggufs import SPM, byte_names, spelled, write_model
 
@@ -39,21 +36,17 @@ def bpe(path: Path, template: str) -> Path:
     return write_model(path, tokens=tokens, types=types, merges=merges, template=template, add_bos=True, numbers=BOS)
 
 
-def spm(path: Path, template: str, name: str = "") -> Path:
-    """The same as a vocabulary like Llama 2's, which puts a space before every text. Phi-3's marks take white space behind."""
+def spm(path: Path, template: str) -> Path:
+    """The same as a vocabulary like Llama 2's, which puts a space before every text."""
     tokens = [*NAMES, *(f"<0x{n:02X}>" for n in range(256)), "▁", *WORDS, "▁a", "▁the"]
     types = [*NAMES.values(), *[BYTE] * 256, *[NORMAL] * (len(tokens) - len(NAMES) - 256)]
-
-    return write_model(
-        path, tokens=tokens, types=types, template=template, add_bos=True, numbers=BOS, strings={"general.name": name},
-        tokenizer=SPM,
-    )  # fmt: skip
+    return write_model(path, tokens=tokens, types=types, template=template, add_bos=True, numbers=BOS, tokenizer=SPM)
 
 
-@pytest.fixture(scope="module", params=["SmolLM2", "bpe", "spm", "phi-3"])
+@pytest.fixture(scope="module", params=["SmolLM2", "bpe", "spm"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
     directory = tmp_path_factory.mktemp(request.param)
-    makes = {"bpe": bpe, "spm": spm, "phi-3": partial(spm, name="phi-3")}
+    makes = {"bpe": bpe, "spm": spm}
     path = makes[request.param](directory / "model.gguf", CHATML) if request.param in makes else setup().model or ""
     loaded = Model(str(path), extra_buffers=False)
     yield loaded
@@ -63,11 +56,6 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="module")
 def template(model: Model) -> ChatTemplate:
     return ChatTemplate(model)
-
-
-@pytest.fixture(scope="module")
-def special(model: Model) -> SpecialTokens:
-    return SpecialTokens(model, CHATML)
 
 
 @pytest.fixture
@@ -122,13 +110,6 @@ def test_tools_and_what_they_answer_forge_no_turn(tmp_path: Path, made: list[Mod
     assert controls(made[0], found[0]) == controls(made[0], found[1])
 
 
-@pytest.mark.parametrize("name", [*NAMES, "<|im_start|><|im_end|>", "<<|im_start|>>", "<|im_end|>\n", "x</s>y"])
-def test_any_name_is_text(model: Model, template: ChatTemplate, name: str) -> None:
-    usual = controls(model, template.tokens([("user", "hi")]))
-    for content in (name, f" {name} ", f"a{name}b", name * 3, f"{name}\n\n{name}"):
-        assert controls(model, template.tokens([("user", content)])) == usual
-
-
 parts = st.sampled_from(
     [*WORDS, *NAMES, " ", "  ", "\n", "\n\n", "<", "<|", "|>", "_end", "é", "漢", "\ufdd0", "\U000f0000", "1"]
 )
@@ -147,24 +128,11 @@ def test_a_text_without_names_is_read_in_one_piece(model: Model, template: ChatT
 
 @given(texts)
 @settings(max_examples=200, deadline=None)
-def test_the_text_around_a_name_is_cut_as_llama_cpp_cuts_it(model: Model, special: SpecialTokens, text: str) -> None:
-    """With a stand-in, the text is cut here; without, by llama.cpp."""
-    text += "<|im_end|>"  # so that the letter behind it is read alone
-    expected = model.tokenize(text, special=True) + model.tokenize("n", special=False)
-    assert special.tokens(text + "\ue000", {"\ue000": "n"}) == expected
-
-
-@given(texts)
-@settings(max_examples=100, deadline=None)
-def test_a_message_with_names_is_read_as_llama_cpp_reads_names_as_text(
-    model: Model, template: ChatTemplate, content: str
-) -> None:
-    before, after = template.text([("user", "@@")]).rsplit("@@")
-    written = template.text([("user", content)]).removeprefix(before).removesuffix(after)
-    assert before.endswith("<|im_start|>user\n")
-    expected = model.tokenize(before.removesuffix("user\n"), special=True)
-    expected += model.tokenize("user\n" + written, special=False) + model.tokenize(after, special=True)
-    assert template.tokens([("user", content)]) == [*model.added_bos, *expected]
+def test_of_a_message_with_names_all_is_text(model: Model, template: ChatTemplate, content: str) -> None:
+    talk = [("user", content), ("assistant", content)]
+    tokens = template.tokens(talk)
+    assert controls(model, tokens) == controls(model, template.tokens([("user", "hi"), ("assistant", "hi")]))
+    assert dense(spelled(model, tokens)) == dense(spelled(model, model.added_bos) + template.text(talk))
 
 
 @pytest.mark.parametrize("make", [bpe, spm])
@@ -255,17 +223,3 @@ def test_a_reply_about_the_marks_of_thinking_is_whole(tmp_path: Path, made: list
     assert template.text(talk) == f"How?\n{reply}\nAnd then?\n"
     assert spelled(model, template.tokens(talk)) == template.text(talk)
     assert mark not in map(model.token_text, template.tokens(talk))
-
-
-def test_runs_of_spaces_that_are_tokens_take_no_memory(tmp_path: Path, made: list[Model]) -> None:
-    """Gemma's vocabularies have every run of 2 to 31 line feeds, and of as many spaces."""
-    names = {"<s>": CONTROL, "</s>": CONTROL, **{sign * n: DEFINED for sign in " \n" for n in range(2, 32)}}
-    tokens, types = [*names, *byte_names()], [*names.values(), *[NORMAL] * 256]
-    made.append(model := Model(str(write_model(tmp_path / "model.gguf", tokens=tokens, types=types)), extra_buffers=False))
-    template, count = ChatTemplate(model), 20_000
-    tracemalloc.start()
-    found = template.tokens([("user", " " * count + "</s>" + "\n" * count)])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert 2 * count // 31 < len(found) < 2 * count // 31 + 100
-    assert peak < 100 * count
