@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
 
 import click
 
+from spectui.atomic import leftovers
 from spectui.cli.options import INTERRUPTED, Command, Group, NewFile
 from spectui.errors import ExistsError, SpectuiError
 from spectui.paths import expanded
+from spectui.text import one_line
 
 BITS = {
     "F32": 32.0, "F16": 16.0, "BF16": 16.0, "Q8_0": 8.5, "Q6_K": 6.6, "Q5_K": 5.5, "Q5_0": 5.5, "Q4_K": 4.5, "Q4_1": 5.0,
     "Q4_0": 4.5, "Q2_K": 2.6,
 }  # fmt: skip
 """Bits a weight, without those tensors that llama.cpp gives more."""
-
-
-class Stopped(SpectuiError):
-    """A person stopped the making of a draft."""
-
-    exit_code = INTERRUPTED
 
 
 @click.group("draft", cls=Group, invoke_without_command=True)
@@ -47,19 +45,26 @@ def make(target: str, kind: str, output: Path | None, replace: bool) -> None:
     """
     from spectui.chat.figures.format import size
     from spectui.gguf_files.check import check_file
-    from spectui.llama.quantiser import quantise_apart
+    from spectui.llama.quantiser import quantise
     from spectui.measure.progress import ProgressLine
 
     source = check_file(target, "target")
     file = expanded(output or source.with_name(f"{source.stem}.draft-{kind}.gguf"))
     _check(source, file, kind, replace)
+    for left in leftovers(file.parent):
+        left.unlink(missing_ok=True)
     line, begun = ProgressLine(), perf_counter()
     try:
-        quantise_apart(source, file, kind, lambda done: line(done, f"quantising as {kind}"))
+        # In a thread: Python cannot be interrupted in a function of llama.cpp.
+        made = ThreadPoolExecutor(1).submit(quantise, source, file, kind, lambda done: line(done, f"quantising as {kind}"))
+        made.result()
     except KeyboardInterrupt:
-        raise Stopped(f"Stopped; {file} was not written.") from None
-    finally:
+        for part in file.parent.glob(f"*.{os.getpid()}.part"):
+            part.unlink()
         line.end()
+        click.echo(f"spectui: Stopped; {one_line(str(file))} was not written.", err=True)
+        os._exit(INTERRUPTED)  # which ends that thread
+    line.end()
     shutil.copymode(source, file)
     sizes = f"{size(file.stat().st_size)} of {size(source.stat().st_size)}"
     click.echo(f"Wrote {file} ({sizes}, {perf_counter() - begun:.1f} s).")

@@ -3,6 +3,8 @@
 import os
 import resource
 import shlex
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -92,32 +94,28 @@ def test_a_full_disk_leaves_no_file(model: Path) -> None:
     assert os.listdir(model.parent) == ["big.gguf"]
 
 
-def test_ctrl_c_stops_it_and_leaves_no_file(tmp_path: Path) -> None:
-    copy = tmp_path / "draft.gguf"
-    with Terminal("draft", "make", "-m", whole().model or "", "--type", "Q2_K", "-o", str(copy)) as terminal:
-        program = psutil.Process(terminal.child.pid)
-        terminal.wait("the quantiser", lambda: any("spectui.llama.quantiser" in each.cmdline() for each in program.children()))
-        for each in program.children():
-            each.suspend()  # else it may have ended before the key arrives
-        terminal.type("\x03")
-        said = "".join(f"Stopped; {copy} was not written.".split())
-        terminal.wait("the end", lambda: said in "".join(terminal.text.split()))  # wherever the line is broken
-        terminal.child.wait()
-    assert terminal.child.exitstatus == 130
-    assert os.listdir(tmp_path) == []
-
-
-def test_when_it_is_killed_the_quantiser_ends_and_leaves_no_file(tmp_path: Path) -> None:
-    """As when its terminal is closed. The quantiser has a group of its own, which no signal of the terminal reaches."""
-    with Terminal("draft", "make", "-m", whole().model or "", "--type", "Q2_K", "-o", str(tmp_path / "x")) as terminal:
-        program = psutil.Process(terminal.child.pid)
-        terminal.wait("the quantiser", lambda: [each for each in program.children() if quantises(each)])
-        (quantiser,) = filter(quantises, program.children())
+@pytest.fixture
+def begun(tmp_path: Path) -> Iterator[Terminal]:
+    """A terminal in which the copy has been begun, and is held: else it may end before a test goes on."""
+    with Terminal("draft", "make", "-m", whole().model or "", "--type", "Q2_K", "-o", str(tmp_path / "draft.gguf")) as terminal:
         terminal.wait("its file", lambda: os.listdir(tmp_path))
-        program.kill()
-        quantiser.wait(120)
+        psutil.Process(terminal.child.pid).suspend()
+        yield terminal
+
+
+def test_ctrl_c_stops_it_and_leaves_no_file(begun: Terminal, tmp_path: Path) -> None:
+    begun.type("\x03")
+    psutil.Process(begun.child.pid).resume()
+    said = "".join(f"Stopped; {tmp_path / 'draft.gguf'} was not written.".split())
+    begun.wait("the end", lambda: said in "".join(begun.text.split()))  # wherever the line is broken
+    begun.child.wait()
+    assert begun.child.exitstatus == 130
     assert os.listdir(tmp_path) == []
 
 
-def quantises(process: psutil.Process) -> bool:
-    return "spectui.llama.quantiser" in process.cmdline()
+def test_what_a_killed_one_has_begun_is_deleted_by_the_next(begun: Terminal, tmp_path: Path) -> None:
+    begun.child.kill(signal.SIGKILL)
+    begun.child.wait()
+    assert len(os.listdir(tmp_path)) == 1
+    assert make("-m", write_model(tmp_path / "big.gguf"), "--type", "Q8_0").exit_code == 0
+    assert sorted(os.listdir(tmp_path)) == ["big.draft-Q8_0.gguf", "big.gguf"]
