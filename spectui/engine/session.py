@@ -122,12 +122,13 @@ class Session:
     def _load(self, setup: Setup) -> Setup:
         """Load the pair, with the heads in a file beside the target if it names no draft. Returns what is loaded."""
         from spectui.engine.loading.models import with_heads_beside
-        from spectui.gguf_files.check import heads_in, name_of_heads
+        from spectui.gguf_files.check import metadata_of
         from spectui.gguf_files.compatibility import damaged_beside
+        from spectui.gguf_files.heads import READ_LAYERS, usable_heads
 
         assert self.pair is not None
         beside = with_heads_beside(setup)
-        if beside.draft is None and beside.model is not None and not heads_in(beside.model)[0]:
+        if beside.draft is None and beside.model is not None and not usable_heads(metadata_of(beside.model)):
             for header in damaged_beside(beside.model):
                 self._say_once(f"{Path(header.path).name}, which lies beside the target, does not draft: it {header.problem}.")
         try:
@@ -141,7 +142,7 @@ class Session:
         if beside != setup:
             self._say_once(
                 f"{Path(beside.draft or '').name}, which lies beside the target, drafts: it has its heads "
-                f"({name_of_heads(beside.draft or '')})."
+                f"({READ_LAYERS.get(metadata_of(beside.draft or '').architecture, 'MTP')})."
             )
         return beside
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from spectui import config
 from spectui.errors import SpectuiError, UsageError
-from spectui.gguf_files.heads import EAGLE3, READ_LAYERS, are_heads, kind_of_heads, usable_heads
 from spectui.gguf_files.judgement import judge, read_file
 from spectui.gguf_files.metadata import Damaged, Metadata, Tensors
 from spectui.gguf_files.parts import files_of
@@ -70,29 +69,6 @@ def metadata_of(path: str) -> Metadata:
         first, *others = (_metadata(part) for part in files_of(path))
         return first._replace(tensors=reduce(Tensors.with_those_of, (part.tensors for part in others), first.tensors))
     return Metadata({}, Tensors())
-
-
-def vocabulary_of(path: str) -> Metadata | None:
-    """A file's metadata, if it has tokens with texts; None too if it cannot be read."""
-    file = metadata_of(path)
-    return file if file.n_tokens else None
-
-
-def tied_bytes(path: str) -> int:
-    """Bytes of the token embedding, if llama.cpp uses it for the output too; 0 also if a file cannot be read."""
-    file = metadata_of(path)
-    return 0 if file.architecture == EAGLE3 else file.tensors.tied  # EAGLE-3 uses the target's
-
-
-def heads_in(path: str) -> tuple[int, bool]:
-    """(number of a model's own heads that can draft, whether it has nothing else); (0, False) if it cannot be read."""
-    file = metadata_of(path)
-    return usable_heads(file), are_heads(file)
-
-
-def name_of_heads(path: str) -> str:
-    """What people call the heads in this file."""
-    return READ_LAYERS.get(kind_of_heads(metadata_of(path)), "MTP")
 
 
 SAMPLING = {"temp": "temperature", "penalty_repeat": "repeat_penalty", **{key: key for key in ("top_k", "top_p", "min_p")}}

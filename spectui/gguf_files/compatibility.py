@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from spectui.gguf_files.check import heads_in
+from spectui.gguf_files.check import metadata_of
 from spectui.gguf_files.header import GgufHeader, read_header
-from spectui.gguf_files.heads import READ_LAYERS, TARGETS
+from spectui.gguf_files.heads import READ_LAYERS, TARGETS, are_heads, usable_heads
 from spectui.gguf_files.parts import part_of
 from spectui.gguf_files.vocabulary import difference, lacking
 from spectui.paths import expanded
@@ -139,5 +139,5 @@ def drafting_heads(target: str, draft: str | None) -> str | None:
     """The file whose heads draft for the target: the one that is named as its draft; without a draft its own, or those beside
     it. None if none do."""
     if draft is not None:
-        return draft if heads_in(draft)[1] else None
-    return target if heads_in(target)[0] else heads_beside(target)
+        return draft if are_heads(metadata_of(draft)) else None
+    return target if usable_heads(metadata_of(target)) else heads_beside(target)

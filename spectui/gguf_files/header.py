@@ -8,15 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.gguf_files import metadata
 from spectui.gguf_files.heads import EAGLE3, TARGETS, are_heads, usable_heads
 from spectui.gguf_files.judgement import judge, read_file
+from spectui.gguf_files.metadata import Value, whole_number
 from spectui.gguf_files.parts import model_name
 from spectui.gguf_files.vocabulary import VocabularyDigest
 
 _WIDTHS = {EAGLE3: "target_hidden_size", **dict.fromkeys(TARGETS, "embedding_length_out")}
 
-_READS_PER_PAUSE = 2000
 _PAUSE_S = 0.0005
 
 
@@ -53,7 +52,15 @@ def read_header(path: Path, cancelled: Callable[[], bool] = lambda: False) -> Gg
     """The header of a file with any content. Raises OSError if it cannot be read, Cancelled when `cancelled` returns true."""
     if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would block
         return GgufHeader(str(path), 0, problem="is not a file: name one that ends in .gguf")
-    header = judge(path, lambda file: read_file(file, lambda read: _with_pauses(read, cancelled)))
+
+    def pause() -> None:
+        # A thread that never waits keeps the interpreter for 5 ms each time that the worker returns from llama.cpp. Measured on
+        # 2 cores with rounds of 0.4 ms: 900 a second with these pauses, 50 without, and 0.3 s for a header instead of 0.15 s.
+        time.sleep(_PAUSE_S)
+        if cancelled():
+            raise Cancelled
+
+    header = judge(path, lambda file: read_file(file, pause))
     of = header.metadata
     if of is None:
         return GgufHeader(str(path), header.size, problem=header.problem)
@@ -64,12 +71,12 @@ def read_header(path: Path, cancelled: Callable[[], bool] = lambda: False) -> Gg
         architecture=architecture,
         quantisation=_quantisation(values.get("general.file_type")),
         parameters=of.text("general.size_label"),
-        n_ctx_train=metadata.whole_number(values.get(f"{architecture}.context_length")),
+        n_ctx_train=whole_number(values.get(f"{architecture}.context_length")),
         vocabulary=of.vocabulary,
         problem=header.problem,
         heads=usable_heads(of),
         only_heads=are_heads(of),
-        width=metadata.whole_number(values.get(f"{architecture}.{_WIDTHS.get(architecture, 'embedding_length')}")),
+        width=whole_number(values.get(f"{architecture}.{_WIDTHS.get(architecture, 'embedding_length')}")),
     )
 
 
@@ -77,25 +84,7 @@ class Cancelled(Exception):
     """The caller cancelled the reading."""
 
 
-def _with_pauses(read: metadata.Read, cancelled: Callable[[], bool]) -> metadata.Read:
-    """`read` with short pauses, in which other threads of the process get the interpreter: a reply may be decoding."""
-    # A thread that never waits keeps the interpreter for 5 ms each time that the worker returns from llama.cpp. Measured on
-    # 2 cores with rounds of 0.4 ms: 900 a second with these pauses, 50 without, and 0.3 s for a header instead of 0.15 s.
-    reads = 0
-
-    def pausing(count: int) -> bytes:
-        nonlocal reads
-        reads += 1
-        if reads % _READS_PER_PAUSE == 0:
-            time.sleep(_PAUSE_S)
-            if cancelled():
-                raise Cancelled
-        return read(count)
-
-    return pausing
-
-
-def _quantisation(number: metadata.Value | None) -> str:
+def _quantisation(number: Value | None) -> str:
     from gguf import LlamaFileType
 
     try:

@@ -28,7 +28,7 @@ def are_heads(file: Metadata) -> bool:
     if file.architecture in TARGETS:
         return True
     predicted = file.number("nextn_predict_layers")
-    alone = b"0" not in file.tensors.layers or predicted >= file.number("block_count") > 0
+    alone = "0" not in file.tensors.layers or predicted >= file.number("block_count") > 0
     return predicted > 0 and file.tensors.number > 0 and alone
 
 

@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from spectui.gguf_files import metadata
 from spectui.gguf_files.heads import READ_LAYERS, TARGETS, are_heads, is_consistent, usable_heads
-from spectui.gguf_files.metadata import CUT_SHORT, Damaged, Metadata, Tensors
+from spectui.gguf_files.metadata import CUT_SHORT, Damaged, Metadata, Reader, Tensors, read_metadata, whole_number
 from spectui.gguf_files.parts import Part, part_of
 from spectui.gguf_files.vocabulary import WITHOUT_TEXT, kind_of
 from spectui.pin import GGUF_VERSION, MOST_EXPERTS, MOST_LAYERS, ONE_HEAD, SEVERAL_HEADS
@@ -103,11 +102,8 @@ def judge(file: Path, read: Callable[[Path], Metadata], *, textless: bool = Fals
     return Judgement(problem or purpose(whole, textless, heads) or _unfit(first), size, whole)
 
 
-def read_file(file: Path, slowed: Callable[[metadata.Read], metadata.Read] = lambda read: read) -> Metadata:
-    """The metadata of a file that is whole. Raises OSError, Damaged, and what `slowed` raises.
-
-    `slowed`: given the function that reads the file, returns the one to use.
-    """
+def read_file(file: Path, pause: Callable[[], None] = lambda: None) -> Metadata:
+    """The metadata of a file that is whole. `pause`: as in `Reader`. Raises OSError, Damaged, and what `pause` raises."""
     status = os.stat(file)
     if not stat.S_ISREG(status.st_mode):  # to open a pipe would block
         raise OSError("not a file")
@@ -115,8 +111,7 @@ def read_file(file: Path, slowed: Callable[[metadata.Read], metadata.Read] = lam
     with file.open("rb") as opened:
         tensors, keys = _counts(opened.read(BEGINNING_BYTES), size)
         opened.seek(FIXED_BYTES)
-        reader = slowed(metadata.reader(opened, min(size, metadata.LARGEST)))
-        content = metadata.read_metadata(opened, reader, size, tensors, keys)
+        content = read_metadata(opened, Reader(opened, size, pause), size, tensors, keys)
         if content.tensors.end > size:
             raise Damaged
         if tensors and _ends_in_zeros(opened, opened.tell(), content.tensors.end):
@@ -240,4 +235,4 @@ def _unfit(file: Metadata) -> str:
 
 def _split(file: Metadata, name: str) -> int:
     """A number about the parts of a split model; 0 if there is none."""
-    return metadata.whole_number(file.values.get(f"split.{name}")) or 0
+    return whole_number(file.values.get(f"split.{name}")) or 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -20,19 +20,19 @@ from spectui.text import safe
 
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
+_LENGTH = struct.Struct("<Q")
 LARGEST = 1 << 28
 """Most bytes that are read of the keys and the list of tensors: ten times what the largest real files have."""
+READS_PER_PAUSE = 2000
 
 _LONGEST_KEY = 65_535
 _LONGEST_TEXT = 1 << 27  # a tokenizer in JSON takes 33 MB
 _KEPT = 1000  # bytes of a text
-_EMBEDDING = b"token_embd.weight"
-_OF_A_HEAD = (b"eh_proj.weight", b"enorm.weight", b"hnorm.weight")
+_EMBEDDING = "token_embd.weight"
+_OF_A_HEAD = ("eh_proj.weight", "enorm.weight", "hnorm.weight")
 _ALIGNMENT = 32  # GGUF_DEFAULT_ALIGNMENT, and TENSOR_ALIGNMENT of ggml-backend.cpp
 
 Value = int | float | bool | bytes
-Read = Callable[[int], bytes]
-
 
 CUT_SHORT = "is damaged or cut short: download it again"
 
@@ -44,101 +44,59 @@ class Damaged(ValueError):
         super().__init__(what)
 
 
-def reader(file: BinaryIO, most: int) -> Read:
-    """A function that reads n bytes. It raises Damaged at the file's end, and after `most` bytes in all."""
-    left = most
+class Reader:
+    """Reads numbers and texts of a file. Raises Damaged at its end, and after LARGEST bytes in all."""
 
-    def read(count: int) -> bytes:
-        nonlocal left
-        left -= count
-        if left < 0:
-            raise Damaged
-        content = file.read(count)
+    def __init__(self, file: BinaryIO, size: int, pause: Callable[[], None]) -> None:
+        """`size`: bytes of the file. `pause` is called each READS_PER_PAUSE reads, and may raise what ends the reading."""
+        self._file, self._pause = file, pause
+        self._left, self._reads = min(size, LARGEST), 0
+
+    def take(self, count: int) -> bytes:
+        """So many of them."""
+        self._left -= count
+        self._reads += 1
+        if self._reads % READS_PER_PAUSE == 0:
+            self._pause()
+        content = self._file.read(count) if self._left >= 0 else b""
         if len(content) < count:
             raise Damaged
         return content
 
-    return read
+    def number(self, form: str) -> int | float | bool:
+        """A number of the type that `form` is for `struct`."""
+        number: int | float | bool = struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))[0]
+        return number
 
+    def whole(self, form: str) -> int:
+        """A whole number."""
+        return int(self.number(form))
 
-def entries(read: Read, keys: int) -> Iterator[tuple[str, Value | Strings | Numbers]]:
-    """(name, value) of each key, in the file's order. Raises Damaged, and what `read` raises.
-
-    `read` continues after the fixed header, `keys` is the count in it. Strings that the caller does not read are skipped.
-    """
-    for _ in range(keys):
-        name = _string(read, _LONGEST_KEY).decode("utf-8", "replace")
-        kind = _number(read, "I")
-        if kind == _ARRAY:
-            inner, count = int(_number(read, "I")), int(_number(read, "Q"))
-            if inner == _STRING:
-                strings = Strings(read, count)
-                yield name, strings
-                for _ in strings:
-                    pass
-            elif inner in _FORMATS:
-                yield name, Numbers(_FORMATS[inner], read(struct.calcsize(_FORMATS[inner]) * count))
-            else:
-                raise Damaged
-        elif kind == _STRING:
-            yield name, _string(read)
-        elif kind in _FORMATS:
-            yield name, _number(read, _FORMATS[int(kind)])
-        else:
+    def text(self, most: int = _LONGEST_TEXT) -> bytes:
+        """A text of at most so many bytes."""
+        length: int = _LENGTH.unpack(self.take(8))[0]
+        if length > most:
             raise Damaged
-
-
-class Strings:
-    """An array of `count` strings, each read from the file during the iteration."""
-
-    def __init__(self, read: Read, count: int) -> None:
-        self.count = count
-        self._left = count
-        self._read = read
-
-    def __iter__(self) -> Iterator[bytes]:
-        while self._left:
-            self._left -= 1
-            yield _string(self._read)
-
-
-class Numbers(NamedTuple):
-    """An array of numbers: the sign of their type, as `struct` has it, and their bytes."""
-
-    form: str
-    content: bytes
-
-    @property
-    def number(self) -> int:
-        """How many there are."""
-        return len(self.content) // struct.calcsize(self.form)
-
-
-class Matrices(NamedTuple):
-    """A tensor that passes multiply by: `number` matrices of `rows` rows of `k` weights of this ggml_type, `bytes` in all."""
-
-    kind: int
-    k: int
-    rows: int
-    number: int
-    bytes: int
-    name: str
-    layer: int | None
-    """None: of no layer."""
+        return self.take(length)
 
 
 class Tensor(NamedTuple):
     """An entry of the list of tensors. `kind`: its ggml_type. `size`: in bytes, 0 of an unknown type."""
 
-    name: bytes
+    name: str
     kind: int
     shape: tuple[int, ...]
     size: int
 
     @property
-    def layer(self) -> bytes:
-        """The number of its layer; b"" if it is of none."""
-        return self.name.split(b".")[1] if self.name.startswith(b"blk.") else b""
+    def layer(self) -> str:
+        """The number of its layer; "" if it is of none."""
+        return self.name.split(".")[1] if self.name.startswith("blk.") else ""
+
+    @property
+    def matrices(self) -> tuple[int, int, int]:
+        """Weights of a row, rows, and how many matrices of them a pass multiplies by."""
+        return self.shape[0], self.shape[1], math.prod(self.shape[2:])
 
 
 @dataclass(frozen=True)
@@ -161,41 +119,38 @@ class Tensors:
     @cached_property
     def apart(self) -> Mapping[str, Tensor]:
         """Those of no layer, by name."""
-        return {tensor.name.decode("utf-8", "replace"): tensor for tensor in self.entries if not tensor.layer}
+        return {tensor.name: tensor for tensor in self.entries if not tensor.layer}
 
     @cached_property
-    def layers(self) -> frozenset[bytes]:
+    def layers(self) -> frozenset[str]:
         """The numbers of the layers that have some."""
-        return frozenset(tensor.layer for tensor in self.entries) - {b""}
+        return frozenset(tensor.layer for tensor in self.entries) - {""}
 
     @property
-    def headed(self) -> frozenset[bytes]:
+    def headed(self) -> frozenset[str]:
         """The numbers of the layers that are heads (multi-token prediction)."""
-        return frozenset(tensor.layer for tensor in self.entries if b".nextn." in tensor.name)
+        return frozenset(tensor.layer for tensor in self.entries if ".nextn." in tensor.name)
 
     @property
     def heads(self) -> int:
         """How many heads are whole."""
-        parts = Counter(tensor.name.partition(b".nextn.")[2] for tensor in self.entries)
+        parts = Counter(tensor.name.partition(".nextn.")[2] for tensor in self.entries)
         return min(parts[part] for part in _OF_A_HEAD)
 
     @property
     def tied(self) -> int:
         """Bytes of the token embedding, if llama.cpp uses it for the output too, because there is no output matrix."""
-        embedding = self.apart.get("token_embd.weight")
+        embedding = self.apart.get(_EMBEDDING)
         return embedding.size if embedding is not None and "output.weight" not in self.apart else 0
 
     @property
-    def matrices(self) -> tuple[Matrices, ...]:
+    def matrices(self) -> tuple[Tensor, ...]:
         """Those that passes multiply by."""
         return tuple(
-            Matrices(
-                tensor.kind, tensor.shape[0], tensor.shape[1], math.prod(tensor.shape[2:]), tensor.size,
-                tensor.name.decode("utf-8", "replace"), int(tensor.layer) if tensor.layer.isdigit() else None,
-            )
+            tensor
             for tensor in {tensor.name: tensor for tensor in self.entries}.values()
-            if len(tensor.shape) > 1 and (b"token_embd" not in tensor.name or (tensor.name == _EMBEDDING and self.tied))
-        )  # fmt: skip
+            if len(tensor.shape) > 1 and ("token_embd" not in tensor.name or (tensor.name == _EMBEDDING and self.tied))
+        )
 
     def with_those_of(self, part: Tensors) -> Tensors:
         """Those of two parts of a model."""
@@ -221,7 +176,8 @@ class Metadata(NamedTuple):
     @property
     def architecture(self) -> str:
         """Its name; "" is unknown."""
-        return architecture_of(self.values)
+        name = self.values.get("general.architecture")
+        return name.decode("utf-8", "replace") if isinstance(name, bytes) else ""
 
     def number(self, name: str) -> int:
         """The number of a key of its architecture; 0 if there is none."""
@@ -240,7 +196,7 @@ class Metadata(NamedTuple):
         return None if without else VocabularyDigest(kind, self.n_tokens, self.padding, self.digests)
 
 
-def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int) -> Metadata:
+def read_metadata(file: BinaryIO, read: Reader, size: int, tensors: int, keys: int) -> Metadata:
     """The metadata of a file that is opened after the fixed header and that `read` reads. Raises Damaged, OSError.
 
     `size` is the whole file's in bytes, `tensors` and `keys` are the counts in the fixed header.
@@ -249,16 +205,31 @@ def read_metadata(file: BinaryIO, read: Read, size: int, tensors: int, keys: int
     by_layer: dict[str, tuple[float, ...]] = {}
     n_tokens = padding = 0
     digests, twice, spells = "", False, False
-    for name, value in entries(read, keys):
-        if isinstance(value, Numbers):
-            padding = padding_of(value) if name == "tokenizer.ggml.token_type" else padding
-            if value.number <= MOST_LAYERS:
-                by_layer[name] = struct.unpack(f"<{value.number}{value.form}", value.content)
-        elif not isinstance(value, Strings):
-            values[name] = value[:_KEPT] if isinstance(value, bytes) else value
-        elif name == "tokenizer.ggml.tokens":
-            n_tokens = value.count
-            digests, twice, spells = digests_of(value, n_tokens)
+    for _ in range(keys):
+        name, kind = read.text(_LONGEST_KEY).decode("utf-8", "replace"), read.number("I")
+        if kind == _STRING:
+            values[name] = read.text()[:_KEPT]
+        elif kind in _FORMATS:
+            values[name] = read.number(_FORMATS[int(kind)])
+        elif kind != _ARRAY:
+            raise Damaged
+        elif (inner := read.number("I")) == _STRING:
+            count = read.whole("Q")
+            texts = (read.text() for _ in range(count))
+            if name == "tokenizer.ggml.tokens":
+                n_tokens = count
+                digests, twice, spells = digests_of(texts, count)
+            for _ in texts:  # of other keys they are skipped
+                pass
+        elif inner in _FORMATS:
+            form, count = _FORMATS[int(inner)], read.whole("Q")
+            content = read.take(struct.calcsize(form) * count)
+            if name == "tokenizer.ggml.token_type":
+                padding = padding_of(struct.iter_unpack(f"<{form}", content))
+            if count <= MOST_LAYERS:
+                by_layer[name] = struct.unpack(f"<{count}{form}", content)
+        else:
+            raise Damaged
     sizes = _read_tensors(file, read, tensors, size, values)
     return Metadata(values, sizes, n_tokens, digests, padding, twice, spells, by_layer)
 
@@ -268,24 +239,18 @@ def whole_number(value: Value | None) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def architecture_of(values: Mapping[str, Value]) -> str:
-    """The architecture that these keys name; "" is unknown."""
-    name = values.get("general.architecture")
-    return name.decode("utf-8", "replace") if isinstance(name, bytes) else ""
-
-
-def _read_tensors(file: BinaryIO, read: Read, count: int, size: int, values: Mapping[str, Value]) -> Tensors:
-    """The file's tensors. Raise Damaged if one has too many dimensions or numbers, or begins behind the file's end."""
+def _read_tensors(file: BinaryIO, read: Reader, count: int, size: int, values: Mapping[str, Value]) -> Tensors:
+    """The file's tensors. Raises Damaged if one has too many dimensions or numbers, or begins behind the file's end."""
     entries, end = [], 0
     for _ in range(count):
-        name = _string(read, LONGEST_TENSOR_NAME)
-        dimensions = int(_number(read, "I"))
+        name = read.text(LONGEST_TENSOR_NAME).decode("utf-8", "replace")
+        dimensions = read.whole("I")
         if dimensions > MOST_DIMENSIONS:
             raise Damaged
-        shape = tuple(int(_number(read, "Q")) for _ in range(dimensions))
+        shape = tuple(read.whole("Q") for _ in range(dimensions))
         numbers = math.prod(shape)
-        kind = int(_number(read, "I"))  # llama.cpp checks itself whether it knows this type
-        offset = int(_number(read, "Q"))
+        kind = read.whole("I")  # llama.cpp checks itself whether it knows this type
+        offset = read.whole("Q")
         if offset > size or numbers > 8 * size:  # no type has less than a bit a number
             raise Damaged
         entries.append(Tensor(name, kind, shape, _bytes_of(numbers, kind)))
@@ -305,15 +270,3 @@ def _bytes_of(numbers: int, kind: int) -> int:
     except (ValueError, KeyError):
         return 0
     return int(numbers // per_block * size)
-
-
-def _string(read: Read, most: int = _LONGEST_TEXT) -> bytes:
-    length = int(_number(read, "Q"))
-    if length > most:
-        raise Damaged
-    return read(length)
-
-
-def _number(read: Read, form: str) -> int | float | bool:
-    number: int | float | bool = struct.unpack(f"<{form}", read(struct.calcsize(f"<{form}")))[0]
-    return number

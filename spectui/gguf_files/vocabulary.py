@@ -7,14 +7,9 @@ would begin and end a text, which llama.cpp compares too (common/speculative.cpp
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from spectui.gguf_files import metadata
 
 PADDING = 128
 """Most tokens that one vocabulary may have more at its end and still be the same: Qwen2.5's models pad theirs differently.
@@ -104,7 +99,6 @@ def digests_of(tokens: Iterable[bytes], count: int) -> tuple[str, bool, bool]:
     return "".join((*noted, digest.hexdigest())), twice, spells
 
 
-def padding_of(types: metadata.Numbers) -> int:
-    """`VocabularyFacts.padding`, from the types of all tokens."""
-    kinds = [kind for (kind,) in struct.iter_unpack(f"<{types.form}", types.content)]
-    return sum(1 for _ in takewhile(lambda kind: kind == _UNUSED, reversed(kinds)))
+def padding_of(types: Iterable[tuple[int]]) -> int:
+    """`VocabularyDigest.padding`, from the types of all tokens."""
+    return sum(1 for _ in takewhile(lambda kind: kind == (_UNUSED,), reversed([*types])))

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from spectui.errors import SpectuiError, unless_limited
-from spectui.gguf_files.check import ModelFileError, check_file, heads_in, metadata_of, tied_bytes
-from spectui.gguf_files.heads import READ_LAYERS
+from spectui.gguf_files.check import ModelFileError, check_file, metadata_of
+from spectui.gguf_files.heads import EAGLE3, READ_LAYERS, usable_heads
 from spectui.gguf_files.judgement import EMBEDDING, NO_CHAT
 from spectui.gguf_files.metadata import CUT_SHORT, Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
@@ -93,7 +93,7 @@ class Model:
         params.split_mode = _SPLIT_MODES[split_mode]
         params.main_gpu = main_gpu
         params.use_extra_bufts = extra_buffers
-        self.heads = heads_in(path)[0] if heads else 0
+        self.heads = usable_heads(file) if heads else 0
         """Number of its own heads that can draft."""
         params.load_mtp = self.heads > 0
         if overrides:
@@ -135,7 +135,8 @@ class Model:
             raise LoadCancelled("Loading was stopped.")
         if not self._model:
             raise _refusal(self.path, role, first_error(), on_gpus=self._gpu_layers != 0)
-        weights = memory_use.logged_weights(log, self.n_bytes, tied_bytes(path), self.tensor_shares)
+        tied = 0 if file.architecture == EAGLE3 else file.tensors.tied  # EAGLE-3 uses the target's
+        weights = memory_use.logged_weights(log, self.n_bytes, tied, self.tensor_shares)
         self.memory = added((*weights, MemoryUse(memory_use.HOST, kernels.beside)))
         """The bytes of its weights on each device."""
         self.vocab = llama.llama_model_get_vocab(self._model)

@@ -27,7 +27,6 @@ import psutil
 
 from spectui.engine.loading.placement import threads as cores
 from spectui.gguf_files.check import metadata_of
-from spectui.gguf_files.metadata import architecture_of
 from spectui.kernels.build import LIBRARY
 from spectui.kernels.plugin import Kernels
 from spectui.knobs import Setup
@@ -183,10 +182,9 @@ class Memory:
 
 def read_bytes(model: str) -> float:
     """Bytes of the weights that a pass over one token multiplies by: of a mixture, those of the experts that it uses."""
-    values = metadata_of(model).values
-    used = values.get(f"{architecture_of(values)}.expert_used_count")
-    share = {True: float(used) if isinstance(used, int) else 1.0, False: 1.0}
-    return sum(each.bytes * share[each.number > 1] / each.number for each in metadata_of(model).tensors.matrices)
+    file = metadata_of(model)
+    share = {True: float(file.number("expert_used_count") or 1), False: 1.0}
+    return sum(each.size * share[each.matrices[2] > 1] / each.matrices[2] for each in file.tensors.matrices)
 
 
 def instruction_sets() -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spectui.engine.demo import default_setup
-from spectui.gguf_files.check import ModelFileError, check_file, heads_in, metadata_of
+from spectui.gguf_files.check import ModelFileError, check_file, metadata_of
 from spectui.gguf_files.compatibility import drafting_heads, drafts_for, heads_beside, match, smaller_drafts
 from spectui.gguf_files.header import read_header
 from spectui.gguf_files.heads import assists
@@ -377,8 +377,8 @@ def test_heads_are_used_where_llama_cpp_would_not_end_the_process(
     keys |= {f"{architecture}.nextn_predict_layers": named} if named else {}
     path = file_of(tmp_path / "model.gguf", keys, ["blk.0.attn_norm.weight", *there])
     assert problem(path) == ""
-    assert heads_in(str(path)) == (usable, False)
-    assert read_header(path).heads == usable
+    found = read_header(path)
+    assert (found.heads, found.only_heads) == (usable, False)
 
 
 def test_heads_in_the_last_part_of_a_split_model(tmp_path: Path) -> None:
@@ -387,6 +387,5 @@ def test_heads_in_the_last_part_of_a_split_model(tmp_path: Path) -> None:
     keys = {"general.architecture": "qwen35", "qwen35.block_count": 2, "qwen35.nextn_predict_layers": 1, **WORDS}
     file_of(parts[0], keys | own | {"split.no": 0}, ["blk.0.attn_norm.weight", "token_embd.weight"])
     file_of(parts[1], {"general.architecture": "qwen35", **own, "split.no": 1}, head(1))
-    assert heads_in(str(parts[0])) == (1, False)
     found = read_header(parts[0])
     assert (found.problem, found.heads, found.only_heads) == ("", 1, False)

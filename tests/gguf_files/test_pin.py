@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spectui import pin
-from spectui.gguf_files.check import tied_bytes
+from spectui.gguf_files.check import metadata_of
 from spectui.gguf_files.judgement import judge, read_file
 from tests.generators.pin import in_source, installed
 from tests.gguf_files.test_judgement import file_of, split
@@ -28,9 +28,9 @@ def test_they_are_those_of_the_source() -> None:
 
 def test_the_embedding_of_a_split_model_is_found_in_any_part(tmp_path: Path) -> None:
     parts = split(tmp_path, parts=2, tensors=(0, 2))
-    assert tied_bytes(str(parts[0])) == 0
+    assert metadata_of(str(parts[0])).tensors.tied == 0
     keys = {"general.architecture": "llama", "split.no": 1, "split.count": 2, "split.tensors.count": 2}
     file_of(parts[1], keys, ["blk.0.a", "token_embd.weight"])
-    assert judge(parts[0], read_file).problem == "" and tied_bytes(str(parts[0])) > 0
+    assert judge(parts[0], read_file).problem == "" and metadata_of(str(parts[0])).tensors.tied > 0
     file_of(parts[1], keys, ["output.weight", "token_embd.weight"])
-    assert tied_bytes(str(parts[0])) == 0
+    assert metadata_of(str(parts[0])).tensors.tied == 0

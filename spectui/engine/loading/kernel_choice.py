@@ -53,11 +53,11 @@ def for_model(placed: Placed, own: Kernels, n_ctx: int, freed: int = 0) -> Kerne
     if not (placed.on_cpu or matrices):
         return Kernels(why=OFFLOADED)
     library = plugin.load()
-    sizes = [library.bytes(*each[:4]) for each in matrices]
+    sizes = [library.bytes(tensor.kind, *tensor.matrices) for tensor in matrices]
     if not (repacked := sum(sizes)):
         return Kernels(why="they have none for the types of the model's weights")
     beside = repacked if placed.reads_host else 0
-    read = sum(each.bytes for each, size in zip(matrices, sizes, strict=True) if size) if beside else 0
+    read = sum(tensor.size for tensor, size in zip(matrices, sizes, strict=True) if size) if beside else 0
     states = max(0, placed.setup.state_memory) << 20  # of conversations
     room = free_memory() + freed - repacked - read - states - _BESIDE  # the mapped file counts as free
     if room < 0 or (not placed.heads and room < models.bytes_of_cells(placed, n_ctx)):

@@ -12,9 +12,9 @@ from spectui.engine.events import ModelInfo
 from spectui.engine.loading.lists import overrides, shares
 from spectui.engine.loading.placement import Placed
 from spectui.errors import DraftError, SpectuiError
-from spectui.gguf_files.check import ModelFileError, heads_in, metadata_of, vocabulary_of
+from spectui.gguf_files.check import ModelFileError, metadata_of
 from spectui.gguf_files.compatibility import heads_beside
-from spectui.gguf_files.heads import DFLASH, EAGLE3, assists, borrows, layers_read
+from spectui.gguf_files.heads import DFLASH, EAGLE3, are_heads, assists, borrows, layers_read
 from spectui.gguf_files.metadata import Metadata
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.knobs import Knobs, Setup, spec_of
@@ -48,7 +48,7 @@ def load(placed: Placed, target: Placed, progress: Progress = lambda _: True, si
 
     `metadata`: of a file whose tokens' texts need not be loaded. Raises SpectuiError.
     """
-    if metadata is not None:
+    if metadata is not None and metadata.n_tokens:
         with suppress(ModelFileError):  # some architectures need the texts of the tokens
             return _load(placed, target, progress, simulated, metadata)
     try:
@@ -123,7 +123,7 @@ def bytes_of_cells(placed: Placed, n_ctx: int) -> int:
 def _simulated_cells(placed: Placed, n_ctx: int, _of_file: tuple[Any, ...]) -> int:
     """Asked for the kernels and for the context: the second time costs nothing, unless the file was written anew."""
     with suppress(SpectuiError):
-        model = load(placed, placed, simulated=True, metadata=vocabulary_of(placed.path))
+        model = load(placed, placed, simulated=True, metadata=metadata_of(placed.path))
         try:
             rows = ROWS if placed.role == "target" else 1
             context = Context(model, Interrupt(), n_ctx=n_ctx, rows=rows, **_settings(placed))
@@ -208,7 +208,7 @@ def rows_for_heads(setup: Setup, model: Model) -> tuple[int, ...] | None:
     for what comes out of the last; None if none draft."""
     if setup.draft is None:
         return () if model.heads else None
-    if not heads_in(setup.draft)[1] or heads_problem(setup.draft, model):
+    if not are_heads(metadata_of(setup.draft)) or heads_problem(setup.draft, model):
         return None
     return layers_read(metadata_of(setup.draft))
 

@@ -15,8 +15,9 @@ from spectui.engine.events import Event, Loading, Notice
 from spectui.engine.loading.lists import HOST, overrides, shares
 from spectui.engine.loading.plan import PlacementError, make_plan, on_servers
 from spectui.errors import SpectuiError, UsageError
-from spectui.gguf_files.check import heads_in, metadata_of
-from spectui.gguf_files.metadata import Matrices
+from spectui.gguf_files.check import metadata_of
+from spectui.gguf_files.heads import are_heads
+from spectui.gguf_files.metadata import Tensor
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, identity
 from spectui.knobs import Setup
 from spectui.llama.cpu import reference_path
@@ -68,7 +69,7 @@ class Placed:
         return not self.devices or self.of("gpu_layers") == 0
 
     @property
-    def of_cpu(self) -> tuple[Matrices, ...]:
+    def of_cpu(self) -> tuple[Tensor, ...]:
         """The matrices that the CPU multiplies by: those of layers that are on no GPU, the output being the last, and those
         that overrides leave in the host's memory."""
         file, layers = metadata_of(self.path), self.of("gpu_layers")
@@ -76,12 +77,12 @@ class Placed:
         last = file.number("block_count")
         first = last + 1 if self.on_cpu else 0 if layers < 0 else last + 1 - layers
 
-        def on_cpu(matrix: Matrices) -> bool:
+        def on_cpu(matrix: Tensor) -> bool:
             with suppress(re.error):  # llama.cpp says so
                 for pattern, buffers in placed:
                     if re.search(pattern, matrix.name):
                         return buffers == HOST
-            return (last if matrix.layer is None else matrix.layer) < first
+            return (int(matrix.layer) if matrix.layer.isdigit() else last) < first
 
         return tuple(filter(on_cpu, file.tensors.matrices))
 
@@ -243,7 +244,7 @@ def place_draft(setup: Setup, path: str, target: Placed) -> Placed:
     layers, whose rows they read. A pass of a draft is short, so that handing its activations from card to card would cost more
     than it gains. Raises UsageError for a placement that cannot be.
     """
-    devices, heads = list_devices(), heads_in(path)[1]
+    devices, heads = list_devices(), are_heads(metadata_of(path))
     used = selected(setup.device_draft, devices, "--device-draft")
     if used is None:
         most_room = sorted(offloading(devices), key=lambda gpu: -gpu.free)[:1]

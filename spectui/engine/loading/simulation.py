@@ -13,7 +13,8 @@ from spectui.engine.loading import draft_copy, kernel_choice, models, placement
 from spectui.engine.loading.placement import Placed, resolve
 from spectui.engine.loading.plan import MemoryPlan, shortage
 from spectui.errors import DraftError, SpectuiError, UsageError
-from spectui.gguf_files.check import heads_in, vocabulary_of
+from spectui.gguf_files.check import metadata_of
+from spectui.gguf_files.heads import are_heads
 from spectui.kernels.plugin import LLAMA_CPP, Kernels
 from spectui.knobs import Setup
 from spectui.llama import selftest
@@ -53,7 +54,7 @@ class Simulation:
             self._close(*self._target)
             self._target = None
         placed = self._with_kernels(placement.place_target(setup), setup.ctx_size)
-        model = models.load(placed, placed, simulated=True, metadata=vocabulary_of(placed.path))
+        model = models.load(placed, placed, simulated=True, metadata=metadata_of(placed.path))
         self.layers = model.layers
         context = models.target_context(placed, model, self._interrupt)
         self.n_ctx = context.n_ctx
@@ -64,7 +65,7 @@ class Simulation:
         """The memory of its draft beside the target of the last call, or of that target's own heads; () without either."""
         path, beside = setup.draft, self._target
         if beside is not None and models.rows_for_heads(setup, beside[0]) is None:
-            if path is not None and heads_in(path)[1]:
+            if path is not None and are_heads(metadata_of(path)):
                 raise DraftError(models.heads_problem(path, beside[0]))
             beside = None
         if path is None and beside is None:
@@ -80,7 +81,7 @@ class Simulation:
             copy = draft_copy.copy_of(placed.path)
             placed = replace(placed, path=str(copy)) if os.path.exists(copy) else placed
         placed = self._with_kernels(placed, setup.ctx_size_draft or self.n_ctx)
-        model = models.load(placed, target, simulated=True, metadata=vocabulary_of(placed.path))
+        model = models.load(placed, target, simulated=True, metadata=metadata_of(placed.path))
         self.layers_draft = model.layers
         context: Context
         if beside is not None:
@@ -126,7 +127,7 @@ def plan(setup: Setup, simulation: Simulation) -> MemoryPlan:
     whole = replace(setup, gpu_layers=ALL if setup.gpu_layers == AUTO else setup.gpu_layers)
     whole = replace(whole, gpu_layers_draft=ALL if setup.gpu_layers_draft == AUTO else setup.gpu_layers_draft)
     target = simulation.target(whole)
-    if setup.draft is not None and not setup.device_draft and not heads_in(setup.draft)[1]:
+    if setup.draft is not None and not setup.device_draft and not are_heads(metadata_of(setup.draft)):
         whole = replace(whole, device_draft=_one_device(target, simulation.devices))
     draft = simulation.draft(whole)
     if setup.gpu_layers_draft == AUTO and not _leaves_margin(draft, simulation.devices):

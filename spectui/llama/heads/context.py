@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from spectui.gguf_files.check import name_of_heads, vocabulary_of
-from spectui.gguf_files.heads import BLOCK, DFLASH, MASK, USUAL_BLOCK, borrows, layers_read
+from spectui.gguf_files.check import metadata_of
+from spectui.gguf_files.heads import BLOCK, DFLASH, MASK, READ_LAYERS, USUAL_BLOCK, borrows, layers_read
 from spectui.llama.cells.checkpoints import Checkpoint
 from spectui.llama.context import Context, EvaluationError
 from spectui.llama.heads.rows import Rows, extension
@@ -314,14 +314,14 @@ def misfit(path: str, target: Model) -> str:
     llama.cpp asserts what is asked here, when the target's context is told to keep rows, or when the head computes.
     """
     architecture, layers = target.metadata("general.architecture") or "", target.layers - 1
-    head = f"The head ({name_of_heads(path)}) in {path!r}"
+    file = metadata_of(path)
+    head = f"The head ({READ_LAYERS.get(file.architecture)}) in {path!r}"
     if architecture not in LAYER_ROWS.split():
         return (
             f"{head} cannot draft: this llama.cpp does not give it the rows of a {architecture}'s layers; use a small model "
             "of the target's family as the draft."
         )
-    file = vocabulary_of(path)
-    if file is None:
+    if not file.n_tokens:
         return f"{head} cannot be read: check the file."
     own = file.number("embedding_length")
     wide = file.number("target_hidden_size") or own

@@ -104,14 +104,14 @@ def test_what_is_on_the_cpu_beside_a_gpu_has_them(changes: dict, names: str, car
     matrices = placement.place_target(asked).of_cpu
     every = metadata_of(asked.model or "").tensors.matrices
     assert matrices == tuple(each for each in every if re.fullmatch(names, each.name))
-    repacked = sum(plugin.load().bytes(*each[:4]) for each in matrices)
+    repacked = sum(plugin.load().bytes(each.kind, *each.matrices) for each in matrices)
     if not matrices:
         assert not for_model(asked, "target", asked.model or "", OWN).set and not available(asked, WORKS).set
         return
     assert available(asked, WORKS).set == plugin.load().set
     beside = 0 if card == "RPC0" else repacked
     assert for_model(asked, "target", asked.model or "", OWN) == OWN._replace(beside=beside)
-    read = sum(each.bytes for each in matrices) if beside else 0
+    read = sum(each.size for each in matrices) if beside else 0
     cells = models.bytes_of_cells(placement.place_target(asked), asked.ctx_size)
     for short in (0, 1):
         monkeypatch.setattr(kernel_choice, "free_memory", lambda short=short: repacked + read + cells + 2**28 - short)
@@ -136,7 +136,7 @@ def test_weights_that_they_have_no_kernels_for(tmp_path: Path) -> None:
 @built
 def test_too_little_memory_for_a_second_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     path = wanted().model or ""
-    repacked = sum(plugin.load().bytes(*each[:4]) for each in metadata_of(path).tensors.matrices)
+    repacked = sum(plugin.load().bytes(each.kind, *each.matrices) for each in metadata_of(path).tensors.matrices)
     cells = 2 * 30 * 3 * 2 * 64 * 4096  # bytes in f16, layers, heads of K and V, their width, tokens
     needed = repacked + cells + 2**28
 
@@ -266,7 +266,7 @@ def test_costs_are_kept_apart() -> None:
 def test_a_plan_counts_the_repacked_copy() -> None:
     """Mapped weights count as free memory; repacked ones do not. A simulation knows no mapping: it says their sizes."""
     small = replace(alone(), device="none", ctx_size=256)
-    repacked = sum(plugin.load().bytes(*matrix[:4]) for matrix in metadata_of(small.model or "").tensors.matrices)
+    repacked = sum(plugin.load().bytes(each.kind, *each.matrices) for each in metadata_of(small.model or "").tensors.matrices)
     with_own, without = (make_plan(replace(small, kernels=kernels)).target for kernels in ("spectui", "llama.cpp"))
     assert [use.device for use in with_own] == [use.device for use in without] == ["CPU"]
     assert with_own[0].weights >= repacked
