@@ -1,34 +1,48 @@
-"""What this build of llama.cpp is made of, and what it is started with. Importing this loads no library."""
+"""What this build of llama.cpp is made of, what it is started with, and the command that builds it anew for this machine.
+
+Importing this loads no library.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
+import shlex
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
+from shutil import which
 
 from spectui.knobs import Setup
 
 _ISOLATED = "cuda hip musa metal vulkan sycl opencl cann webgpu hexagon openvino zdnn et rpc"
 """ggml's libraries whose devices can end the process that uses them: GPUs, whose drivers fail, and RPC servers."""
 
+_GCC_WITH_AMX = 13
+"""GCC before this version breaks the AMX kernels (llama.cpp PR #26954)."""
 
-def directory() -> Path | None:
-    """The directory of the shared libraries, as llama_cpp finds it; None without llama_cpp."""
-    if named := os.environ.get("LLAMA_CPP_LIB_PATH"):
-        return Path(named)
+
+def libraries() -> list[Path]:
+    """The shared libraries, where llama_cpp finds them; [] without llama_cpp."""
     spec = importlib.util.find_spec("llama_cpp")
-    return Path(spec.origin).parent / "lib" if spec is not None and spec.origin else None
+    own = Path(spec.origin).parent / "lib" if spec is not None and spec.origin else Path("/nowhere")
+    directory = Path(os.environ.get("LLAMA_CPP_LIB_PATH") or own)
+    return [path for path in sorted(directory.glob("*")) if path.is_file() and re.search(r"\.(so|dylib|dll)\b", path.name)]
+
+
+def backends() -> list[str]:
+    """ggml's backends in this build, such as CPU, CUDA or RPC, as its cmake options call them."""
+    names = (re.match(r"(?:lib)?ggml-([a-z]+)\b", library.name) for library in libraries())
+    return list(dict.fromkeys(name[1].upper() for name in names if name is not None and name[1] != "base"))
 
 
 @cache
 def isolated_backends() -> tuple[str, ...]:
     """The backends in this build whose devices can end the process that uses them, such as "cuda"."""
-    libraries = directory()
-    names = [path.name for path in libraries.iterdir()] if libraries is not None and libraries.is_dir() else []
-    backends = {match[1] for name in names if (match := re.match(r"(?:lib)?ggml-([a-z]+)\b.*\.(?:so|dylib|dll)\b", name))}
-    return tuple(name for name in _ISOLATED.split() if name in backends)
+    return tuple(name for name in _ISOLATED.split() if name.upper() in backends())
 
 
 def cpu_name() -> str:
@@ -45,15 +59,19 @@ def cpu_name() -> str:
 
 
 def fingerprint() -> str:
-    """Tells the shared libraries of two builds apart."""
-    import hashlib
+    """Tells the shared libraries of two builds apart; "" without any."""
+    parts = [f"{library.name} {library.stat().st_size}" for library in libraries()]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8] if parts else ""
 
-    libraries = directory()
-    if libraries is None or not libraries.is_dir():
-        return ""
-    files = [library for library in sorted(libraries.iterdir()) if re.search(r"\.(so|dylib|dll)\b", library.name)]
-    parts = [f"{library.name} {library.stat().st_size}" for library in files if library.is_file()]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
+
+def build_key() -> str:
+    """Identifies this build of llama.cpp on this CPU: verdicts and costs of another one are not used."""
+    import platform
+
+    # "0": no tiles, so that other sizes of passes round alike
+    parts = [platform.machine(), cpu_name(), f"tiles {os.environ.get('GGML_CPU_TILED_MM')}", fingerprint()]
+    parts += [str(library.stat().st_mtime_ns) for library in libraries()]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def features_of(system_info: str) -> frozenset[str]:
@@ -65,3 +83,39 @@ def environment(setup: Setup) -> dict[str, str]:
     """This process's environment, with what ggml's backends for GPUs read once, when they are loaded."""
     named = {"GGML_OP_OFFLOAD_MIN_BATCH": str(setup.op_offload_min_batch)} if setup.op_offload_min_batch else {}
     return {**os.environ, **named}
+
+
+def rebuild_command(*added: str) -> str:
+    """A shell command that compiles the version of llama-cpp-python that spectui needs, with a compiler that works.
+
+    It installs into the environment of this Python, whose `pip` is not always that on the PATH. `added`: ggml's names of
+    backends, such as "RPC". Those of this build stay.
+    """
+    from importlib import metadata
+
+    options = " ".join(f"-DGGML_{name}=on" for name in sorted({*backends(), *added} - {"CPU"}))
+    arguments = f"CMAKE_ARGS='{options}' " if options else ""
+    needed = next(line for line in metadata.requires("spectui") or () if line.startswith("llama-cpp-python"))
+    other_libraries = "unset LLAMA_CPP_LIB_PATH; " if "LLAMA_CPP_LIB_PATH" in os.environ else ""
+    python, has_pip = shlex.quote(sys.executable), importlib.util.find_spec("pip") is not None
+    pip = f"{python} -m pip install" if has_pip else f"uv pip install --python {python}"
+    return (
+        f"{other_libraries}{arguments}{_compilers()}{pip} --force-reinstall --no-binary llama-cpp-python --no-cache-dir "
+        f"--no-deps '{needed}'"
+    )
+
+
+def _compilers() -> str:
+    """clang, where it is installed, or where the compiler at hand is missing or breaks the kernels of this CPU."""
+    clang = which("clang") is not None and which("clang++") is not None
+    works = which("c++") is not None and ("AMX" not in cpu_name() or _gcc_version() >= _GCC_WITH_AMX)
+    return "" if works and not clang else "CC=clang CXX=clang++ "
+
+
+def _gcc_version() -> int:
+    """The first number of GCC's version; 0 if there is none."""
+    try:
+        done = subprocess.run(["gcc", "-dumpversion"], capture_output=True, text=True, timeout=5, check=True)
+        return int(done.stdout.split(".")[0])
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return 0

@@ -10,15 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 # A failed assert in ggml would start gdb on the terminal. Set this before the library loads.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 from spectui.errors import SpectuiError
-from spectui.kernels.plugin import DEVICE
-from spectui.llama.build import cpu_name
+from spectui.llama.build import libraries
 from spectui.llama.cpu.cores import allowed_cpus
 from spectui.pin import GGML, LLAMA, LLAMA_CPP_PYTHON
 from spectui.text import safe
@@ -137,28 +135,17 @@ def _libraries() -> Iterator[ctypes.CDLL]:
 @cache
 def ggml_libraries() -> tuple[ctypes.CDLL, ...]:
     """ggml's libraries beside libllama. They are loaded already, so that this only gets their handles."""
-    libraries = []
-    for path in sorted(directory().glob("*ggml*")):
-        if path.suffix in (".dll", ".so", ".dylib"):
+    handles = []
+    for path in libraries():
+        if "ggml" in path.name and path.suffix in (".dll", ".so", ".dylib"):
             with suppress(OSError):
-                libraries.append(ctypes.CDLL(str(path)))
-    return tuple(libraries)
+                handles.append(ctypes.CDLL(str(path)))
+    return tuple(handles)
 
 
 check_version()  # before anything of it is used
 llama.llama_log_set(_capture, None)
 llama.llama_backend_init()
-
-
-def backends() -> list[str]:
-    """ggml's names of the backends in this build, such as CPU, CUDA, Vulkan, Metal, RPC; as its cmake options call them."""
-    count = symbol("ggml_backend_reg_count", ctypes.c_size_t)
-    get = symbol("ggml_backend_reg_get", ctypes.c_void_p, ctypes.c_size_t)
-    name = symbol("ggml_backend_reg_name", ctypes.c_char_p, ctypes.c_void_p)
-    names = [name(get(index)).decode() for index in range(count())]
-    options = {"MTL": "METAL", "ROCm": "HIP"}
-    # The backend of a server is called RPC[host:port]; spectui's kernels are none of the build's.
-    return list(dict.fromkeys(options.get(name, name.upper()) for name in names if "[" not in name and name != DEVICE))
 
 
 _NUMA = ("off", "distribute", "isolate", "numactl")  # ggml_numa_strategy (ggml.h)
@@ -168,26 +155,6 @@ _NUMA = ("off", "distribute", "isolate", "numactl")  # ggml_numa_strategy (ggml.
 def use_numa(strategy: str) -> None:
     """Let CPU threads use the memory of several sockets like this. The first strategy but "off" holds for the process."""
     llama.llama_numa_init(_NUMA.index(strategy))
-
-
-def directory() -> Path:
-    """The directory of the shared libraries."""
-    return Path(llama._lib._name).resolve().parent
-
-
-def build_key() -> str:
-    """Identifies this build of llama.cpp on this CPU: verdicts and costs of another one are not used."""
-    import hashlib
-    import platform
-
-    parts = [platform.machine(), cpu_name()]
-    if kernels := os.environ.get("GGML_CPU_TILED_MM"):  # "0": no tiles, so that other sizes of passes round alike
-        parts.append(f"tiles {kernels}")
-    for path in sorted(directory().glob("*")):
-        if path.is_file() and re.search(r"\.(so|dylib|dll)\b", path.name):
-            status = path.stat()
-            parts.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def system_info() -> str:

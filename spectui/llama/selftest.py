@@ -21,7 +21,7 @@ from spectui import paths
 from spectui.atomic import write_atomic
 from spectui.errors import SpectuiError
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, Unusable, identity
-from spectui.llama.rebuild import rebuild_command
+from spectui.llama.build import build_key, rebuild_command
 from spectui.paths import program
 from spectui.text import safe
 
@@ -53,8 +53,6 @@ def run(force: bool = False) -> SelfTest:
 
     Raises SpectuiError where decoding fails without the fast kernels too.
     """
-    from spectui.llama.library import build_key
-
     key = hashlib.sha256(f"{build_key()} {identity()}".encode()).hexdigest()[:16]
     stored = paths.state_directory() / f"selftest-{key}.json"
     if not force:

@@ -8,14 +8,14 @@ import pytest
 from spectui.kernels import plugin
 from spectui.kernels.build import LIBRARY, SOURCES
 from spectui.kernels.plugin import FUNCTIONS, Kernels, Plugin, Unusable
-from spectui.llama import library as llama
 from spectui.llama.devices import listing
+from spectui.llama.library import address
 from tests.kernels.libraries import library, needs_a_compiler
 
 OPENMP = ("-fopenmp", "-Wl,--no-as-needed")
 
 
-def refusal(path: Path, address=llama.address) -> str:
+def refusal(path: Path, address=address) -> str:
     with pytest.raises(Unusable) as caught:
         Plugin(address, path)
     return str(caught.value)
@@ -23,7 +23,7 @@ def refusal(path: Path, address=llama.address) -> str:
 
 def without(name: str):
     """Where llama.cpp's functions are, as a build has them that lacks this one."""
-    return lambda wanted: None if wanted == name else llama.address(wanted)
+    return lambda wanted: None if wanted == name else address(wanted)
 
 
 def test_a_library_that_is_not_there(tmp_path: Path):
@@ -54,15 +54,15 @@ def test_a_file_that_is_no_library(tmp_path: Path):
     ],
 )
 def test_a_library_that_does_not_suit(tmp_path: Path, claims: dict, said: str):
-    before = llama.backends(), listing.list_names()
+    before = listing.list_names()
     assert refusal(library(tmp_path, *OPENMP, **claims)) == said
-    assert (llama.backends(), listing.list_names()) == before
+    assert listing.list_names() == before
 
 
 @needs_a_compiler
 def test_an_instruction_set_that_is_not_there(tmp_path: Path):
     with pytest.raises(Unusable, match="has no avx512vnni, only avx2"):
-        Plugin(llama.address, library(tmp_path, *OPENMP), only="avx512vnni")
+        Plugin(address, library(tmp_path, *OPENMP), only="avx512vnni")
 
 
 @needs_a_compiler
@@ -103,10 +103,10 @@ def test_a_name_for_people():
 def test_the_library_is_listed_nowhere():
     from spectui.llama.cpu import plugin as loaded
 
-    devices, backends, key = listing.list_devices(), llama.backends(), listing.gpu_key()
+    devices, key = listing.list_devices(), listing.gpu_key()
     found = loaded.load()
     assert found is loaded.load() and found.set in ("amx", "avx512vnni", "avxvnni", "avx2")
     assert found.bytes(8, 256, 64, 1) >= 256 * 64 * 34 // 32 and found.bytes(16, 256, 64, 1) == 0
     after = [each._replace(free=0) for each in listing.list_devices()]
     assert after == [each._replace(free=0) for each in devices]
-    assert (llama.backends(), listing.gpu_key()) == (backends, key)
+    assert listing.gpu_key() == key

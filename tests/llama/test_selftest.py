@@ -12,9 +12,9 @@ import pytest
 from spectui import paths
 from spectui.errors import SpectuiError
 from spectui.kernels.plugin import Unusable
-from spectui.llama import library, selftest
+from spectui.llama import build, library, selftest
+from spectui.llama.build import rebuild_command
 from spectui.llama.cpu import plugin
-from spectui.llama.rebuild import rebuild_command
 from spectui.llama.selftest import QUANTISATIONS, SelfTest
 
 DIES = "import os, signal; print('Q8_0', flush=True); os.kill(os.getpid(), signal.SIGSEGV)"
@@ -47,7 +47,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 @pytest.fixture(autouse=True)
 def without_amx(monkeypatch: pytest.MonkeyPatch) -> None:
     """There the advice depends on the compiler, which `subprocess.run` would be asked for."""
-    monkeypatch.setattr(library, "cpu_name", lambda: "a CPU")
+    monkeypatch.setattr(build, "cpu_name", lambda: "a CPU")
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +163,7 @@ def test_the_verdict_is_stored_until_a_new_one_is_forced(monkeypatch: pytest.Mon
 def test_each_build_and_cpu_has_a_verdict_of_its_own(monkeypatch: pytest.MonkeyPatch):
     started = children(monkeypatch, DIES, WORKS, WORKS, WORKS, WORKS)
     assert not selftest.run().extra_buffers
-    monkeypatch.setattr(library, "cpu_name", lambda: "another CPU")
+    monkeypatch.setattr(build, "cpu_name", lambda: "another CPU")
     assert selftest.run().extra_buffers
     with_kernels(monkeypatch)  # and each library of kernels
     assert selftest.run().own

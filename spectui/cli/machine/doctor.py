@@ -26,23 +26,21 @@ def command(ctx: click.Context, as_json: bool) -> None:
     from spectui.engine.loading import placement
     from spectui.engine.loading.kernel_choice import available
     from spectui.knobs import Setup
-    from spectui.llama import library, selftest
-    from spectui.llama.build import features_of
+    from spectui.llama import build, library, selftest
     from spectui.llama.cpu.cores import allowed_cpus
     from spectui.llama.cpu.quota import cpu_quota
     from spectui.llama.devices.listing import list_devices
-    from spectui.llama.rebuild import rebuild_command
     from spectui.telemetry.gpus import Nvml
     from spectui.telemetry.sysfs import SysfsGpus
 
     nvml = Nvml()
     gpus = (*nvml.read(), *SysfsGpus().read())
     nvml.close()
-    system_info, backends, devices = library.system_info(), library.backends(), list_devices()
+    system_info, backends, devices = library.system_info(), build.backends(), list_devices()
     lines = {
         "spectui": f"{spectui.__version__} (Python {platform.python_version()})",
         "llama-cpp-python": importlib.metadata.version("llama-cpp-python"),
-        "CPU": library.cpu_name(),
+        "CPU": build.cpu_name(),
         "threads": threads_in_words(placement.threads(0), len(allowed_cpus()), os.cpu_count(), cpu_quota()),
         "GPUs": ", ".join(gpu.name or "unknown" for gpu in gpus if gpu.maker) or "none found",
         "llama.cpp": system_info,
@@ -57,10 +55,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
     own = available(Setup(device="none"), verdict)
     kernels = own.set or f"not used, because {own.why}"
     say(f"spectui's kernels: {kernels}")
-    features = {*features_of(system_info), *([FAST_KERNELS] if verdict.extra_buffers else [])}
+    features = {*build.features_of(system_info), *([FAST_KERNELS] if verdict.extra_buffers else [])}
     error = library.first_error()
     facts = Facts(features, backends, cpu_flags(), gpus, devices, os.environ, error, own=bool(own.set))
-    lost = list(findings(facts, rebuild_command))
+    lost = list(findings(facts, build.rebuild_command))
     for line in advice(lost, known=bool(facts.flags)):
         say(line)
     if as_json:

@@ -20,13 +20,13 @@ from spectui.gguf_files.heads import are_heads
 from spectui.gguf_files.metadata import Tensor
 from spectui.kernels.plugin import LLAMA_CPP, Kernels, identity
 from spectui.knobs import Setup
+from spectui.llama.build import build_key
 from spectui.llama.cpu import reference_path
 from spectui.llama.cpu.cores import fast_cores
 from spectui.llama.cpu.quota import cpu_quota
 from spectui.llama.devices.listing import gpu_key, list_devices, offloading, selected
 from spectui.llama.devices.records import Device, MemoryUse, has_own_devices
 from spectui.llama.devices.rpc import on_this_machine
-from spectui.llama.library import build_key
 
 _PLAIN_TYPES = ("f16", "bf16", "f32")
 """Types of V cells that do not need flash attention."""

@@ -193,8 +193,8 @@ def synchronise() -> None:
 
 def _functions() -> tuple[Any, Any]:
     """ggml's functions that find the devices of a server, and that add them to the others. Raises ServerError."""
+    from spectui.llama.build import rebuild_command
     from spectui.llama.library import symbol
-    from spectui.llama.rebuild import rebuild_command
 
     backend = symbol("ggml_backend_reg_by_name", ctypes.c_void_p, ctypes.c_char_p)(b"RPC")
     find = symbol("ggml_backend_reg_get_proc_address", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)

@@ -9,7 +9,7 @@ from spectui.engine.events import Event, Loading
 from spectui.engine.loading import placement
 from spectui.engine.session import Session
 from spectui.knobs import Setup
-from spectui.llama import library
+from spectui.llama.build import build_key
 from spectui.llama.devices import listing
 from spectui.llama.devices.records import Device
 from spectui.paths import state_directory
@@ -154,6 +154,6 @@ def test_a_server_on_this_machine_has_no_device_of_its_own_beside_a_target_on_th
 
 def test_costs_of_other_kernels_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without tiles passes of other sizes round alike, which --strict must not believe with them."""
-    usual = library.build_key()
+    usual = build_key()
     monkeypatch.setenv("GGML_CPU_TILED_MM", "0")
-    assert library.build_key() != usual
+    assert build_key() != usual

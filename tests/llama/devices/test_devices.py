@@ -12,6 +12,7 @@ from spectui.engine.session import Session
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 from spectui.llama import library
+from spectui.llama.build import libraries
 from spectui.llama.devices import listing
 from spectui.llama.devices.listing import handles, list_devices, selected
 from spectui.llama.devices.records import Device, has_own_devices
@@ -71,30 +72,21 @@ def test_handles_end_with_null():
     assert list(handles([])) == [None]
 
 
-def test_functions_are_found_in_ggmls_libraries_where_libllamas_handle_has_them_not(monkeypatch: pytest.MonkeyPatch):
-    """Windows looks in one library alone, and the functions of devices are in ggml-base."""
-    monkeypatch.setattr(library.llama, "_lib", SimpleNamespace(_name=library.llama._lib._name))
-    count = library.symbol("ggml_backend_dev_count", ctypes.c_size_t)
-    kind = library.symbol("ggml_backend_dev_type", ctypes.c_int, ctypes.c_void_p)
-    assert count() == len(list_devices())
-    assert callable(kind)
-    with pytest.raises(AttributeError):
-        library.symbol("no_such_function", None)
-
-
 def test_functions_are_found_in_libraries_as_windows_has_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """llama.dll beside ggml.dll, ggml-base.dll and what is no library."""
-    for path in library.directory().glob("libggml*"):
-        if path.suffix in (".so", ".dylib"):
+    for path in libraries():
+        if "ggml" in path.name and path.suffix in (".so", ".dylib"):
             (tmp_path / f"{path.stem.removeprefix('lib')}.dll").symlink_to(path.resolve())
     (tmp_path / "ggml.lib").write_text("an import library")
     (tmp_path / "ggml-broken.dll").write_text("none")
-    monkeypatch.setattr(library.llama, "_lib", SimpleNamespace(_name=str(tmp_path / "llama.dll")))
+    monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(tmp_path))
+    monkeypatch.setattr(library.llama, "_lib", SimpleNamespace())
     library.ggml_libraries.cache_clear()
     try:
         assert (tmp_path / "ggml-base.dll").exists()
         assert library.symbol("ggml_backend_dev_count", ctypes.c_size_t)() == len(list_devices())
-        assert callable(library.symbol("ggml_backend_dev_get_props", None))
+        with pytest.raises(AttributeError):
+            library.symbol("no_such_function", None)
     finally:
         library.ggml_libraries.cache_clear()
 

@@ -11,6 +11,7 @@ import pytest
 
 from spectui.errors import UsageError
 from spectui.knobs import Setup
+from spectui.llama.build import backends
 from spectui.llama.devices import rpc
 from spectui.llama.devices.rpc import (
     PROTOCOL,
@@ -22,7 +23,6 @@ from spectui.llama.devices.rpc import (
     reset_when_closed,
     without_servers,
 )
-from spectui.llama.library import backends
 from tests.helpers.rpc_server import Server, fake_server, free_address, hello, needs_server
 
 PATIENCE = 60.0
