@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from spectui.chat.figures.counts import RoundCounts
 from spectui.chat.sentences import short_name, stop_note
@@ -181,21 +181,15 @@ class ReplyWriter:
             return has_text
 
 
-class MessageReader(Protocol):
-    """Is given a conversation's messages while they are read."""
-
-    def show(self, index: int, message: ChatMessage, rounds: Iterator[Round]) -> None:
-        """The conversation's nth message. Its rounds, unpacked one by one, may be taken from `rounds`."""
-
-    def progress(self, share: float) -> None:
-        """This share of the conversation, 0..1, has been read: it is called about twenty times for a conversation."""
+ReadMessage = Callable[[ChatMessage, Iterator[Round], float], object]
+"""Is given each message of a conversation's path while it is read, its rounds, which are unpacked one by one, and the share of
+the messages before it."""
 
 
 class OpenedConversation(NamedTuple):
     """A conversation that was read from the disk, ready for `ChatSession.resume`. `figures` are of all its replies.
 
-    The last of its `messages` may be a prompt without an answer. `others` are those of the other
-    branches.
+    The last of its `messages` may be a prompt without an answer. `others` are those of the other branches.
     """
 
     conversation: StoredConversation
@@ -204,41 +198,24 @@ class OpenedConversation(NamedTuple):
     figures: RoundCounts
 
     @classmethod
-    def of(cls, conversation: StoredConversation, reader: MessageReader | None = None) -> OpenedConversation:
-        """Count the figures of all replies, and give each message of the path to the reader. That unpacks every round, once:
-        the window calls it in a worker thread.
+    def of(cls, conversation: StoredConversation, show: ReadMessage = lambda *message: None) -> OpenedConversation:
+        """Count the figures of all replies, and `show` each message of the path. That unpacks every round, once: the window
+        calls it in a worker thread.
         """
-        stored = (*conversation.messages, *conversation.others)
-        messages: dict[int, ChatMessage] = {}
-        figures, shown = RoundCounts.of_conversation(), len(conversation.messages)
-        total = sum(len(each.text) for each in stored)
-        done, next_step = 0, total / 20
+        path, messages, figures = len(conversation.messages), dict[int, ChatMessage](), RoundCounts.of_conversation()
 
         def counted(message: ChatMessage) -> Iterator[Round]:
-            nonlocal done, next_step
             for round in message.rounds:
                 message.figures.add(round)
                 figures.add(round)
                 message.note(round)
                 yield round
-                done += sum(len(token.text) for token in round.tokens)
-                if done >= next_step and reader is not None:
-                    reader.progress(done / total)
-                    next_step = done + total / 20
 
-        for index, each in enumerate(stored):
-            message = ChatMessage.of(each, messages.get(each.parent or 0))
-            if message.reply.dropped and not _begins_turn(message.line, message.reply.dropped):
-                message.reply = message.reply._replace(dropped=0)
+        for number, stored in enumerate((*conversation.messages, *conversation.others)):
+            messages[stored.id] = message = ChatMessage.of(stored, messages.get(stored.parent or 0))
             rounds = counted(message)
-            if reader is not None and index < shown:
-                reader.show(index, message, rounds)
+            if number < path:
+                show(message, rounds, number / path)
             deque(rounds, maxlen=0)
-            messages[each.id] = message
         read = tuple(messages.values())
-        return cls(conversation, read[:shown], read[shown:], figures)
-
-
-def _begins_turn(messages: Sequence[ChatMessage], at: int) -> bool:
-    """Whether a turn begins at this index: in a damaged file messages may be missing."""
-    return at < len(messages) and messages[at].role == "user"
+        return cls(conversation, read[:path], read[path:], figures)

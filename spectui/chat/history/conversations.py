@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from spectui import paths
-from spectui.chat.messages import MessageReader, OpenedConversation
+from spectui.chat.messages import OpenedConversation, ReadMessage
 from spectui.chat.sentences import NOT_SAVED
 from spectui.errors import UsageError
 from spectui.store import library
@@ -76,9 +76,9 @@ class StoredConversations:
         self._journal.flush()
         return library.summaries(self._file, words)
 
-    def read(self, identity: str, reader: MessageReader | None = None) -> OpenedConversation:
+    def read(self, identity: str, show: ReadMessage = lambda *message: None) -> OpenedConversation:
         """The conversation of this id."""
-        return OpenedConversation.of(library.open_conversation(self._file, identity), reader)
+        return OpenedConversation.of(library.open_conversation(self._file, identity), show)
 
     def rename(self, identity: str, title: str) -> str:
         """Give it another title, which is cut to length. Returns the title; an empty one changes nothing."""

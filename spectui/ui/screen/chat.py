@@ -158,7 +158,7 @@ class ChatScreen(Window):
                 self.prompt.give_back(unsent, sent=False)
         self._unsent = ""
         if (stored := self._conversation) is not None:
-            await conversations.show_conversation(self, lambda reader: OpenedConversation.of(stored, reader))
+            await conversations.show_conversation(self, partial(OpenedConversation.of, stored))
         conversations.show_crash(self)
         for notice in self._notices:
             self.transcript.add_notice(printable(notice))

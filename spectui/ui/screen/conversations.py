@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from spectui.chat.messages import MessageReader, OpenedConversation
+from spectui.chat.messages import OpenedConversation, ReadMessage
 from spectui.chat.sentences import NOT_SAVED, UNANSWERED, crash_advice
 from spectui.engine.events import Loading
 from spectui.errors import SpectuiError
@@ -15,8 +15,8 @@ from spectui.ui.keys import with_keys
 from spectui.ui.screen.window import Window
 from spectui.ui.transcript.source import SourceReader
 
-Read = Callable[[MessageReader], OpenedConversation]
-"""Reads a conversation, and has the reader prepare what is shown of it. Takes a while."""
+Read = Callable[[ReadMessage], OpenedConversation]
+"""Reads a conversation, and shows each message meanwhile. Takes a while."""
 
 
 def list_conversations(window: Window) -> None:
@@ -41,7 +41,7 @@ def choose(window: Window, identity: str) -> None:
     if not identity:
         begin_new(window)
     elif not stored.is_open(identity):
-        open_conversation(window, lambda reader: stored.read(identity, reader))
+        open_conversation(window, partial(stored.read, identity))
 
 
 def fold_chats(window: Window) -> None:
@@ -62,7 +62,7 @@ def open_conversation(window: Window, read: Read) -> None:
 def open_offer(window: Window) -> None:
     """Resume the conversation that a crash ended."""
     if (offer := window.session.take_offer()) is not None:
-        open_conversation(window, lambda reader: OpenedConversation.of(offer, reader))
+        open_conversation(window, partial(OpenedConversation.of, offer))
 
 
 async def show_conversation(window: Window, read: Read) -> None:

@@ -207,8 +207,9 @@ class SourceReader:
         self.progress = progress
         self.sources: dict[ChatMessage, Source] = {}
 
-    def show(self, index: int, message: ChatMessage, rounds: Iterator[Round]) -> None:
-        """Take a message and its rounds, which are unpacked one by one."""
+    def __call__(self, message: ChatMessage, rounds: Iterator[Round], share: float) -> None:
+        """Take a message and its rounds, which are unpacked one by one. `share`: of the messages before it."""
+        self.progress(share)
         if message.role == "assistant":
             self.sources[message] = Source(message.rounds)
             self.sources[message].grow(rounds)

@@ -90,7 +90,7 @@ async def test_a_new_chat_is_begun_in_place_of_a_conversation_that_is_being_read
     journal.close()
     held = Journal(file)
     read = Held(StoredConversations(held).read)
-    monkeypatch.setattr(StoredConversations, "read", lambda stored, identity, reader: read(identity, reader))
+    monkeypatch.setattr(StoredConversations, "read", lambda stored, identity, show: read(identity, show))
     async with window(journal=Journal(file)) as (app, pilot):
         await begin_reading(app, pilot, read)
         await pilot.press("ctrl+n")
@@ -126,12 +126,12 @@ async def test_the_end_of_long_thinking_is_counted_without_decoding_it(
     async with window(journal=Journal(file)) as (app, pilot):
         await ask(pilot, "think")
         await wait_until(pilot, lambda: engine.generates)
-        engine.emit_round(plain="<think>", seconds=0.01)
+        engine.emit_round(plain="<think>", seconds=0.01, thought=True)
         for _ in range(20):  # what the window is behind by is not packed yet
             for _ in range(50):
-                engine.emit_round(plain="on ", seconds=0.01)
+                engine.emit_round(plain="on ", seconds=0.01, thought=True)
             await wait_until(pilot, lambda: not engine.events)
-        engine.emit_round(plain="</think>", seconds=0.01)
+        engine.emit_round(plain="</think>", seconds=0.01, thought=True)
         await wait_until(pilot, lambda: "thinking: 1 002 tokens, 10.0 s" in shown(app))
         assert threading.main_thread() not in decoders, "the writer's thread may decode what it is behind by"
 
@@ -182,21 +182,24 @@ async def test_a_line_says_how_much_of_a_long_conversation_is_read(
     make_app: Make, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = Journal(file)
-    exchange(journal, "first question", some_rounds(2000))
+    for prompt in ("first question", "second", "third", "fourth"):
+        exchange(journal, prompt, some_rounds(500))
     journal.close()
     conversation, unpack, go_on = last(file), packed.unpack, threading.Event()
     taken = list[bytes]()
+    with closing(sqlite3.connect(file)) as connection:
+        ((chunks,),) = connection.execute("SELECT count(*) FROM chunk")
 
     def held(chunk: bytes) -> Any:
         taken.append(chunk)
-        assert len(taken) < 16 or go_on.wait(60)
+        assert len(taken) <= chunks / 2 or go_on.wait(60)
         return unpack(chunk)
 
     monkeypatch.setattr(packed, "unpack", held)
     app = make_app(journal=Journal(file), conversation=conversation)
     async with app.run_test(size=(120, 40)) as pilot:
         line = app.screen.query_one("#opening", LoadingLine)
-        await wait_until(pilot, lambda: "loading the conversation" in str(line.render()) and " 4" in str(line.render()))
+        await wait_until(pilot, lambda: "loading the conversation" in str(line.render()) and " 62" in str(line.render()))
         assert line.display and "first question" not in said(app)
         go_on.set()
         await wait_until(pilot, lambda: "first question" in said(app))

@@ -37,15 +37,23 @@ lines
 """
 
 
+async def turn(pilot: Pilot[None], engine: FakeEngine, text: str, number: int) -> None:
+    """The `number`th prompt, answered by this text."""
+    await ask(pilot, f"prompt{number}")
+    await wait_until(pilot, lambda: len(engine.generates) == number)
+    engine.read_prompt(3, 3)
+    thought, mark, answer = text.rpartition("</think>\n")
+    if mark:
+        engine.emit_round(plain=thought + mark, thought=True)
+    engine.emit_round(plain=answer, thought=False)
+    engine.finish()
+    await wait_until(pilot, lambda: not engine.events)
+
+
 async def replied(pilot: Pilot[None], engine: FakeEngine, *texts: str) -> None:
     await load(pilot, engine)
     for number, text in enumerate(texts, 1):
-        await ask(pilot, f"prompt{number}")
-        await wait_until(pilot, lambda number=number: len(engine.generates) == number)  # type: ignore[misc]
-        engine.read_prompt(3, 3)
-        engine.emit_round(plain=text)
-        engine.finish()
-        await wait_until(pilot, lambda: not engine.events)
+        await turn(pilot, engine, text, number)
 
 
 def transcript_of(pilot: Pilot[None]) -> Transcript:
@@ -151,16 +159,6 @@ async def test_what_is_selected_stays_until_it_is_let_go(window: Window, engine:
         await pilot.mouse_up(transcript, offset=(8, y))
         await pilot.press("ctrl+c")
         assert app.clipboard == "**bold**", "as it was written"
-
-
-async def turn(pilot: Pilot[None], engine: FakeEngine, text: str, number: int) -> None:
-    """The `number`th prompt, answered by this text."""
-    await ask(pilot, "go")
-    await wait_until(pilot, lambda: len(engine.generates) == number)
-    engine.read_prompt(3, 3)
-    engine.emit_round(plain=text)
-    engine.finish()
-    await wait_until(pilot, lambda: not engine.events)
 
 
 async def test_code_is_copied_with_a_key_and_an_empty_block_is_not(window: Window, engine: FakeEngine) -> None:

@@ -175,7 +175,7 @@ async def test_nothing_folds_under_the_eyes_of_who_reads_back(window: Window, en
     async with window(size=(100, 12)) as (app, pilot):
         await ask(pilot, "2+2")
         await wait_until(pilot, lambda: engine.generates)
-        engine.emit_round(plain="<think>\n" + "so\n" * 50)
+        engine.emit_round(plain="<think>\n" + "so\n" * 50, thought=True)
         await wait_until(pilot, lambda: not engine.events)
         await pilot.press("pageup")
         transcript = app.screen.query_one(Transcript)
