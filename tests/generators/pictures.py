@@ -1,7 +1,5 @@
 """The pictures in docs/: `python -m tests.generators.pictures` draws them.
 
-With a DIRECTORY, it draws every state in each theme and size into that, to be looked at.
-
 The window is the real one. The moving picture is of the recorded chat that ships. In the others the reply comes from a script,
 on the fake engine. Every figure follows from the script's rounds as it would from real ones, and what a round costs follows
 from the costs below, which are typed in.
@@ -9,7 +7,6 @@ from the costs below, which are typed in.
 
 import asyncio
 import re
-import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
@@ -31,10 +28,9 @@ from tests.attach.scripted_server import as_json, delta, events, serving, timing
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.generators.moving import moving
 from tests.ui.dialogs.catalogues import HEADERS, Known, listed
-from tests.ui.pilot_helpers import THEMES, ask, hold_cursor, load, raced, wait_until, window_of
+from tests.ui.pilot_helpers import ask, hold_cursor, load, raced, wait_until, window_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-SIZES = ((80, 24), (120, 40), (200, 60))
 PAIR = Setup(model=HEADERS[0].path, draft=HEADERS[1].path)
 PROMPT = """\
 Rename `lineno` to `line_number` and return the code:
@@ -85,6 +81,9 @@ MIDDLE = 13
 DRAFT_S, SUFFIX_S, PASS_S, MORE_S, REST_S = 0.011, 0.0001, 0.062, 0.004, 0.002
 """Seconds for a token of the draft model, one of the suffix lookup, a target pass over one token, each further token in
 it, and what is left of a round."""
+
+SIZE = 120, 40
+"""Columns and rows."""
 
 MOVING_SIZE, MOVING_S, SLOWED, TYPED, PAUSE_S = (120, 36), 0.05, 2, 6, 1.0
 """Of the moving picture: columns and rows; seconds of the chat from frame to frame, and how many times as long they are shown;
@@ -251,11 +250,11 @@ async def demo() -> str:
     return moving(frames, seconds)
 
 
-async def draw(file: Path, scene: Scene, size: tuple[int, int] = (120, 40), theme: str | None = None) -> None:
-    """Play a scene in a window of so many columns and rows, and write its picture."""
+async def draw(file: Path, scene: Scene) -> None:
+    """Play a scene in a window, and write its picture."""
     engine = FakeEngine(devices=(CPU, GPU))
-    app = window_of(engine, PAIR, Knobs(temperature=0.0), theme=theme, catalogue=Known(HEADERS))
-    async with app.run_test(size=size) as pilot:
+    app = window_of(engine, PAIR, Knobs(temperature=0.0), catalogue=Known(HEADERS))
+    async with app.run_test(size=SIZE) as pilot:
         await scene(pilot, engine)
         await shown(pilot, engine)
         file.write_text(app.export_screenshot(title="spectui chat", simplify=True), "utf-8")
@@ -287,7 +286,7 @@ async def server(file: Path) -> None:
     ):
         setup = Setup(server=scripted.url, model=scripted.url.partition("//")[2])
         app = window_of(worker, setup, Knobs(temperature=0.0), catalogue=ServedModels(setup.server, ""))
-        async with app.run_test(size=(120, 40)) as pilot:
+        async with app.run_test(size=SIZE) as pilot:
             chat = app.screen
             assert isinstance(chat, ChatScreen)
             await wait_until(pilot, lambda: chat.session.state == "ready")
@@ -307,21 +306,11 @@ SCENES: tuple[Scene, ...] = (rejected, inspect, details, compare, models)
 
 
 def main() -> None:
-    """Draw those in docs/, or with a directory all still ones."""
-    if not sys.argv[1:]:
-        DOCS.mkdir(exist_ok=True)
-        asyncio.run(server(DOCS / "server.svg"))
-        (DOCS / "demo.svg").write_text(asyncio.run(demo()), "utf-8")
-        for scene in SCENES:
-            asyncio.run(draw(DOCS / f"{scene.__name__}.svg", scene))
-        return
-    directory = Path(sys.argv[1])
-    directory.mkdir(parents=True, exist_ok=True)
-    for theme in sorted(path.stem for path in THEMES.glob("*.toml")):
-        for columns, rows in SIZES:
-            for scene in SCENES:
-                file = directory / f"{scene.__name__}-{theme}-{columns}x{rows}.svg"
-                asyncio.run(draw(file, scene, (columns, rows), theme))
+    """Draw them all."""
+    asyncio.run(server(DOCS / "server.svg"))
+    (DOCS / "demo.svg").write_text(asyncio.run(demo()), "utf-8")
+    for scene in SCENES:
+        asyncio.run(draw(DOCS / f"{scene.__name__}.svg", scene))
 
 
 if __name__ == "__main__":
