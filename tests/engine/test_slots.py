@@ -20,6 +20,7 @@ from spectui.engine.loading.plan import make_plan
 from spectui.engine.session import Session
 from spectui.engine.worker import Worker
 from spectui.knobs import Knobs, Setup
+from spectui.llama.cells import saved_state
 from spectui.llama.quantiser import quantise
 from tests.engine.exactness.test_heads import PAIRS
 from tests.engine.test_turns import WRITERS
@@ -100,6 +101,18 @@ def test_what_the_models_have_taken_is_not_promised_to_conversations_too(
     plans = [make_plan(replace(chat.setup, state_memory=mib)) for mib in (0, 900_000)]
     assert plans[0].missing == {} and plans[1].missing["CPU"] > 0
     assert plans[1].lines()[-1].split()[1:3] == ["states", "0"]
+
+
+def test_where_memory_is_short_the_oldest_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    WRITERS["attention"](tmp_path / "model.gguf")
+    chat = Chat(tmp_path / "model.gguf")
+    one, two, three = ([Message("user", f"{letter} thing " * 40)] for letter in "abc")
+    chat.answer(one)
+    state = saved_state.save(chat.session.pair_in_use.context, "")
+    assert state is not None
+    monkeypatch.setattr(slots, "free_memory", lambda: 8 * (2 * state.nbytes + state.nbytes // 2))
+    restored = [chat.answer(talk)[1].restored for talk in (two, three, two, three, one)]
+    assert restored == ["", "", "memory", "memory", ""]
 
 
 @pytest.mark.parametrize("kind", PAIRS)
@@ -197,12 +210,15 @@ def test_a_disk_that_fails_is_told_once_and_the_oldest_go_first(tmp_path: Path, 
     for messages in (A, B):
         chat.answer(messages)
         chat.session.rest(wait=True)
-    old, new = sorted(files(), key=lambda file: file.stat().st_mtime_ns)
+    new, old = sorted(files(), key=lambda file: file.stat().st_mtime_ns)
+    chat.session.close()
+    chat = Chat(tmp_path / "model.gguf", keep_read="on")
+    assert chat.answer(A)[1].restored == "disk", "from now on it is the one that was used last"
     (new.parent / f"{new.name}.4194305.part").touch()  # of a process that was killed
-    monkeypatch.setattr(slots, "MOST_BYTES", new.stat().st_size * 2)
+    monkeypatch.setattr(slots, "MOST_BYTES", new.stat().st_size + old.stat().st_size)
     chat.answer([Message("user", "a third " * 40)])
     chat.session.rest(wait=True)
-    assert old not in files() and len(list(new.parent.iterdir())) == len(files()) <= 2
+    assert old not in files() and new in files() and len(list(new.parent.iterdir())) == len(files()) == 2
     for file in files():
         assert file.stat().st_mode & 0o777 == 0o600
         file.unlink()
