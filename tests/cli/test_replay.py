@@ -36,8 +36,7 @@ def test_the_chat_that_ships_is_played_without_llama_cpp_and_shows_what_the_read
         terminal.wait("its end", lambda: "two cores: ended" in terminal.text and "return len(self.elements)" in terminal.text)
         terminal.press("f4")
         terminal.wait("a token", lambda: "likeliest" in terminal.left)
-        terminal.press("ctrl+q")
-        assert terminal.end() == 0
+        terminal.leave()
     replies = [message.reply for message in library.open_conversation(demo_file(), DEMO).messages if message.reply is not None]
     rounds = [round for reply in replies for round in reply.rounds]
     assert {token.origin for round in rounds for token in round.tokens} == {"accepted", "correction", "bonus", "plain"}

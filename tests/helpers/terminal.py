@@ -128,6 +128,34 @@ class Terminal:
         code: int | None = self.child.exitstatus
         return code
 
+    def quiet(self) -> None:
+        """Read until nothing is written: a cursor blinks each half second only."""
+        while self.read(0.3):
+            pass
+
+    def wait_for_window(self) -> None:
+        """Wait for the window."""
+        self.wait("the window", lambda: "Ask something" in self.text)
+
+    def ask(self, text: str) -> None:
+        """Send a prompt."""
+        self.type(text)
+        self.wait("what was typed", lambda: text in self.text)
+        self.press("enter")
+
+    def leave(self) -> None:
+        """Quit."""
+        self.press("ctrl+q")
+        assert self.end() == 0
+        self.restored()
+
+    def restored(self) -> None:
+        """Fail unless the terminal is as it was, and nothing broke."""
+        modes = self.modes()
+        assert (modes[1049], modes[25], modes[2004]) == (False, True, False), "screen, cursor, pasting"
+        assert not any(modes.get(mode) for mode in (1000, 1002, 1003, 1006, 1015)), "the mouse"
+        assert b"Traceback" not in self.raw
+
     def modes(self) -> dict[int, bool]:
         """The terminal's private modes as the program left them: 1049 alternate screen, 25 cursor, 1000.. mouse."""
         return {int(number): switch == b"h" for numbers, switch in _MODES.findall(self.raw) for number in numbers.split(b";")}

@@ -16,7 +16,6 @@ CHAT = (
 )  # fmt: skip
 SNAKE = "write snake game in python"
 COLOURS = {name: colour.removeprefix("#").lower() for name, colour in ORIGIN_DEFAULTS.items()}
-MOUSE = (1000, 1002, 1003, 1006, 1015)
 
 
 def slider(terminal: Terminal, name: str) -> str:
@@ -36,10 +35,6 @@ def transcript(terminal: Terminal) -> str:
     return "\n".join(line[:69] for line in terminal.screen.display)
 
 
-def open_window(terminal: Terminal) -> None:
-    terminal.wait("the window", lambda: "Ask something" in terminal.text)
-
-
 @pytest.mark.xdist_group("demo pair")
 def test_alone_it_opens_the_chat_where_enter_takes_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))  # with no other models
@@ -49,32 +44,14 @@ def test_alone_it_opens_the_chat_where_enter_takes_the_demo(tmp_path: Path, monk
         assert "t/s" not in terminal.text, "there is no panel yet"
         terminal.press("enter")
         terminal.wait("the demo pair", lambda: re.search(r"SmolLM2\S* +⟵", terminal.text) and "t/s" in terminal.text)
-        leave(terminal)
-
-
-def ask(terminal: Terminal, text: str) -> None:
-    terminal.type(text)
-    terminal.wait("what was typed", lambda: text in terminal.text)
-    terminal.press("enter")
-
-
-def leave(terminal: Terminal) -> None:
-    """Quit; the terminal is as it was, and nobody broke."""
-    terminal.press("ctrl+q")
-    assert terminal.end() == 0
-    modes = terminal.modes()
-    assert modes[1049] is False, "the alternate screen is left"
-    assert modes[25] is True, "the cursor is shown"
-    assert {modes[mode] for mode in MOUSE if mode in modes} == {False}, "the mouse is let go"
-    assert modes[2004] is False, "pasting is as before"
-    assert b"Traceback" not in terminal.raw
+        terminal.leave()
 
 
 @pytest.mark.xdist_group("demo pair")
 def test_ask_see_steer_stop_ask_again_and_quit() -> None:
     with Terminal(*CHAT, "-n", "400") as terminal:
-        open_window(terminal)
-        ask(terminal, SNAKE)
+        terminal.wait_for_window()
+        terminal.ask(SNAKE)
         terminal.wait("a reply that grows", lambda: counted(terminal, "accepted"))
 
         assert slider(terminal, "draft-max") == "16"
@@ -95,17 +72,17 @@ def test_ask_see_steer_stop_ask_again_and_quit() -> None:
         before = counted(terminal, "accepted")
         assert before < 400
 
-        ask(terminal, "again, shorter")
+        terminal.ask("again, shorter")
         # It may have ended before anybody looked, and what it says depends on where the first was stopped.
         second = r"again, shorter\s+SmolLM2\S+[^\w▌]+\w"
         terminal.wait("the second reply", lambda: re.search(second, transcript(terminal)))
-        leave(terminal)
+        terminal.leave()
 
 
 @pytest.mark.xdist_group("demo pair")
 def test_a_small_terminal_typing_while_it_loads_and_the_overlay() -> None:
     with Terminal(*CHAT, "-n", "16", columns=80, rows=24) as terminal:
-        open_window(terminal)
+        terminal.wait_for_window()
         # Text and Enter at once, as a script does it: no key may overtake another.
         terminal.type(f"{SNAKE}\r")
         terminal.wait("the prompt", lambda: f"   {SNAKE}" in terminal.text)
@@ -118,14 +95,14 @@ def test_a_small_terminal_typing_while_it_loads_and_the_overlay() -> None:
         terminal.wait("the figures", lambda: " a pass" in terminal.text)
         terminal.press("f6")
         terminal.wait("the overlay", lambda: slider(terminal, "draft-max") == "16")
-        leave(terminal)
+        terminal.leave()
 
 
 @pytest.mark.xdist_group("demo pair")
 def test_a_token_is_inspected_and_the_reply_decoded_again_without_drafts() -> None:
     with Terminal(*CHAT, "-n", "24") as terminal:
-        open_window(terminal)
-        ask(terminal, SNAKE)
+        terminal.wait_for_window()
+        terminal.ask(SNAKE)
         terminal.wait("the reply", lambda: "the limit of -n" in terminal.text)
         terminal.press("f4")
 
@@ -139,7 +116,7 @@ def test_a_token_is_inspected_and_the_reply_decoded_again_without_drafts() -> No
         terminal.wait("the end of the race", lambda: "same text, token for token" in terminal.text)
         assert re.search(r"as fast, same text|which is faster cannot be told \(within \d+ %\), same text", terminal.text)
         terminal.press("escape")
-        leave(terminal)
+        terminal.leave()
 
 
 HOSTILE = "\x1b]0;title\x07 \x1b[31mred \x9b32m\x1b]52;c;eA==\x07 end"
@@ -155,6 +132,6 @@ def test_no_escape_sequence_of_others_reaches_the_terminal(tmp_path: object, siz
         terminal.wait("the pasted text", lambda: "red" in terminal.text and " end" in terminal.text)
         terminal.press("enter")
         terminal.wait("the answer that there is no model", lambda: "No model can answer" in terminal.text)
-        leave(terminal)
+        terminal.leave()
         written = re.sub("\x1b]22;\\w+\x07", "", terminal.raw.decode())  # Textual's own: the mouse pointer's shape
         assert not re.search("\x1b]|\x1b\\[31m|[\x07\x80-\x9f]", written)

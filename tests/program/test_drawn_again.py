@@ -7,18 +7,12 @@ import psutil
 import pytest
 
 from tests.helpers.terminal import Terminal
-from tests.program.test_chat_in_a_terminal import ask, open_window
-from tests.program.test_endings import MODEL, restored
+from tests.program.test_endings import MODEL
 
 pytestmark = pytest.mark.usefixtures("fresh_directories")
 
 MODES = {1049: True, 25: False, 1000: True, 1003: True, 1006: True, 2004: True, 7: False}
 """Alternate screen, no cursor, mouse, pastes in brackets, no wrapping."""
-
-
-def quiet(terminal: Terminal) -> None:
-    while terminal.read(0.3):  # a cursor blinks each half second only
-        pass
 
 
 def standing(terminal: Terminal) -> tuple[str, ...]:
@@ -32,22 +26,22 @@ def test_after_a_stop_and_after_an_editor_that_is_not_there(size: tuple[int, int
     monkeypatch.setenv("VISUAL", "/nowhere/editor")
     shell = "tests.helpers.under_a_shell"
     with Terminal(*MODEL, columns=size[0], rows=size[1], module=shell, JOBS="1") as terminal:
-        open_window(terminal)
-        ask(terminal, "short")
+        terminal.wait_for_window()
+        terminal.ask("short")
         terminal.wait("the reply", lambda: "9 -" in terminal.text and "▌bonus 10" in terminal.text)
         process = terminal.program
         for way in ("suspended", "stopped", "a list lies over the chat"):
             if way.startswith("a list"):
                 terminal.type("\x1bOP")
                 terminal.wait("the list of keys", lambda: "Filter by key" in terminal.text)
-            quiet(terminal)
+            terminal.quiet()
             seen = standing(terminal)
             if way == "suspended":
                 terminal.press("ctrl+z")
             else:
                 os.kill(process.pid, signal.SIGSTOP)
             terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
-            quiet(terminal)
+            terminal.quiet()
             terminal.screen.reset()
             terminal.raw.clear()
             os.kill(process.pid, signal.SIGCONT)
@@ -55,12 +49,10 @@ def test_after_a_stop_and_after_an_editor_that_is_not_there(size: tuple[int, int
             assert terminal.modes().items() >= MODES.items()
         terminal.press("escape")
         terminal.wait("the chat", lambda: "Filter by key" not in terminal.text)
-        quiet(terminal)
+        terminal.quiet()
         terminal.type("\x1bo")
         terminal.wait("what is wrong", lambda: "/nowhere/editor" in terminal.text)
         terminal.type("typed on")
         terminal.wait("what is typed", lambda: "typed on" in terminal.text)
         assert terminal.modes().items() >= MODES.items()
-        terminal.press("ctrl+q")
-        assert terminal.end() == 0
-        restored(terminal)
+        terminal.leave()

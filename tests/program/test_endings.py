@@ -17,7 +17,6 @@ import pytest
 from spectui import paths
 from tests.helpers.scripted import ASSERT, NOISE
 from tests.helpers.terminal import Terminal
-from tests.program.test_chat_in_a_terminal import ask, open_window
 from tests.store.journal_helpers import last, until
 
 DIED = "spectui died: spectui chat --continue goes on with what is saved."
@@ -38,8 +37,8 @@ def counted_to(terminal: Terminal) -> int:
 
 
 def replying(terminal: Terminal, prompt: str = "count") -> None:
-    open_window(terminal)
-    ask(terminal, prompt)
+    terminal.wait_for_window()
+    terminal.ask(prompt)
     terminal.wait("a reply", lambda: counted_to(terminal) >= 40)
 
 
@@ -49,13 +48,6 @@ def writing(prompt: str = "count") -> Iterator[Terminal]:
     with scripted() as terminal:
         replying(terminal, prompt)
         yield terminal
-
-
-def restored(terminal: Terminal) -> None:
-    modes = terminal.modes()
-    assert (modes[1049], modes[25], modes[2004]) == (False, True, False), "screen, cursor, pasting"
-    assert not any(modes.get(mode) for mode in (1000, 1002, 1003, 1006)), "the mouse"
-    assert b"Traceback" not in terminal.raw
 
 
 def left_behind() -> list[str]:
@@ -68,7 +60,7 @@ def test_a_signal_ends_it_as_ctrl_q_does(number: signal.Signals) -> None:
     with writing() as terminal:
         os.kill(terminal.child.pid, number)
         assert terminal.end() == 128 + number
-        restored(terminal)
+        terminal.restored()
     reply = last().messages[1]
     assert "40" in reply.text.split() and reply.reply is not None and reply.reply.stop == "cancelled"
     assert left_behind() == []
@@ -127,16 +119,13 @@ def test_suspended_and_stopped_without_a_word_the_reply_goes_on() -> None:
             before = counted_to(terminal)
             stop()
             terminal.wait("the stop", lambda: process.status() == psutil.STATUS_STOPPED)
-            while terminal.read(0.1):
-                pass
+            terminal.quiet()
             terminal.raw.clear()
             os.kill(process.pid, signal.SIGCONT)
             terminal.wait("the window anew", lambda: terminal.raw.count(b"\x1b[?1049h") == 1)
             terminal.wait("the reply that goes on", lambda before=before: counted_to(terminal) >= before + 40)
         assert process.num_threads() == threads, "one reads the keys, not two"
-        terminal.press("ctrl+q")
-        assert terminal.end() == 0
-        restored(terminal)
+        terminal.leave()
 
 
 def test_nothing_but_the_window_writes_to_the_terminal_and_no_shell_is_there_to_be_suspended_to() -> None:
@@ -152,9 +141,7 @@ def test_nothing_but_the_window_writes_to_the_terminal_and_no_shell_is_there_to_
         terminal.wait("why nothing happens", lambda: "There is no shell behind this window" in terminal.text)
         terminal.wait("the reply that goes on", lambda: counted_to(terminal) >= before + 40)
         assert terminal.modes()[1049]
-        terminal.press("ctrl+q")
-        assert terminal.end() == 0
-        restored(terminal)
+        terminal.leave()
 
 
 def test_killed() -> None:
@@ -173,7 +160,7 @@ def test_killed() -> None:
         os.kill(spectui.pid, signal.SIGKILL)
         terminal.wait("the sentence", lambda: DIED.encode() in terminal.raw)
         watchdog.wait(120)
-        restored(terminal)
+        terminal.restored()
         assert line_modes() == before != 0
         assert terminal.child.isalive()
     assert last().unfinished and last().messages[1].text.startswith("0 - 1 - ")
@@ -197,10 +184,9 @@ def test_llama_cpp_ends_the_process_while_decoding(how: str, number: int, words:
         terminal.wait("the conversation", lambda: counted_to(terminal) and "spectui ended here" in terminal.text)
         terminal.press("ctrl+s")
         terminal.wait("the models", lambda: "ctx " in terminal.text)
-        ask(terminal, "go on")
+        terminal.ask("go on")
         terminal.wait("the next reply", lambda: len(last().messages) == 4 and last().messages[3].text)
-        terminal.press("ctrl+q")
-        assert terminal.end() == 0
+        terminal.leave()
     assert [message.text for message in last().messages][::2] == [f"please {how}", "go on"]
     setup = last().messages[-1].reply.setup  # type: ignore[union-attr]
     assert (setup.no_repack, setup.flash_attn, setup.ctx_size) == ("on", "off", 2048)
@@ -219,8 +205,7 @@ def test_llama_cpp_ends_the_process_while_loading() -> None:
         said = ("died while loading target with assert.gguf.", "loads them as before")
         terminal.wait("what happened", lambda: all(each in terminal.left for each in said))
         assert "goes on with the conversation" not in terminal.left
-        terminal.press("ctrl+q")
-        assert terminal.end() == 0, "it was not loaded again by itself"
+        terminal.leave()  # it was not loaded again by itself
     with scripted("chat", "-m", "/models/assert.gguf") as terminal:
         terminal.end()  # told once
         assert terminal.child.signalstatus == signal.SIGABRT
@@ -251,9 +236,7 @@ def test_what_is_not_on_disk_at_the_end_is_told_on_the_terminal(
         assert done.stderr.splitlines()[-1] == told
         return
     with writing() as terminal:
-        terminal.press("ctrl+q")
-        assert terminal.end() == 0
-        restored(terminal)
+        terminal.leave()
         assert told in terminal.raw.decode(errors="replace").splitlines()[-1]
 
 
@@ -272,5 +255,5 @@ def test_a_reply_is_saved_while_an_editor_is_open_and_a_signal_ends_both(
         until(lambda: len(last(file).messages[-1].text) > seen + 400)  # type: ignore[union-attr]
         os.kill(terminal.child.pid, signal.SIGTERM)
         assert terminal.end() == 128 + signal.SIGTERM
-        restored(terminal)
+        terminal.restored()
     until(lambda: not psutil.pid_exists(int(opened.read_text())))

@@ -12,8 +12,7 @@ from spectui.store import library
 from tests.cli.programs import PROGRAM, spectui
 from tests.helpers.terminal import Terminal
 from tests.llama.ggufs import write_model
-from tests.program.test_chat_in_a_terminal import ask
-from tests.program.test_endings import DIED, restored
+from tests.program.test_endings import DIED
 from tests.store.journal_helpers import last, until
 
 pytestmark = [
@@ -53,17 +52,16 @@ def test_the_plain_chat_ends_with_a_sentence_and_the_next_one_says_why(model: Pa
 def test_the_window_is_closed_and_the_next_one_says_why(model: Path) -> None:
     with Terminal("chat", "-m", str(model), *FLAGS) as terminal:
         terminal.wait("the model", lambda: "ctx " in terminal.text)
-        ask(terminal, "a")
+        terminal.ask("a")
         until(lambda: library.last(database()) is not None and len(last().messages) > 1 and last().messages[1].text)
         os.truncate(model, 0)
         terminal.wait("the sentence", lambda: DIED.encode() in terminal.raw)
         assert terminal.end() == 1
-        restored(terminal)
+        terminal.restored()
     with Terminal("chat", "-m", str(model)) as terminal:
         said = "was cut off or its disk failed while it was in use"
         terminal.wait("what happened", lambda: said in terminal.left)
-        terminal.press("ctrl+q")
-        assert terminal.end() == 0
+        terminal.leave()
 
 
 LOSES = """

@@ -32,8 +32,7 @@ def test_a_window(tmp_path: Path) -> None:
         terminal.wait("the window", lambda: "Ask something" in terminal.text and "ctx " in terminal.text)
         terminal.type("hello\r")
         terminal.wait("a token of the reply", lambda: re.search(r"▌(accepted|bonus|plain) +[1-9]", terminal.text) is not None)
-        terminal.press("ctrl+q")
-        assert terminal.end() == 0
+        terminal.leave()
 
 
 def test_the_hook_sees_what_asks_for_the_network() -> None:

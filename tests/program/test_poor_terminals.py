@@ -15,7 +15,6 @@ from spectui.store.journal import Journal
 from spectui.text import LOOKALIKES
 from tests.helpers.terminal import Terminal
 from tests.llama.ggufs import write_model
-from tests.program.test_chat_in_a_terminal import ask, leave
 from tests.store.journal_helpers import exchange, last, some_rounds
 
 pytestmark = pytest.mark.usefixtures("fresh_directories")
@@ -49,13 +48,13 @@ def test_a_window_in_another_encoding(encoding: str, monkeypatch: pytest.MonkeyP
     for variable, value in (ASCII | {"PYTHONIOENCODING": encoding}).items():
         monkeypatch.setenv(variable, value)
     with Terminal("chat", "-m", "/models/some.gguf", module="tests.helpers.scripted", columns=80, rows=24) as terminal:
-        terminal.wait("the window", lambda: "Ask something" in terminal.text)
-        ask(terminal, "short")
+        terminal.wait_for_window()
+        terminal.ask("short")
         terminal.wait("the reply", lambda: "9 -" in terminal.text)
         assert "\\u" not in terminal.text and "\\x" not in terminal.text
         if encoding == "ascii":
             assert "-" * 40 in terminal.text, "the line above the prompt"
-        leave(terminal)
+        terminal.leave()
 
 
 def test_a_window_is_as_large_as_the_terminal_whatever_a_shell_has_exported() -> None:
@@ -65,7 +64,7 @@ def test_a_window_is_as_large_as_the_terminal_whatever_a_shell_has_exported() ->
         terminal.screen.resize(30, 90)
         terminal.child.setwinsize(30, 90)
         terminal.wait("the new last line", lambda: "Send" in terminal.screen.display[-1])
-        leave(terminal)
+        terminal.leave()
 
 
 def test_signs_that_an_encoding_lacks_keep_their_width() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from spectui.store.records import StoredMessage
 from tests.helpers.terminal import Terminal
-from tests.program.test_endings import MODEL, left_behind, replying, restored
+from tests.program.test_endings import MODEL, left_behind, replying
 from tests.store.journal_helpers import last, until
 
 pytestmark = pytest.mark.usefixtures("fresh_directories")
@@ -71,7 +71,7 @@ def test_a_signal_ends_it_and_the_terminal_is_restored_when_it_goes_on() -> None
         watchdog.wait(120)
         while terminal.read(0.1):
             pass
-        restored(terminal)
+        terminal.restored()
         assert "died" not in terminal.text
 
 
@@ -86,9 +86,7 @@ def test_the_whole_window_is_drawn_when_it_goes_on() -> None:
         terminal.wait(
             "what is now", lambda: last_said in terminal.text.partition("another, short")[2] and "ctx " in terminal.text
         )
-        while terminal.read(0.3):  # the rest of that window; a cursor blinks each half second only
-            pass
-
+        terminal.quiet()
         assert len(terminal.raw) - before < 800_000, "some thirty windows wait for the terminal, and no more"
 
         def chat() -> list[str]:
@@ -100,6 +98,4 @@ def test_the_whole_window_is_drawn_when_it_goes_on() -> None:
         os.kill(terminal.child.pid, signal.SIGCONT)
         terminal.wait("the window anew", lambda: terminal.raw.count(b"\x1b[?1049h") == 2)
         terminal.wait("the same", lambda: chat() == seen)
-        terminal.press("ctrl+q")
-        assert terminal.end() == 0
-        restored(terminal)
+        terminal.leave()

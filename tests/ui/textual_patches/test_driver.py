@@ -12,7 +12,6 @@ from textual import events
 from spectui.text import printable
 from spectui.ui.textual_patches.typed import InputParser, lines_as_text
 from tests.helpers.terminal import Terminal
-from tests.program.test_chat_in_a_terminal import leave, open_window
 
 START, END = "\x1b[200~", "\x1b[201~"
 
@@ -107,7 +106,7 @@ def test_in_a_terminal() -> None:
     """Lines in one piece are one prompt; a line with its Enter in one piece, as a program writes it, is sent; Escape acts at
     once; nothing in a paste is a key."""
     with Terminal("chat", "-m", "/models/some.gguf", module="tests.helpers.scripted") as terminal:
-        open_window(terminal)
+        terminal.wait_for_window()
         terminal.type("\r".join(["short", *LINES]) + "\r")
         prompt = " ".join(["short", *LINES])
         terminal.wait("one prompt", lambda: prompt in " ".join(" ".join(e[:60].split()) for e in terminal.screen.display))
@@ -129,4 +128,4 @@ def test_in_a_terminal() -> None:
         terminal.wait("the text, not sent", lambda: "behind it" in terminal.text)
         terminal.child.send(b"\xff\x80\x1b[9999999u still typing")
         terminal.wait("a box to type in", lambda: "still typing" in terminal.text)
-        leave(terminal)
+        terminal.leave()
