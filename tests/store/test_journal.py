@@ -46,6 +46,12 @@ def test_the_prompt_is_written_at_once_even_if_nothing_follows(file: Path, monke
     journal.close()
 
 
+def on_disk(file: Path) -> list[Round]:
+    """The rounds of the last reply."""
+    reply = last(file).messages[-1].reply
+    return [*reply.rounds] if reply else []
+
+
 @pytest.mark.parametrize("number", [1, 30])
 def test_tokens_are_on_disk_even_if_nothing_follows(file: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few tokens after the interval; many at once, however long the interval is."""
@@ -60,16 +66,12 @@ def test_tokens_are_on_disk_even_if_nothing_follows(file: Path, number: int, mon
         journal.add_round(round)
     late = writer.LATE_TOKENS if number > 1 else 0
 
-    def on_disk() -> tuple[Round, ...]:
-        reply = last(file).messages[-1].reply
-        return tuple(reply.rounds) if reply else ()
-
-    until(lambda: sum(len(round.tokens) for round in [*on_disk()]) >= max(1, late))
-    assert on_disk() == tuple(some[: len(on_disk())])
+    until(lambda: sum(len(round.tokens) for round in on_disk(file)) >= max(1, late))
+    assert on_disk(file) == some[: len(on_disk(file))]
     assert last(file).unfinished
-    assert last(file).messages[-1].text == text_of(on_disk())
+    assert last(file).messages[-1].text == text_of(on_disk(file))
     journal.close()
-    assert on_disk() == tuple(some)
+    assert on_disk(file) == some
 
 
 def test_rounds_wake_the_writing_thread_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +97,7 @@ def test_rounds_wake_the_writing_thread_once(file: Path, monkeypatch: pytest.Mon
     journal = Journal(file)
     journal.prompt("go", "", "target")
     journal.begin_reply(SETUP)
-    first, second, *others = some_rounds(30)
+    first, second, *others, late = some_rounds(30)
     journal.add_round(first)
     journal.flush()  # the first text is written at once, with the prompt
     journal.add_round(second)
@@ -104,9 +106,10 @@ def test_rounds_wake_the_writing_thread_once(file: Path, monkeypatch: pytest.Mon
     for round in others:
         journal.add_round(round)
     assert Wake.times == before > 0
+    monkeypatch.setattr(writer, "LATE_TOKENS", 1)
+    journal.add_round(late)
+    until(lambda: on_disk(file) == [first, second, *others, late])
     journal.close()
-    reply = last(file).messages[-1].reply
-    assert reply is not None and [*reply.rounds] == [first, second, *others]
 
 
 def test_only_the_owner_may_read(file: Path) -> None:

@@ -20,7 +20,7 @@ def test_the_prompts_of_deleted_messages_are_off_the_disk(file: Path) -> None:
     history = PromptHistory(file)
     for prompt in ("secret", "secret too", "see @n.txt and \\@x", "other", "//etc is secret"):
         history.add(prompt)
-    history.forget(["secret", "see @n.txt and @x\n\nn.txt:\n```txt\nnote\n```", "/etc is secret"])
+    history.forget(["secret", "see @n.txt and @x\n\nn.txt:\n```txt\nnote\n```", "/etc is secret", "other\nwords"])
     assert PromptHistory(file).load() == ["secret too", "other"]
     assert file.stat().st_mode & 0o077 == 0
     history.forget(["secret too", "other"])
