@@ -16,15 +16,12 @@ from typing import Any, NamedTuple, cast
 
 from spectui import paths
 from spectui.errors import UsageError
-from spectui.knobs import Knobs, Setup, Spec, check, setting, title
+from spectui.knobs import Knobs, Setup, Spec, check, quoted, setting, title
 from spectui.text import escaped, one_line
 from spectui.text_file import read_text
 
 LARGEST_FILE = 1_000_000
 """Bytes. A larger file was not written by a person."""
-
-LONGEST_QUOTED = 60
-"""A message quotes at most this many characters of a wrong value."""
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)\}|([A-Za-z_]\w*))")
 
@@ -174,12 +171,12 @@ def _typed(row: Setting, value: Any, origin: str) -> Any:
     if row.kind is tuple:
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, list | tuple):
-            raise UsageError(f"{origin}: {title(row.key)} must be text or a list of texts, not {_quoted(value)}.")
+            raise UsageError(f"{origin}: {title(row.key)} must be text or a list of texts, not {quoted(value)}.")
         return tuple(_text(row, text, origin) for text in texts)
     if row.kind is str:
         return _text(row, value, origin)
     wanted = {int: "a whole number", float: "a number"}[row.kind]
-    problem = UsageError(f"{origin}: {title(row.key)} must be {wanted}, not {_quoted(value)}.")
+    problem = UsageError(f"{origin}: {title(row.key)} must be {wanted}, not {quoted(value)}.")
     # bool is an int to Python, and 1.5 would be cut to 1: neither is what the person meant.
     if isinstance(value, bool) or not isinstance(value, str | int | float) or (row.kind is int and isinstance(value, float)):
         raise problem
@@ -192,19 +189,10 @@ def _typed(row: Setting, value: Any, origin: str) -> Any:
 def _text(row: Setting, value: Any, origin: str) -> str:
     if not isinstance(value, str) or (row.kind is tuple and not value):
         wanted = "text" if row.kind is str else "texts that are not empty"
-        raise UsageError(f"{origin}: {title(row.key)} must be {wanted}, not {_quoted(value)}.")
+        raise UsageError(f"{origin}: {title(row.key)} must be {wanted}, not {quoted(value)}.")
     if row.spec.metavar not in ("FILE", "DIRS") and not _encodable(value):
         raise UsageError(f"{origin}: {title(row.key)} is not UTF-8: convert it first.")
     return value
-
-
-def _quoted(value: object) -> str:
-    """A value, quoted for a sentence."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python writes no number of more than 4300 digits
-        return "so large a number"
-    return text if len(text) <= LONGEST_QUOTED else text[:LONGEST_QUOTED] + "…"
 
 
 def _encodable(text: str) -> bool:
