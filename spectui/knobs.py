@@ -43,7 +43,7 @@ class Spec:
 
 def setting(default: Any, help: str, *flags: str, bounds: tuple[float, ...] = (), **spec: Any) -> Any:
     """A dataclass field that carries a `Spec`. `bounds`: the least value, the largest, and a slider's step if it has one."""
-    named = dict(zip(("low", "high", "step"), bounds, strict=False))
+    named: dict[str, Any] = dict(zip(("low", "high", "step"), bounds, strict=False))
     return field(default=default, metadata={"spec": Spec(help=help, flags=flags, **named, **spec)})
 
 
