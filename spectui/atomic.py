@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from spectui.errors import ExistsError, SpectuiError
+
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
@@ -36,6 +38,19 @@ def write_atomic(file: Path, data: bytes, *, mode: int = 0o600) -> None:
     with replacing(file) as part:
         part.write_bytes(data)
         part.chmod(mode)
+
+
+def write_named(file: Path, data: bytes, *, replace: bool = False, mode: int = 0o600, advice: str = "") -> None:
+    """Write a file that a person named. Raises ExistsError unless it may `replace` what is there, and SpectuiError.
+
+    `advice`: what to do where it exists.
+    """
+    if file.exists() and not replace:
+        raise ExistsError(f"{file} exists already{': ' if advice else ''}{advice}.")
+    try:
+        write_atomic(file, data, mode=mode)
+    except OSError as error:
+        raise SpectuiError(f"{file} cannot be written: {error.strerror or error}.") from error
 
 
 def leftovers(directory: Path) -> list[Path]:

@@ -9,7 +9,7 @@ import click
 
 from spectui.cli.options import Command, Group
 from spectui.cli.terminal import confirm, prepare_stdout, yes_option
-from spectui.errors import ExistsError, UsageError
+from spectui.errors import UsageError
 from spectui.paths import expanded
 from spectui.text import one_line
 
@@ -74,17 +74,14 @@ def export(name: str, kind: str | None, rounds: bool, output: Path | None, repla
 
     conversation = open_conversation(database_file(), name)
     form = ".jsonl" if rounds else f".{kind}" if kind else ""
-    try:
-        if output is not None and str(output) == "-":
-            prepare_stdout("the conversation")
-            click.echo(export.rendered(conversation, form), nl=False)
-            return
-        file = output.name if output else export.file_name(conversation.title, form or ".md")
-        saved = export.save(
-            conversation, expanded(output).parent if output else export.working_directory(), file, form=form, replace=replace
-        )
-    except ExistsError as error:
-        raise ExistsError(f"{str(error).removesuffix('.')}: --replace it, or name another with -o.") from None
+    if output is not None and str(output) == "-":
+        prepare_stdout("the conversation")
+        click.echo(export.rendered(conversation, form), nl=False)
+        return
+    directory = expanded(output).parent if output else export.working_directory()
+    file = output.name if output else export.file_name(conversation.title, form or ".md")
+    advice = "--replace it, or name another with -o"
+    saved = export.save(conversation, directory, file, form=form, replace=replace, advice=advice)
     click.echo(one_line(str(saved)))
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spectui.atomic import replacing
-from spectui.errors import ExistsError, SpectuiError
+from spectui.atomic import write_named
+from spectui.errors import SpectuiError
 from spectui.speculation.records import Round, Token
 from spectui.speculation.statistics import Statistics
 from spectui.store.records import StoredConversation, StoredMessage
@@ -37,10 +35,6 @@ _NAMES = {"user": "You", "assistant": "Reply", "system": "System"}
 _UNFIT = re.compile(r'[\n\t/\\:*?"<>|]')
 _FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$", re.MULTILINE)  # CommonMark's
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-
-
-class ExportError(SpectuiError):
-    """The file cannot be written."""
 
 
 def markdown(conversation: StoredConversation) -> str:
@@ -150,11 +144,11 @@ def file_name(title: str, suffix: str = ".md") -> str:
 
 
 def working_directory() -> Path:
-    """The directory that a person's exports go to. Raises ExportError if it was removed."""
+    """The directory that a person's exports go to. Raises SpectuiError if it was removed."""
     try:
         return Path.cwd()
     except OSError as error:
-        raise ExportError("The working directory was removed: start spectui in another one, and export from there.") from error
+        raise SpectuiError("The working directory was removed: start spectui in another one, and export from there.") from error
 
 
 def rendered(conversation: StoredConversation, form: str) -> bytes:
@@ -163,40 +157,19 @@ def rendered(conversation: StoredConversation, form: str) -> bytes:
     return write(conversation).encode("utf-8", "replace")
 
 
-def save(conversation: StoredConversation, directory: Path, name: str, *, form: str = "", replace: bool = False) -> Path:
+def save(
+    conversation: StoredConversation, directory: Path, name: str, *, form: str = "", replace: bool = False, advice: str = ""
+) -> Path:
     """Write it under a plain name in a directory, in the `form` of a suffix, by default that of the name; returns the file.
+    `advice`: what to do where it exists.
 
-    Raises ExistsError unless it may `replace` what is there, and ExportError.
+    Raises ExistsError unless it may `replace` what is there, and SpectuiError.
     """
     if _UNFIT.search(name) or name != safe(name) or name.startswith(".") or not name.strip() or _RESERVED.fullmatch(name):
-        raise ExportError(f"{name!r} is no plain file name: give one without directories, such as chat.md.")
+        raise SpectuiError(f"{name!r} is no plain file name: give one without directories, such as chat.md.")
     file = directory / name
-    data = rendered(conversation, form or file.suffix)
-    try:
-        if replace:
-            with replacing(file) as part:
-                part.write_bytes(data)
-        else:
-            _write_new(file, data)
-    except FileExistsError as error:
-        raise ExistsError(f"{file} exists already.") from error
-    except OSError as error:
-        raise ExportError(f"{file} cannot be written: {error.strerror or error}.") from error
-    except UnicodeEncodeError as error:
-        raise ExportError(f"{name!r} has signs that this locale's encoding lacks: give another name.") from error
+    write_named(file, rendered(conversation, form or file.suffix), replace=replace, advice=advice)
     return file
-
-
-def _write_new(file: Path, data: bytes) -> None:
-    """Write a file that does not exist yet; if writing fails, delete it. Raises OSError."""
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-        try:
-            out.write(data)
-            out.flush()
-        except OSError:
-            with suppress(OSError):
-                file.unlink()
-            raise
 
 
 def _texts(message: StoredMessage) -> list[str]:

@@ -140,8 +140,8 @@ def test_export_writes_to_a_named_file_or_to_standard_output(tmp_path: Path) -> 
     text = tmp_path / "b.txt"
     said("export", summary.id, "-o", str(text), "--format", "json")
     assert text.read_text() == file.read_text()
-    lost = CliRunner().invoke(root, ["history", "export", summary.id, "-o", str(tmp_path / "no" / "a.md")])
-    assert (lost.exit_code, "cannot be written: No such file" in lost.stderr) == (1, True)
+    lost = CliRunner().invoke(root, ["history", "export", summary.id, "-o", str(text / "a.md")])
+    assert (lost.exit_code, "cannot be written: " in lost.stderr) == (1, True)
 
 
 def test_export_from_a_removed_directory_is_refused_with_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

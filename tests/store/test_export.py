@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.events import RoundDone
-from spectui.errors import ExistsError
+from spectui.errors import ExistsError, SpectuiError
 from spectui.speculation.statistics import Statistics
-from spectui.store.export import ExportError, document, file_name, markdown, rendered, save
+from spectui.store.export import document, file_name, markdown, rendered, save
 from spectui.store.records import StoredConversation
 from spectui.store.rounds.packed import PackedRounds
 from spectui.store.rounds.packing import pack
@@ -114,7 +114,7 @@ def test_what_the_tokens_note_is_believed_before_marks(conversation: StoredConve
 def test_a_name_cannot_leave_the_directory(conversation: StoredConversation, tmp_path: Path, name: str) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    with pytest.raises(ExportError):
+    with pytest.raises(SpectuiError):
         save(conversation, home, name)
     assert list(home.iterdir()) == []
 
@@ -147,7 +147,7 @@ def test_a_failed_export_leaves_no_file(conversation: StoredConversation, tmp_pa
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, old[1]))
     try:
-        with pytest.raises(ExportError, match="cannot be written: File too large"):
+        with pytest.raises(SpectuiError, match="cannot be written: File too large"):
             save(conversation, home, "x.md", replace=replace)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
@@ -157,11 +157,12 @@ def test_a_failed_export_leaves_no_file(conversation: StoredConversation, tmp_pa
 def test_a_directory_of_that_name_is_not_replaced(conversation: StoredConversation, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "x.md").mkdir(parents=True)
-    with pytest.raises(ExportError, match="cannot be written"):
+    with pytest.raises(SpectuiError, match="cannot be written"):
         save(conversation, home, "x.md", replace=True)
     assert [path.name for path in home.iterdir()] == ["x.md"]
 
 
 def test_a_directory_that_cannot_be_written_to_gives_a_sentence(conversation: StoredConversation, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match=r"nowhere.x\.md cannot be written"):
+    (tmp_path / "nowhere").touch()
+    with pytest.raises(SpectuiError, match=r"nowhere.x\.md cannot be written"):
         save(conversation, tmp_path / "nowhere", "x.md")

@@ -57,7 +57,7 @@ def exported(session: ChatSession, name: str, *, replace: bool = False) -> Calla
     """A function that writes the conversation as it is now to a file of this name in the working directory.
 
     Without a suffix it is Markdown. Any thread but the window's may call it. It raises ExistsError where there is such a file
-    that is not to be replaced, ExportError and OSError.
+    that is not to be replaced, and SpectuiError.
     """
     conversation, file = snapshot(session), name if Path(name).suffix else f"{name}.md"
     return lambda: export.save(conversation, export.working_directory(), file, replace=replace)

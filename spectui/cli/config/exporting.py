@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from spectui.atomic import write_atomic
+from spectui.atomic import write_named
 from spectui.cli.options import ENGINE, Command, configuration, setting_options
 from spectui.config import Configuration
-from spectui.errors import ExistsError, SpectuiError
 from spectui.profiles.exported import Exported, exported
 from spectui.profiles.formats import WRITTEN
 
@@ -44,12 +43,7 @@ def export_command(
     if output is None or str(output) == "-":
         click.echo(text, nl=False)
     else:
-        if output.exists() and not replace:
-            raise ExistsError(f"{output} exists already: --replace it, or name another with -o.")
-        try:
-            write_atomic(output, text.encode(), mode=0o644)
-        except OSError as error:
-            raise SpectuiError(f"{output} cannot be written: {error.strerror}.") from None
+        write_named(output, text.encode(), replace=replace, mode=0o644, advice="--replace it, or name another with -o")
     comments = dict.fromkeys(line.split(" = ")[0] for _, each in profiles for line in each.lacking)
     if comments:
         click.echo(f"spectui: llama-server does not have these, so comments have them: {', '.join(comments)}.", err=True)

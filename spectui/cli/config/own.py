@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from spectui import config, paths
+from spectui.atomic import write_named
 from spectui.cli.options import ENGINE, Command, configuration, setting_options
-from spectui.errors import ExistsError, SpectuiError
 from spectui.text import one_line
 
 
@@ -46,15 +46,8 @@ def init() -> None:
     Never replaces an existing file.
     """
     target = paths.config_file()
-    text = paths.shipped("config.example.toml").read_text(encoding="utf-8")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise ExistsError(f"{target} exists already: edit it, or move it away first.") from None
-    except OSError as error:
-        raise SpectuiError(f"{target} cannot be written: {error.strerror}.") from None
+    text = paths.shipped("config.example.toml").read_bytes()
+    write_named(target, text, mode=0o644, advice="edit it, or move it away first")
     click.echo(f"Wrote {target}")
 
 
