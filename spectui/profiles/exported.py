@@ -1,7 +1,6 @@
 """A profile as llama-server can be told it: flags, and comments for what it does not have.
 
-A setting that llama-server lacks is written as a comment `spectui: NAME = VALUE`, which importing reads back. Where the nearest
-thing differs, a note says so.
+A setting that llama-server lacks is written as a comment `spectui: NAME = VALUE`, which importing reads back.
 """
 
 from __future__ import annotations
@@ -51,16 +50,14 @@ LOOKUP, LOOKUP_LENGTH = "ngram-simple", "--spec-ngram-simple-size-m"
 
 
 class Exported(NamedTuple):
-    """`arguments`: each flag with its value, if it has one. `lacking`: settings that llama-server lacks, as lines of TOML.
-    `notes`: sentences."""
+    """`arguments`: each flag with its value, if it has one. `lacking`: settings that llama-server lacks, as lines of TOML."""
 
     arguments: tuple[tuple[str, ...], ...]
     lacking: tuple[str, ...]
-    notes: tuple[str, ...]
 
     def comments(self) -> list[str]:
         """The lines of comments, without the sign that begins them."""
-        return [*self.notes, *(f"spectui: {line}" for line in self.lacking)]
+        return [f"spectui: {line}" for line in self.lacking]
 
 
 def exported(settings: Configuration, name: str, heads: str = "") -> Exported:
@@ -90,7 +87,7 @@ def exported(settings: Configuration, name: str, heads: str = "") -> Exported:
         arguments.append(("--spec-type", ",".join(drafters)))
     if len(drafters) > 1:
         arguments.append((LOOKUP_LENGTH, str(settings.knobs.draft_max)))
-    return Exported(tuple(arguments), tuple(lacking), tuple(_notes(settings, drafters)))
+    return Exported(tuple(arguments), tuple(lacking))
 
 
 def _drafters(knobs: Knobs, setup: Setup, heads: str) -> tuple[str, ...]:
@@ -120,24 +117,6 @@ def _arguments(flag: str, key: str, value: Any) -> list[tuple[str, ...]]:
     if key in ("gpu_layers", "gpu_layers_draft") and value < 0:
         return [(flag, {-1: "auto", -2: "all"}[value])]
     return [(flag, str(value))]
-
-
-def _notes(settings: Configuration, drafters: tuple[str, ...]) -> list[str]:
-    knobs, setup = settings.knobs, settings.setup
-    notes = []
-    if drafters and knobs.policy != "fixed":
-        notes.append(
-            f"spectui's policy {knobs.policy} decides how long a draft is; llama-server has a fixed most, and stops at p-min."
-        )
-    if LOOKUP in drafters:
-        notes.append(f"{LOOKUP} is the nearest to spectui's lookup of repetitions.")
-    if "draft-simple" in drafters and setup.requantise_draft == "auto":
-        notes.append("On a CPU spectui drafts with a Q4_0 copy where that is faster; llama-server drafts with this file.")
-    if "draft-simple" in drafters and setup.device and not setup.device_draft:
-        notes.append("llama-server puts the draft on the target's devices; spectui's default is all GPUs.")
-    if setup.system:
-        notes.append("llama-server has no system prompt: send it with each request.")
-    return notes
 
 
 def toml(value: Any) -> str:

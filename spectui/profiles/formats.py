@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from spectui.errors import UsageError
 from spectui.profiles import llama_swap, preset_ini
 from spectui.profiles.commands import llama_server, services
 from spectui.profiles.commands.llama_server import has_windows_paths
 from spectui.profiles.commands.reader import BATCH, POWERSHELL, SHELL, Script
 from spectui.profiles.exported import Exported
-from spectui.profiles.imported import RUN_IT, ImportedFile
+from spectui.profiles.imported import ImportedFile
 
 
 class Format(NamedTuple):
@@ -43,24 +42,9 @@ _SUFFIXES = {
     ".service": "systemd",
 }  # fmt: skip
 
-_NOT_READ = re.compile(
-    r"(.*/)?((docker|container)file(\..*)?|(gnu)?makefile|.*\.(mk|nix|py|js|ts|go|rs|lua|rb|pl|json|toml|html?|plist|container|md))",
-    re.IGNORECASE,
-)
-"""Names of files that are no script, or of a kind that is not read."""
-
-_BATCH = re.compile(
-    r"^[ \t]*@?(echo (on|off)|rem |set \"?\w+=|start \"|setlocal|cmd(\.exe)? /)|\^[ \t]*$|%~?\w+%", re.MULTILINE | re.IGNORECASE
-)
-_POWERSHELL = re.compile(
-    r"`[ \t]*$|^[ \t]*(\$[\w:]+[ \t]*=|&[ \t]|param[ \t]*\(|start-process )|\$env:\w", re.MULTILINE | re.IGNORECASE
-)
-
 
 def detect(text: str, file_name: str) -> str:
-    """The format of a text, by its file's name or else by what it looks like. Raises UsageError for what is not read."""
-    if _NOT_READ.fullmatch(file_name) or re.search(r"^(apiVersion|- hosts):|<plist", text, re.MULTILINE):
-        raise UsageError(f"spectui reads no file of this kind: {RUN_IT}.")
+    """The format of a text, by its file's name or else by what it looks like."""
     if re.search(r"^services:[ \t]*(#.*)?$", text, re.MULTILINE):
         return "compose"
     suffix = PurePath(file_name).suffix.lower() or file_name
@@ -72,13 +56,4 @@ def detect(text: str, file_name: str) -> str:
         return "systemd"
     if re.search(r"^[ \t]*\[[^]\n]+\][ \t]*([;#].*)?$", text, re.MULTILINE):
         return "preset"
-    if text.startswith("#!"):
-        return "llama-server"
-    if _POWERSHELL.search(text):
-        return "powershell"
-    if re.search(r"\bllama-server\b.*[ \t]\\$", text, re.MULTILINE):
-        return "llama-server"
-    is_shell = re.search(r"\\[ \t]*$|\$\w", text, re.MULTILINE)
-    if _BATCH.search(text) or has_windows_paths(text) or (".exe" in text and not is_shell):
-        return "batch"
-    return "llama-server"
+    return "batch" if has_windows_paths(text) else "llama-server"

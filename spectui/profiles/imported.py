@@ -27,17 +27,16 @@ from spectui.profiles.command_line import (
     read,
     unused_values,
 )
+from spectui.profiles.exported import LOOKUP_LENGTH
 from spectui.text import unescaped
 
 ENVIRONMENT = "Set these variables where you start spectui"
-OTHER_YEARS = "This llama.cpp does not read these variables, which are those of another version"
 NO_FLAG = "These words belong to no flag"
 NO_VALUE = "These flags lack their value"
 NO_DRAFTER = "spectui has no drafter like these of llama-server"
 OF_THE_HUB = "A profile names files, so fetch these with spectui chat"
-ONE_LENGTH = "spectui has one length for drafts of the model and of the lookup"
 STARTED_BY = "It was started by"
-UNKNOWN = "Neither spectui nor its llama.cpp has these flags"
+UNKNOWN = "Neither spectui nor its llama.cpp has these flags or variables"
 
 MARK = re.compile(r"^[ \t]*[#;][ \t]*spectui:[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 """A comment that holds a setting which the other program does not have, as a line of TOML."""
@@ -57,12 +56,6 @@ SHAPES: dict[str, Shape] = {
     **dict.fromkeys(HUB_DRAFT, Shape("hub_draft")),
 }
 
-_LOOKUP_LENGTHS = {
-    "--spec-ngram-simple-size-m": "ngram-simple", "--spec-ngram-map-k-size-m": "ngram-map-k",
-    "--spec-ngram-map-k4v-size-m": "ngram-map-k4v", "--spec-ngram-mod-n-max": "ngram-mod",
-}  # fmt: skip
-"""Flags that bound what a lookup of llama-server drafts, and which one it is."""
-
 _DRAFTING = {"draft-simple": "model", "draft-mtp": "mtp", "draft-eagle3": "model", "draft-dflash": "model"}
 """What drafts by a model or by heads, as llama-server calls it, and the drafter that it is."""
 
@@ -71,9 +64,6 @@ _OF_THE_MACHINE = re.compile(
     r"(CUDA|GGML|LLAMA_ARG|HIP|ROCR|HSA|AMD|GPU|NVIDIA|VK|SYCL|ONEAPI|ZES?|OMP|GOMP|KMP|MKL|OPENBLAS)_|LD_LIBRARY_PATH$"
 )
 """Variables that choose devices, threads and libraries. Others, which may hold a secret, are not named."""
-
-_PRINTED = tuple("\u2013\u2014\u2212\u201c\u201d\u201e\u2018\u2019")
-"""Dashes and quotes as programs that write letters make them of plain ones."""
 
 Entry = TypeVar("Entry")
 
@@ -184,21 +174,19 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
     if a model's path is not known, or not this machine's.
     """
     left_out = [LeftOut(STARTED_BY, shown(name)) for name in started.starters]
-    if printed := next((word for word in started.arguments if word.startswith(_PRINTED)), ""):
-        raise ScriptError(f"{printed} begins with a sign of printed text: write a plain - or plain quotes there.")
     given = [*_from_environment(started.variables, left_out), *started.arguments]
     line = read(given, SHAPES, "llama-server", settings=True, strict=False)
     alias = next((values[0] for flag, *values in line.unused if flag in ("-a", "--alias") and values), "")
     settings: dict[str, Any] = {}
     types: list[str] = []
-    lengths: dict[str, str] = {}
+    length = ""
     for flag, *values in line.unused:
         if flag == "--spec-type":
             types += _told(",".join(values)).split(",")
         elif flag == "--spec-default":
             types.append("ngram-mod")
-        elif flag in _LOOKUP_LENGTHS and values:
-            lengths[flag] = _told(values[0])
+        elif flag == LOOKUP_LENGTH and values:
+            length = _told(values[0])
         elif flag not in ("-a", "--alias"):
             left_out.append(LeftOut(CHANGES_TEXT if changes_text(flag) else NOT_USED, _shown(flag, values)))
     left_out += [LeftOut(UNKNOWN, _shown(flag, values)) for flag, *values in line.unknown]
@@ -216,7 +204,9 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
     if rest := next((what for reason, what in left_out if reason == NO_FLAG and what.endswith(".gguf")), ""):
         raise ScriptError(f"{rest} belongs to no flag: put quotes around paths with blanks.")
     _take_types(settings, types, left_out)
-    _take_lengths(settings, types, lengths, left_out)
+    if length and ("draft_max" not in settings or _DRAFTING.keys().isdisjoint(types)):
+        settings.pop("draft_max", None)  # it bounds no lookup
+        _put(settings, "draft_max", length, LOOKUP_LENGTH, left_out)
     _take_marked(settings, comments, left_out)
     try:
         Knobs(**{key: value for key, value in settings.items() if config.SETTINGS[key].owner is Knobs}).checked()
@@ -259,24 +249,8 @@ def _take_types(settings: dict[str, Any], types: Sequence[str], left_out: list[L
     if drafters:
         settings["drafter"] = "auto" if len(drafters) > 1 else drafters.pop()
     draft = settings.get("draft")
-    if draft and not types:
-        left_out.append(
-            LeftOut("", "spectui drafts with the draft; newer versions of llama-server would not, without --spec-type.")
-        )
-    elif draft and not set(_DRAFTING) & set(types) and any(name.startswith("draft-") for name in types):
+    if draft and not set(_DRAFTING) & set(types) and any(name.startswith("draft-") for name in types):
         left_out.append(LeftOut("", f"draft {settings.pop('draft')} is left out: it is made for what spectui does not have."))
-
-
-def _take_lengths(settings: dict[str, Any], types: Sequence[str], lengths: Mapping[str, str], left_out: list[LeftOut]) -> None:
-    """The length of what a lookup drafts, which llama-server has apart from that of a draft model's drafts."""
-    for flag, value in lengths.items():
-        used = _LOOKUP_LENGTHS[flag] in types
-        drafts = "draft_max" in settings and not set(_DRAFTING).isdisjoint(types)
-        if used and not drafts:
-            settings.pop("draft_max", None)  # it bounds no lookup
-            _put(settings, "draft_max", value, flag, left_out)
-        elif not used or str(settings.get("draft_max")) != value:
-            left_out.append(LeftOut(ONE_LENGTH if used else NOT_USED, _shown(flag, [value])))
 
 
 def _from_environment(variables: Mapping[str, str], left_out: list[LeftOut]) -> Iterable[str]:
@@ -286,7 +260,7 @@ def _from_environment(variables: Mapping[str, str], left_out: list[LeftOut]) -> 
         elif flag := flag_of_variable(name.replace("LLAMA_ARG_NO_", "LLAMA_ARG_", 1)):
             yield from flag_words(flag, "off")  # whatever its value is
         elif _OF_THE_MACHINE.match(name):
-            reason = OTHER_YEARS if name.startswith("LLAMA_ARG_") else ENVIRONMENT
+            reason = UNKNOWN if name.startswith("LLAMA_ARG_") else ENVIRONMENT
             left_out.append(LeftOut(reason, shown(f"{name}={value}")))
 
 

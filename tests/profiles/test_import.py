@@ -13,19 +13,7 @@ from spectui.profiles import llama_swap, preset_ini
 from spectui.profiles.command_line import NOT_USED
 from spectui.profiles.commands.reader import SHELL, Script
 from spectui.profiles.formats import FORMATS, detect
-from spectui.profiles.imported import (
-    CHANGES_TEXT,
-    ENVIRONMENT,
-    NO_DRAFTER,
-    ONE_LENGTH,
-    OTHER_YEARS,
-    ImportedFile,
-    LeftOut,
-    Started,
-    imported,
-)
-
-NO_SPEC_TYPE = "spectui drafts with the draft; newer versions of llama-server would not, without --spec-type."
+from spectui.profiles.imported import CHANGES_TEXT, ENVIRONMENT, NO_DRAFTER, UNKNOWN, ImportedFile, LeftOut, Started, imported
 
 GUIDE = """\
 models:
@@ -76,7 +64,6 @@ def test_llama_swaps_guide() -> None:
     }  # fmt: skip
     assert left_out(found) == {
         NOT_USED: ["--host 127.0.0.1", "--port 9503", "--metrics", "--slots"],
-        "": [NO_SPEC_TYPE],
         llama_swap.OF_LLAMA_SWAP: ["proxy"],
     }
 
@@ -232,10 +219,7 @@ def test_the_type_of_speculation_is_the_drafter(flags: str, drafter: str | None,
     assert found.left_out == tuple(LeftOut(NO_DRAFTER, each) for each in lacking)
 
 
-def test_a_draft_that_llama_server_would_not_use_is_said() -> None:
-    found = read_shell("llama-server -m /a -md /b").profiles[0]
-    assert found.settings["draft"] == "/b" and found.left_out == (LeftOut("", NO_SPEC_TYPE),)
-    assert not read_shell("llama-server -m /a -md /b --spec-type draft-simple").profiles[0].left_out
+def test_a_draft_of_an_unknown_kind_is_left_out() -> None:
     for kind in ("draft-eagle3", "draft-dflash"):
         assert not read_shell(f"llama-server -m /a -md /b --spec-type {kind}").profiles[0].left_out
     head = read_shell("llama-server -m /a -md /b --spec-type draft-dspark").profiles[0]
@@ -328,7 +312,8 @@ def test_any_text_is_profiles_or_one_sentence(form: str, text: str) -> None:
     ("text", "name", "form"),
     [(GUIDE, "-", "llama-swap"), (INI, "-", "preset"), (SCRIPT, "-", "llama-server"), ("", "a.yml", "llama-swap"),
      ("", "a.INI", "preset"), ("llama-server -m 'models:'", "serve.sh", "llama-server"),
-     ("./llama-server -m /a --alias '%x%' \\\n -c 5", "-", "llama-server")],
+     ("./llama-server -m /a --alias '%x%' \\\n -c 5", "-", "llama-server"), ("", "a.BAT", "batch"), ("", "a.ps1", "powershell"),
+     ("llama-server.exe -m C:\\m\\a.gguf", "-", "batch")],
 )  # fmt: skip
 def test_the_format_is_recognised(text: str, name: str, form: str) -> None:
     assert detect(text, name) == form
@@ -345,27 +330,23 @@ def test_mixtures_of_experts_are_placed_as_in_llama_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "length", "said"),
+    ("flags", "length"),
     [
-        ("--spec-type ngram-simple --spec-ngram-simple-size-m 5", 5, []),
-        ("--spec-type ngram-simple --spec-draft-n-max 9 --spec-ngram-simple-size-m 5", 5, []),
-        ("--spec-type ngram-mod --spec-ngram-mod-n-max 7", 7, []),
-        ("--spec-type ngram-simple,draft-simple --spec-ngram-simple-size-m 5", 5, []),
-        ("--spec-type ngram-simple,draft-simple --spec-draft-n-max 5 --spec-ngram-simple-size-m 5", 5, []),
-        ("--spec-type ngram-simple,draft-simple --spec-draft-n-max 3 --spec-ngram-simple-size-m 5", 3, [ONE_LENGTH]),
-        ("--spec-type draft-simple --spec-ngram-simple-size-m 5", None, [NOT_USED]),
+        ("--spec-type ngram-simple --spec-ngram-simple-size-m 5", 5),
+        ("--spec-type ngram-simple --spec-draft-n-max 9 --spec-ngram-simple-size-m 5", 5),
+        ("--spec-type ngram-simple,draft-simple --spec-ngram-simple-size-m 5", 5),
+        ("--spec-type ngram-simple,draft-simple --spec-draft-n-max 3 --spec-ngram-simple-size-m 5", 3),
     ],
 )
-def test_the_length_of_a_lookups_drafts_is_draft_max(flags: str, length: int | None, said: list[str]) -> None:
-    found = read_shell(f"llama-server -m /a {flags}").profiles[0]
-    assert (found.settings.get("draft_max"), [each.reason for each in found.left_out]) == (length, said)
+def test_the_length_of_a_lookups_drafts_is_draft_max_where_no_model_has_one(flags: str, length: int) -> None:
+    assert read_shell(f"llama-server -m /a {flags}").profiles[0].settings["draft_max"] == length
 
 
 def test_variables_of_other_versions_are_named_as_what_they_are() -> None:
     text = "LLAMA_ARG_DRAFT_P_MIN=0.5 LLAMA_ARG_NO_REPACK=1 CUDA_VISIBLE_DEVICES=0 llama-server -m /a"
     found = read_shell(text).profiles[0]
     assert found.settings == {"model": "/a", "no_repack": "on"}, "this llama.cpp reads both forms of a switch"
-    assert found.left_out == (LeftOut(OTHER_YEARS, "LLAMA_ARG_DRAFT_P_MIN=0.5"), LeftOut(ENVIRONMENT, "CUDA_VISIBLE_DEVICES=0"))
+    assert found.left_out == (LeftOut(UNKNOWN, "LLAMA_ARG_DRAFT_P_MIN=0.5"), LeftOut(ENVIRONMENT, "CUDA_VISIBLE_DEVICES=0"))
 
 
 def test_parameters_that_llama_swap_sets_and_types_as_other_versions_named_them() -> None:

@@ -124,7 +124,6 @@ def test_random_scripts_start_what_bash_starts_or_are_refused(lines: list[str], 
     ],
 )
 def test_plain_scripts_of_windows(form: str, text: str) -> None:
-    assert detect(text, "-") == form
     assert FORMATS[form].read(text, None).profiles[0].settings == {"model": r"C:\m\a.gguf", "ctx_size": 5}
 
 
@@ -206,12 +205,6 @@ def test_what_is_no_script_gets_one_sentence(form: str, text: str, sentence: str
     with pytest.raises(SpectuiError) as error:
         FORMATS[form].read(text, None)
     assert str(error.value).startswith(sentence) and "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["Makefile", "Dockerfile", "x.plist", "serve.py", "README.md"])
-def test_a_file_of_another_kind_gets_one_sentence(name: str) -> None:
-    with pytest.raises(UsageError, match=f"reads no file of this kind: {RUN_IT}"):
-        detect(RUN, name)
 
 
 def test_other_commands_words_are_not_printed_and_what_has_no_use_stays_as_it_is_written() -> None:
