@@ -104,7 +104,6 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory) -> None:
 def patient_with_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chat does not wait for a slow disk. Tests do: what they look at is what it does, not how fast that is."""
     close = writer.Writer.close
-    monkeypatch.setattr(journal, "SLOW_PROMPT_S", 60.0)
     monkeypatch.setattr(journal, "FLUSH_WAIT_S", 60.0)
     monkeypatch.setattr(writer.Writer, "close", lambda self, timeout=60.0: close(self, timeout))
 

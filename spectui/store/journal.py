@@ -21,15 +21,10 @@ from spectui.store.records import FAILED, Reply, StoredConversation, StoredMessa
 from spectui.store.rows import ConversationLog, storable
 from spectui.store.writer import Writer
 
-SLOW_PROMPT_S = 0.25
-"""A prompt that is not on disk after this time is reported: a commit takes a millisecond."""
-
 FLUSH_WAIT_S = 2.0
 
 TITLE = 60
 """Characters of a title."""
-
-_SLOW = "The disk is slow: this prompt may be lost if spectui ends now."
 
 
 class Journal:
@@ -51,17 +46,9 @@ class Journal:
         self._log: ConversationLog | None = None
         self._writing: int | None = None  # the id of the reply in progress
         self._held: dict[int, StoredMessage] = {}  # it, while it has no text, and a prompt that waits for that
-        self._prompt: tuple[threading.Event, float] | None = None  # set when it is on disk; when it should be
 
     def take_notices(self) -> Iterator[str]:
         """Take the sentences since the last call, oldest first."""
-        if self._prompt is not None and self._writer is not None:
-            written, due = self._prompt
-            is_late = not written.is_set() and time.monotonic() >= due
-            if is_late and not self._writer.failing:  # a failure has a notice of its own
-                self.notices.append(_SLOW)
-            if is_late or written.is_set():
-                self._prompt = None
         while self.notices:
             yield self.notices.popleft()
 
@@ -129,8 +116,8 @@ class Journal:
     # Prompts
 
     def prompt(self, text: str, system: str, target: str, *, instead: bool = False) -> StoredMessage:
-        """A person has sent a prompt. It is written at once; if the disk is slow or fails, a notice says so. `instead`: it
-        takes the place of another one, and is written with its reply."""
+        """A person has sent a prompt. It is written at once; if the disk fails, a notice says so. `instead`: it takes the place
+        of another one, and is written with its reply."""
         now = time.time()
         message = StoredMessage(_new_id(), self.at, "user", storable(text), now)
         system, target, self.at = storable(system), storable(target), message.id
@@ -144,8 +131,7 @@ class Journal:
                     self._held = {message.id: message}
                     return message
                 self._log.add(message)
-        if self._writer is not None:
-            self._prompt = self._writer.request(), time.monotonic() + SLOW_PROMPT_S
+        self._save()
         return message
 
     def save_prompt(self, typed: str) -> None:

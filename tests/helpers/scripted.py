@@ -15,7 +15,6 @@ from spectui.engine.events import FREE, Message, Terms
 from spectui.engine.worker import Watch
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
-from spectui.store import journal
 from tests.fake_engine import FakeEngine
 
 ASSERT = "ggml.c:123: GGML_ASSERT(scripted) failed"
@@ -79,6 +78,5 @@ class ScriptedWorker(FakeEngine):
 
 
 if __name__ == "__main__":
-    journal.SLOW_PROMPT_S = 60.0  # no word of a slow disk on the screens that tests look at
     spectui.engine.isolation.process.engine_for = lambda _, *given: ScriptedWorker(*given)
     main()

@@ -79,7 +79,7 @@ def model_answer() -> tuple[Setup, Answer]:
 
 
 def main(file: Path, kind: str) -> None:
-    journal.SLOW_PROMPT_S = journal.FLUSH_WAIT_S = 60.0
+    journal.FLUSH_WAIT_S = 60.0
     long_answer = partial(fake_answer, rounds=100_000)
     fake = Setup(model="fake.gguf"), long_answer if kind == "long" else fake_answer
     setup, answer = model_answer() if kind == "model" else fake

@@ -223,7 +223,7 @@ import sys
 from pathlib import Path
 from spectui.store import database, journal
 from tests.store.journal_helpers import exchange, some_rounds
-database.BUSY_S = journal.SLOW_PROMPT_S = journal.FLUSH_WAIT_S = 60.0  # however slow the disk is
+database.BUSY_S = journal.FLUSH_WAIT_S = 60.0  # however slow the disk is
 chat = journal.Journal(Path(sys.argv[1]))
 for number in range(20):
     exchange(chat, f"{sys.argv[2]} {number}", some_rounds())
