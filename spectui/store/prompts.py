@@ -25,7 +25,7 @@ LONGEST = 256_000
 """Characters of a prompt that is saved: as many as an attached file may have. A longer one is in its conversation alone."""
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Of the file: of a larger one the last half is kept. JSON takes at most twelve bytes for a character."""
+"""Of the file: of a larger one the later half of the prompts is kept."""
 
 
 class TypedPrompt(str):
@@ -68,28 +68,24 @@ class PromptHistory:
             return
         with suppress(OSError):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Appended in one write: two spectui may have the file open. A pipe of that name would be waited for.
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             with names_kept(self._file), open(os.open(self._file, flags, 0o600), "ab") as file:
                 file.write(_line(prompt).encode() + b"\n")
                 size = file.tell()
             if size > MOST_BYTES:
-                self._rewrite(MOST_BYTES // 2, lambda line: True)
+                self._rewrite(lambda lines: lines[len(lines) // 2 :])
 
     def forget(self, messages: Iterable[str]) -> None:
         """Delete the prompts of these messages from the disk. In a message, the files that it names follow the typed
         text."""
-        by_first_line: dict[str, list[str]] = {}
-        for message in messages:
-            by_first_line.setdefault(_first_line(message), []).append(message)
+        said = list(messages)
 
         def is_said(line: bytes) -> bool:
             prompt = _prompt(line)
-            said = by_first_line.get(_first_line(_typed(prompt)), ()) if prompt is not None else ()
             return any(is_of(prompt, message) for message in said)
 
         if any(map(is_said, self._lines())):
-            self._rewrite(MOST_BYTES, lambda line: not is_said(line))
+            self._rewrite(lambda lines: [line for line in lines if not is_said(line)])
 
     def keep_unsent(self, text: str) -> None:
         """Save the text that has not been sent, in place of the one before; "" deletes it."""
@@ -104,12 +100,11 @@ class PromptHistory:
 
     def take_unsent(self) -> str:
         """The text that was not sent when spectui ended, once: another spectui does not get it too."""
-        if self._file is None or not os.path.isfile(self._unsent):  # a pipe would be waited for
-            return ""
-        with suppress(OSError, ValueError, RecursionError), self._unsent.open("rb") as file:
-            text = _read(file.read(MOST_BYTES))
-            self._unsent.unlink()
-            return text
+        if self._file is not None:
+            with suppress(OSError, ValueError, RecursionError):
+                text = _read(self._unsent.read_bytes())
+                self._unsent.unlink()
+                return text
         return ""
 
     @property
@@ -124,22 +119,17 @@ class PromptHistory:
                 self._file.unlink(missing_ok=True)
                 self._unsent.unlink(missing_ok=True)
 
-    def _lines(self, most: int = MOST_BYTES) -> list[bytes]:
-        """The last lines, of at most so many bytes."""
-        if self._file is None or not os.path.isfile(self._file):  # a pipe would be waited for
-            return []
-        with suppress(OSError), self._file.open("rb") as file:
-            before = max(0, file.seek(0, os.SEEK_END) - most)
-            file.seek(before)
-            lines = file.read().splitlines()
-            return lines[1:] if before else lines  # the first one has lost its beginning
+    def _lines(self) -> list[bytes]:
+        if self._file is not None:
+            with suppress(OSError):
+                return self._file.read_bytes().splitlines()
         return []
 
-    def _rewrite(self, most: int, is_kept: Callable[[bytes], bool]) -> None:
-        """Write those of the last lines again that are kept. No spectui adds one meanwhile, which would be lost."""
+    def _rewrite(self, kept: Callable[[list[bytes]], list[bytes]]) -> None:
+        """Write the lines again that are `kept`. No spectui adds one meanwhile, which would be lost."""
         assert self._file is not None
         with suppress(OSError), names_kept(self._file, alone=True), replacing(self._file) as part:
-            part.write_bytes(b"".join(line + b"\n" for line in self._lines(most) if is_kept(line)))
+            part.write_bytes(b"".join(line + b"\n" for line in kept(self._lines())))
 
 
 def is_of(prompt: str | None, message: str) -> bool:
@@ -166,10 +156,6 @@ def with_slash(message: str) -> str:
 def _typed(prompt: str) -> str:
     """The prompt as it is sent: without the escapes of a command, and of signs that would name a file."""
     return without_slash(prompt).replace("\\@", "@")
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0]
 
 
 def _line(prompt: str) -> str:

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from threading import RLock
 from typing import Any, NamedTuple
 
-from spectui.store.database import is_damage
 from spectui.store.records import Reply, StoredConversation, StoredMessage
 from spectui.store.rounds.packed import CHUNK
 from spectui.store.rounds.packing import pack
-
-_log = logging.getLogger(__name__)
 
 _CONVERSATION = (
     # Another spectui may have renamed it: the title stays.
@@ -48,8 +43,6 @@ class Written(NamedTuple):
     version: int
     rounds: Mapping[int, int]
     """Messages with new rounds, by their ids: how many they have on disk."""
-    failures: set[str]
-    """Kinds of errors over rows that cannot be written at all."""
 
 
 class ConversationLog:
@@ -72,7 +65,6 @@ class ConversationLog:
         self.saved_in = saved_in
         """The number of the file that has all of it but what is lacking."""
         self.saved_version = 0
-        self.failures: set[str] = set()
 
     def is_saved(self, file_number: int | None) -> bool:
         """Whether all of it is in the file of this number."""
@@ -104,14 +96,12 @@ class ConversationLog:
             else:  # has changed meanwhile
                 self.lacking |= written.rounds
             self.saved_in, self.saved_version = file_number, written.version
-        self.failures |= written.failures
 
 
 def write(connection: sqlite3.Connection, log: ConversationLog, *, whole: bool) -> Written:
     """Write what the disk lacks of a conversation, or the `whole` of it, within the caller's transaction.
 
-    Raises one of `database.FAULTS`, after which all is to be written again. A row that cannot be written at all does not
-    block the others.
+    After an error all is to be written again.
     """
     with log.lock:
         version, conversation = log.version, (*log.conversation[:6], log.head)
@@ -122,38 +112,19 @@ def write(connection: sqlite3.Connection, log: ConversationLog, *, whole: bool) 
             for message, first in messages
             if first is not None  # otherwise those from the disk would be unpacked
         }
-    failures: set[str] = set()
-    with _apart(connection, failures):
-        connection.execute(_CONVERSATION, conversation)
+    connection.execute(_CONVERSATION, conversation)
     for message, first in messages:
         number, parent, role, text, created, reply = message
-        with _apart(connection, failures):
-            connection.execute(_MESSAGE, (number, conversation[0], parent, role, text, created))
-            if first == 0:
-                connection.execute(_NO_REPLY, (number,))
-            if reply is not None:
-                connection.execute(_REPLY, _reply_row(number, reply))
-        with _apart(connection, failures):
-            for at in range(first or 0, stops.get(number, 0), CHUNK):
-                assert reply is not None  # a prompt has no rounds
-                rounds = reply.rounds.between(at, min(at + CHUNK, stops[number]))
-                connection.execute(_CHUNK, (number, pack(rounds)))
-    return Written(version, stops, failures)
-
-
-@contextmanager
-def _apart(connection: sqlite3.Connection, failures: set[str]) -> Iterator[None]:
-    """Write all of the block or nothing, and add the kind of its error to the failures."""
-    connection.execute("SAVEPOINT part")
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, sqlite3.OperationalError) or is_damage(error):
-            raise
-        connection.execute("ROLLBACK TO part")
-        _log.error("a part of a message cannot be written to disk", exc_info=error)
-        failures.add(type(error).__name__)
-    connection.execute("RELEASE part")
+        connection.execute(_MESSAGE, (number, conversation[0], parent, role, text, created))
+        if first == 0:
+            connection.execute(_NO_REPLY, (number,))
+        if reply is None:
+            continue
+        connection.execute(_REPLY, _reply_row(number, reply))
+        for at in range(first or 0, stops.get(number, 0), CHUNK):
+            rounds = reply.rounds.between(at, min(at + CHUNK, stops[number]))
+            connection.execute(_CHUNK, (number, pack(rounds)))
+    return Written(version, stops)
 
 
 def _reply_row(message: int, reply: Reply) -> tuple[object, ...]:

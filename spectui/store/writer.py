@@ -136,7 +136,7 @@ class Writer:
         try:
             with database.names_kept(self._file):
                 self._write()
-        except database.FAULTS as error:
+        except Exception as error:  # whatever it is, the chat is still in memory
             if database.is_damage(error):
                 self._begin_anew()
             else:
@@ -181,8 +181,6 @@ class Writer:
                 else:
                     written.append((log, write(connection, log, whole=not is_here)))
         for log, part in written:
-            for failure in sorted(part.failures - log.failures):
-                self._notices.append(f"A part of this chat could not be saved on disk ({failure}).")
             log.committed(part, self.file_number)
         if self.failing:
             self.failing = False
@@ -211,7 +209,7 @@ class Writer:
                         rescue(rescued, self._connection)
                 finally:
                     self._notices.append(rescued.sentence)
-        except database.FAULTS as error:
+        except Exception as error:
             self._retry_later(error)
 
     def _disconnect(self) -> None:
@@ -223,4 +221,4 @@ class Writer:
 
 def _reason(error: Exception) -> str:
     """The error in the system's or SQLite's words."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -216,14 +216,12 @@ def test_a_database_of_another_version_is_left_alone(file: Path, version: int, w
     assert list(file.parent.glob("*damaged*")) == []
 
 
-def test_a_message_that_cannot_be_written_costs_only_itself(file: Path) -> None:
+def test_what_cannot_be_written_is_said_and_ends_no_thread(file: Path) -> None:
     journal = Journal(file)
-    (round,) = some_rounds(1)
-    exchange(journal, "one", [replace(round, tokens=(round.tokens[0]._replace(source=b"no text"),))])
-    exchange(journal, "two", some_rounds())
-    assert journal.close() == ""
-    assert list(journal.notices) == ["A part of this chat could not be saved on disk (TypeError)."]
-    assert [message.text for message in last(file).messages[-2:]] == ["two", text_of(some_rounds())]
+    exchange(journal, "one", [replace(some_rounds(1)[0], index=b"no number")])
+    until(lambda: journal.notices)
+    assert journal.notices[0].startswith(f"{MEMORY_ONLY}") and "JSON serializable" in journal.notices[0]
+    assert "is not JSON serializable" in journal.close()
 
 
 def test_damaged_rounds_cost_only_their_colours(file: Path) -> None:

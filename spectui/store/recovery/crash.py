@@ -2,7 +2,7 @@
 
 So each run has a directory under the state directory. It holds a marker, which says what is going on while models are loaded or
 used, and a log, which gets llama.cpp's messages, Python's faulthandler and everything written to standard error. A clean end
-deletes both. The process holds a lock on its log while it lives, so the next start finds those of processes that are gone.
+deletes both. The directory is named after the process, so the next start finds those of processes that are gone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 from spectui.atomic import write_atomic
 from spectui.knobs import Setup
-from spectui.store.database import names_kept
 from spectui.store.records import setup_of
 from spectui.text import safe
 
@@ -62,12 +61,8 @@ class Run:
         self._file = -1
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with names_kept(directory / _HOME, alone=True):  # no other start finds it before it is locked
-                self._home = Path(tempfile.mkdtemp(prefix=_HOME, dir=directory))
-                # Another description of the file than the one that children get as their standard error.
-                self._lock = os.open(self._home / _LOG, os.O_RDWR | os.O_CREAT, 0o600)
-                _is_locked(self._lock)
-                self._file = os.open(self._home / _LOG, os.O_RDWR | os.O_APPEND)
+            self._home = Path(tempfile.mkdtemp(prefix=f"{_HOME}{_name_of(os.getpid())}-", dir=directory))
+            self._file = os.open(self._home / _LOG, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         except OSError:
             return
         self._handler = _Log(self._file)
@@ -110,7 +105,6 @@ class Run:
             os.dup2(self._stderr, 2)
             os.close(self._stderr)
         os.close(self._file)
-        os.close(self._lock)
         self._file = -1
         shutil.rmtree(self._home, ignore_errors=True)
 
@@ -118,18 +112,17 @@ class Run:
 def take_crash(directory: Path) -> Crash | None:
     """The latest run that died, reported once: its log takes the place of the one before. Living runs are left alone."""
     latest = None
-    with names_kept(directory / _HOME, alone=True):
-        for home in directory.glob(f"{_HOME}*"):
-            try:
-                if _is_alive(home):
-                    continue
-                if (home / _LOG).exists() and (doing := _read(home / _MARKER)):
-                    crash = _crash(doing, home / _LOG)
-                    if latest is None or crash.when > latest.when:
-                        latest = crash._replace(log=(home / _LOG).replace(directory / DIED))
-            except (OSError, TypeError, ValueError, KeyError, OverflowError):
-                pass  # spectui did not write this marker
-            shutil.rmtree(home, ignore_errors=True)
+    for home in directory.glob(f"{_HOME}*"):
+        if _is_alive(home):
+            continue
+        try:
+            if (home / _LOG).exists() and (doing := _read(home / _MARKER)):
+                crash = _crash(doing, home / _LOG)
+                if latest is None or crash.when > latest.when:
+                    latest = crash._replace(log=(home / _LOG).replace(directory / DIED))
+        except (OSError, TypeError, ValueError, KeyError, OverflowError):
+            pass  # spectui did not write this marker
+        shutil.rmtree(home, ignore_errors=True)
     return latest
 
 
@@ -199,24 +192,16 @@ def _read(marker: Path) -> dict[str, Any]:
 
 
 def _is_alive(home: Path) -> bool:
-    """Whether the process of this directory holds the lock on its log."""
+    """Whether the process of this directory lives."""
+    number = home.name.removeprefix(_HOME).partition("-")[0]
+    return number.isdecimal() and home.name.startswith(f"{_HOME}{_name_of(int(number))}-")
+
+
+def _name_of(process: int) -> str:
+    """What no other process has: its id and when it began; "" where none has this id."""
+    import psutil
+
     try:
-        file = os.open(home / _LOG, os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        return _is_locked(file)
-    finally:
-        os.close(file)
-
-
-def _is_locked(file: int) -> bool:
-    """Lock the file, until it is closed. Returns whether another process holds the lock, or the file system has none."""
-    if sys.platform != "win32":
-        import fcntl
-
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
+        return f"{process}-{psutil.Process(process).create_time():.0f}"
+    except psutil.Error:
+        return ""
