@@ -158,6 +158,6 @@ def test_a_huge_count_takes_no_memory():
 def test_a_plain_pass_is_known_from_rounds_without_a_draft_alone():
     drafts = [("x", counters(n + 1, 6 * n, 0, 0.3 * n)) for n in range(1, 9)]
     assert {round.plain_s for round in rebuilt(("a", counters(1)), *drafts)} == {None}
-    plain = [("x", counters(n + 1, 0, 0, 0.1 * n)) for n in range(1, 9)]
-    known = [round.plain_s for round in rebuilt(("a", counters(1)), *plain)]
+    plain = [("x", counters(n + 1, 0, 0, 5.0 + 0.1 * n)) for n in range(9)]  # the first one's time is the prompt's
+    known = [round.plain_s for round in rebuilt(*plain)]
     assert known[:4] == [None] * 4 and known[-1] is not None and abs(known[-1] - 0.1) < 1e-9

@@ -7,6 +7,7 @@ import pytest
 from spectui.engine.events import Finished, RoundDone
 from spectui.knobs import Knobs
 from spectui.serve.answer import Added, Answer
+from spectui.serve.fields import likeliest, messages
 from spectui.serve.tools import FORMS, Form
 from spectui.speculation.records import Round, StopReason, Token
 from spectui.speculation.statistics import Statistics
@@ -51,3 +52,13 @@ def test_a_call_behind_thinking_and_a_mark_without_text() -> None:
     tokens = [("<think>\nhm", True), ("</think>\n\n", True), ("", False), *((character, False) for character in call)]
     parts = [("thought", "hm"), ("f", '{"a": 1}')]
     assert said(tokens, FORMS[1], {2: "[TOOL_CALLS]"}) == parts
+
+
+def test_the_tokens_of_a_reply_are_known_unless_it_is_continued() -> None:
+    talk = [{"role": role, "content": role} for role in ("user", "assistant", "user")]
+    for rows, tokens in ((talk, (1, 2)), (talk[:2], ())):
+        assert messages({"messages": rows}, {"assistant": (1, 2)})[1].tokens == tokens
+
+
+def test_probabilities_without_a_number_are_those_of_one_token() -> None:
+    assert [likeliest({"logprobs": asked}) for asked in (True, False, 3, None)] == [1, 0, 3, 0]
