@@ -46,11 +46,10 @@ class ServedModel(NamedTuple):
 
 class Slots(NamedTuple):
     """What llama-server says of its slots. `drafts`: whether it has anything that drafts, None if it does not say; `drafters`:
-    their names. `task`: the number of the latest request, which begins anew with the server."""
+    their names."""
 
     drafts: bool | None = None
     drafters: tuple[str, ...] = ()
-    task: int = 0
     n_ctx: int = 0
     number: int = 0
 
@@ -61,17 +60,9 @@ class Slots(NamedTuple):
         return cls(
             any(row.table.get("speculative") is True for row in rows) if rows else None,
             next(filter(None, map(_drafters, parameters)), ()),
-            max((row.count("id_task") or 0 for row in rows), default=0),
             max((row.count("n_ctx") or 0 for row in rows), default=0),
             len(rows),
         )
-
-    def restarted(self, before: Slots) -> bool:
-        """Whether the server was started again since `before`."""
-        if self.drafts is None:
-            return False
-        others = self.drafters and before.drafters and self.drafters != before.drafters
-        return self.drafts != before.drafts or self.task < before.task or bool(others)
 
 
 def _drafters(parameters: Fields) -> tuple[str, ...]:
@@ -225,11 +216,6 @@ async def look(connection: Connection, wanted: str, emit: Callable[[Event], None
         slots_path,
         f"{under}/metrics{query}" if props.table.get("endpoint_metrics") is True or not llama_server else "",
     )
-
-
-async def slots_now(connection: Connection, facts: Facts) -> Slots:
-    """What llama-server says of its slots, which name what drafts while they write."""
-    return Slots.of(await _slots(connection, facts.slots_path), Fields(None))
 
 
 async def _slots(connection: Connection, path: str) -> list[Fields]:

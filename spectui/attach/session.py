@@ -12,7 +12,7 @@ from spectui.attach import requests
 from spectui.attach.address import address, read_key
 from spectui.attach.chunks import Fields
 from spectui.attach.connection import Connection, ServerTrouble
-from spectui.attach.facts import Facts, Waiting, look, read_counts, slots_now
+from spectui.attach.facts import Facts, Waiting, look, read_counts
 from spectui.attach.reply import STALL_S, Reply
 from spectui.engine.events import FREE, Counted, Counts, Event, Finished, Loaded, Message, ModelInfo, Notice, Terms
 from spectui.errors import SpectuiError
@@ -169,18 +169,14 @@ class ServerSession:
 
     async def _learn(self) -> Facts | None:
         """What is new of the server, which names what drafts while it writes, and may have been started again."""
-        connection, facts = self._connection, self._facts
-        if connection is None or facts is None or not facts.slots_path:
+        connection, before = self._connection, self._facts
+        if connection is None or before is None or not before.slots_path:
             return None
-        before, now = facts.slots, await slots_now(connection, facts)
-        if now.restarted(before):
-            facts = await look(connection, self._wanted, self._emit)
-        if now.drafts is not None:
-            self._facts = facts._replace(
-                slots=facts.slots._replace(task=now.task, drafts=now.drafts, drafters=now.drafters or facts.slots.drafters)
-            )
-        if self._facts is not None and (now.restarted(before) or self._facts.slots.drafters != before.drafters):
-            self._tell_loaded(self._facts)
+        facts = await look(connection, self._wanted, lambda event: None)
+        if facts.slots.drafts == before.slots.drafts and not facts.slots.drafters:  # it has ended the reply already
+            facts = facts._replace(slots=facts.slots._replace(drafters=before.slots.drafters))
+        if facts._replace(times=before.times) != before:
+            self._tell_loaded(facts)
         return self._facts
 
     def _tell_counts(self) -> None:

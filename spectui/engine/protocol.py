@@ -69,11 +69,6 @@ class SessionEngine(Engine, Protocol):
         contexts alone."""
 
 
-def count_tokens(session: Session, text: str) -> int | None:
-    """What `Engine.count` asks of a session."""
-    return session.count(text)
-
-
 def also(listen: Callable[[Told], None], other: Callable[[Told], None]) -> Callable[[Told], None]:
     """A listener that calls both, whatever one of them raises."""
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from operator import methodcaller
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -87,6 +88,13 @@ class Emitter:
     def guess(self) -> str:
         guess = self._guess
         return guess.text if guess is not None and guess.round == self._coming else ""
+
+    def ask(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        """As in `protocol.SessionEngine`."""
+        raise NotImplementedError
+
+    def count(self, text: str) -> Future[int | None]:
+        return self.ask(methodcaller("count", text))
 
     def emit(self, event: Event) -> None:
         if isinstance(event, Guess):
@@ -190,9 +198,6 @@ class Worker(Emitter):
 
     def forget(self) -> None:
         self._post(lambda session: session.forget(), self._went_wrong)
-
-    def count(self, text: str) -> Future[int | None]:
-        return self.ask(protocol.count_tokens, text)
 
     def call(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         future: Future[Result] = Future()

@@ -135,20 +135,20 @@ def test_a_server_that_drafts_nothing_is_told_once_what_it_lacks():
     assert "/metrics" not in [path for path, _, _ in server.requests], "counters that are off are not asked for"
 
 
-@pytest.mark.parametrize("sign", ["drafts", "requests", "gone"])
+@pytest.mark.parametrize("sign", ["drafts", "context", "gone"])
 def test_a_server_that_was_started_again_is_looked_at_again(sign):
-    """It drafts now, its requests are numbered anew, or it did not answer meanwhile."""
+    """It drafts now, its context is another one, or it did not answer meanwhile."""
     plain = [delta(text, **timings(n, ms=100.0 * n)) for n, text in enumerate("abcdef", 1)]
 
-    def slots(drafts: bool, task: int) -> Answer:
-        return as_json([{"id": 0, "n_ctx": 256, "speculative": drafts, "id_task": task}])
+    def slots(drafts: bool) -> Answer:
+        return as_json([{"id": 0, "n_ctx": 256, "speculative": drafts}])
 
-    told = {"drafts": [slots(False, 3), slots(False, 5), slots(True, 9)],
-            "requests": [slots(True, 0), slots(True, 5), slots(True, 2)],
-            "gone": [Answer(404)]}[sign]  # fmt: skip
+    told = {"drafts": [slots(False), slots(False), slots(True)], "context": [slots(True)], "gone": [Answer(404)]}[sign]
     wider = as_json(PROPS | {"default_generation_settings": {"n_ctx": 512}})
     first = events(*plain, delta(finish="stop"))
-    with serving([first, *([LOADING] if sign == "gone" else []), GOOD], slots=told, props=[as_json(PROPS), wider]) as server:
+    with serving(
+        [first, *([LOADING] if sign == "gone" else []), GOOD], slots=told, props=[as_json(PROPS)] * 2 + [wider]
+    ) as server:
         opened = Opened(server)
         opened.ask()
         assert [event.round.plain_s is None for event in opened.told(RoundDone)][-1] is False

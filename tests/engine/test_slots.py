@@ -100,7 +100,6 @@ def test_what_the_models_have_taken_is_not_promised_to_conversations_too(
         assert restorations[-1] == restored
     plans = [make_plan(replace(chat.setup, state_memory=mib)) for mib in (0, 900_000)]
     assert plans[0].missing == {} and plans[1].missing["CPU"] > 0
-    assert plans[1].lines()[-1].split()[1:3] == ["states", "0"]
 
 
 def test_where_memory_is_short_the_oldest_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from spectui.cli.options import SERVER, Command, configuration, setting_options
+
+if TYPE_CHECKING:
+    from spectui.engine.loading.plan import MemoryPlan
 
 MIB = 1024 * 1024
 
@@ -39,10 +43,27 @@ def command(profile: str | None, config_path: Path | None, plan: bool, **values:
 
     setup.checked()
     made = make_plan(setup)
-    for line in made.lines():
-        click.echo(line)
-    for line in made.placed():
-        click.echo(line)
-    click.echo(made.sentence())
+    click.echo("\n".join((*_lines(made), made.sentence())))
     if made.missing:
         click.get_current_context().exit(1)
+
+
+def _lines(made: MemoryPlan) -> Iterator[str]:
+    """A table of the plan, in MiB, and where the layers are."""
+    from spectui.measure.report import table
+
+    rows = [["device", "model", "weights", "cells", "compute", "sum", "free"]]
+    uses = {"target": made.target, "draft": made.draft, "states": made.states}
+    for device in made.devices:
+        free = f"{device.free // MIB:,}" if device.total else "-"
+        for role, use in ((role, use) for role, taken in uses.items() for use in taken if use.device == device.name):
+            parts = (use.weights, use.cells, use.compute, use.total)
+            rows.append([device.name, role, *(f"{part / MIB:,.0f}" for part in parts), free])
+    yield from table(rows, 100)
+    hosts = [device.name for device in made.devices if device.kind == "cpu"]
+    models = {"target": (made.setup.model, *made.layers), "draft": (made.setup.draft, *made.layers_draft)}
+    for role, (path, on_gpus, layers) in models.items():
+        if path is not None:
+            names = ", ".join(use.device for use in uses[role] if use.device not in hosts and use.weights)
+            where = f"{on_gpus} of {layers} layers on {names}" if on_gpus and names else "on the CPU"
+            yield f"{role}: {Path(path).name}, {where}"

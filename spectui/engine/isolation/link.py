@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from queue import SimpleQueue
 from time import monotonic
 from typing import IO, Any, Protocol
@@ -79,7 +80,7 @@ class Link:
         self._replaced = False
         self._why = ""  # the process ended by itself
         self._ended = threading.Event()
-        self._knobs = knobs  # those of the last round
+        self._same = lru_cache(1)(lambda knobs: knobs)  # one object for all rounds between two changes: each keeps it
         self.post("knobs", knobs)
         threading.Thread(target=self._run, args=(after,), name="spectui-engine-process", daemon=True).start()
 
@@ -194,7 +195,7 @@ class Link:
 
     def _take(self, message: Any) -> None:
         if isinstance(message, RoundDone):
-            self._owner.emit(self._sharing_knobs(message))
+            self._owner.emit(message._replace(round=replace(message.round, knobs=self._same(message.round.knobs))))
             return
         if isinstance(message, Result):
             self._settle(message)
@@ -221,12 +222,6 @@ class Link:
             self._stopped_s = None
         if (future := ended[1]) is not None:
             settle(future, result.outcome)
-
-    def _sharing_knobs(self, done: RoundDone) -> RoundDone:
-        """The event, with one Knobs object for all rounds between two changes: each round keeps it."""
-        if done.round.knobs != self._knobs:
-            self._knobs = done.round.knobs
-        return done._replace(round=replace(done.round, knobs=self._knobs))
 
     def _end(self, why: str) -> None:
         """The process has ended; `why` says why it did by itself."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from operator import methodcaller
 from typing import Any, TypeVar
 
 from spectui.engine.events import FREE, Event, Failed, Finished, LoadFailed, Message, Notice, Terms, Unloaded
 from spectui.engine.isolation.link import Link
 from spectui.engine.loading.plan import way_out
-from spectui.engine.protocol import Session, SessionEngine, count_tokens
+from spectui.engine.protocol import SessionEngine
 from spectui.engine.worker import Emitter, Watch, Worker
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
@@ -32,10 +33,6 @@ def engine_for(
     `watch`: as in `Worker`. `restarts`: as in `EngineProcess`.
     """
     return EngineProcess(knobs, setup, watch, restarts) if isolated_backends() else Worker(knobs, watch)
-
-
-def _forget(session: Session) -> None:
-    session.forget()
 
 
 class EngineProcess(Emitter):
@@ -120,10 +117,7 @@ class EngineProcess(Emitter):
 
     def forget(self) -> None:
         if self.link is not None:
-            self.call(_forget)
-
-    def count(self, text: str) -> Future[int | None]:
-        return self.ask(count_tokens, text)
+            self.call(methodcaller("forget"))
 
     def call(self, function: Callable[..., Value], *arguments: Any) -> Future[Value]:
         """As in `SessionEngine`, with a function that can be pickled."""

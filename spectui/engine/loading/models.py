@@ -134,25 +134,18 @@ def _simulated_cells(placed: Placed, n_ctx: int, _of_file: tuple[Any, ...]) -> i
     return 0
 
 
-def _check_cells(placed: Placed, model: Model, n_ctx: int) -> None:
-    """Raise SpectuiError if a context on the CPU needs more than the free memory."""
+def _context(placed: Placed, model: Model, interrupt: Interrupt, n_ctx: int, **others: Any) -> Context:
+    """A context of a model that is no heads. Raises SpectuiError, also if its cells need more than the free memory."""
     if placed.on_cpu and not model.simulated:
         check_cells(model, n_ctx or model.trained_ctx, bytes_of_cells(placed, n_ctx))
+    return Context(model, interrupt, n_ctx=n_ctx, keeps=tokens_to_keep_on(model), **_settings(placed), **others)
 
 
 def target_context(placed: Placed, model: Model, interrupt: Interrupt) -> Context:
     """The context of a target. Raises SpectuiError."""
-    _check_cells(placed, model, placed.setup.ctx_size)
-    return Context(
-        model,
-        interrupt,
-        n_ctx=placed.setup.ctx_size,
-        rows=ROWS,
-        threads=placed.threads,
-        equal_rows=True,
-        keeps=tokens_to_keep_on(model),
-        hidden=rows_for_heads(placed.setup, model),
-        **_settings(placed),
+    hidden = rows_for_heads(placed.setup, model)
+    return _context(
+        placed, model, interrupt, placed.setup.ctx_size, rows=ROWS, threads=placed.threads, equal_rows=True, hidden=hidden
     )
 
 
@@ -162,16 +155,7 @@ def draft_context(placed: Placed, model: Model, interrupt: Interrupt, n_ctx: int
     Raises SpectuiError.
     """
     n_ctx = placed.setup.ctx_size_draft or n_ctx
-    _check_cells(placed, model, n_ctx)
-    return Context(
-        model,
-        interrupt,
-        n_ctx=n_ctx,
-        rows=1,
-        threads=placed.threads_beside(ahead),
-        keeps=tokens_to_keep_on(model),
-        **_settings(placed),
-    )
+    return _context(placed, model, interrupt, n_ctx, rows=1, threads=placed.threads_beside(ahead))
 
 
 def drafter_for(target: Model, draft: Model, context: Evaluator) -> tuple[DraftModel, str]:

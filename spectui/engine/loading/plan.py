@@ -6,7 +6,6 @@ import pickle
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from spectui.errors import SpectuiError
@@ -53,19 +52,6 @@ class MemoryPlan(NamedTuple):
         """Device -> bytes that it lacks; {} if everything fits."""
         return shortage([*self.target, *self.draft, *self.states], self.devices)
 
-    def placed(self) -> list[str]:
-        """Where the layers are, a line for each model."""
-        roles = [("target", self.setup.model, self.target, self.layers)]
-        if self.setup.draft is not None:
-            roles.append(("draft", self.setup.draft, self.draft, self.layers_draft))
-        hosts = [device.name for device in self.devices if device.kind == "cpu"]
-        lines = []
-        for role, path, uses, (on_gpus, layers) in roles:
-            names = ", ".join(use.device for use in uses if use.device not in hosts and use.weights)
-            where = f"{on_gpus} of {layers} layers on {names}" if on_gpus and names else "on the CPU"
-            lines.append(f"{role}: {Path(path or '').name}, {where}")
-        return lines
-
     def sentence(self) -> str:
         """Whether it fits; if not, the flags that may help."""
         if not self.missing:
@@ -84,24 +70,6 @@ class MemoryPlan(NamedTuple):
         free = {device.name: device.free for device in self.devices}
         needs = ", ".join(f"{use.device} {use.total / 1e9:.1f} of {free.get(use.device, 0) / 1e9:.1f} GB" for use in uses)
         return f"{needs}. {self.sentence()}"
-
-    def lines(self) -> list[str]:
-        """A table of it, in MiB."""
-        rows: list[tuple[str, ...]] = [("device", "model", "weights", "cells", "compute", "sum", "free")]
-        roles = {"target": self.target, "draft": self.draft, "states": self.states}
-        uses = [(role, use) for role, taken in roles.items() for use in taken]
-        for device in self.devices:
-            for role, use in uses:
-                if use.device == device.name:
-                    parts = (use.weights, use.cells, use.compute, use.total)
-                    free = f"{device.free // _MIB:,}" if device.total else "-"
-                    rows.append((device.name, role, *(f"{part / _MIB:,.0f}" for part in parts), free))
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        return [
-            "  ".join(cell.ljust(width) if column < 2 else cell.rjust(width)
-                      for column, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-            for row in rows
-        ]  # fmt: skip
 
 
 def shortage(uses: Iterable[MemoryUse], devices: Iterable[Device]) -> dict[str, int]:

@@ -10,6 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from spectui.cli import root
+from spectui.cli.machine.devices import _lines
+from spectui.engine.loading.plan import MemoryPlan
+from spectui.knobs import Setup
+from spectui.llama.devices.records import Device, MemoryUse
 from tests.helpers.rpc_server import LIBRARIES, Server, needs_server
 from tests.helpers.smollm2 import whole
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
@@ -33,12 +37,31 @@ def test_the_plan_names_models_devices_and_whether_they_fit(tmp_path: Path, monk
         (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of a person')\n")
     monkeypatch.chdir(tmp_path)
     pair = tiny_setup(tmp_path)
-    found = said("--plan", "-m", pair.model or "", "-md", pair.draft or "", "-c", "1024")
+    found = said("--plan", "-m", pair.model or "", "-md", pair.draft or "", "-c", "1024", "--state-memory", "64")
     assert found.exit_code == 0
     lines = found.output.splitlines()
     assert lines[0].split() == ["device", "model", "weights", "cells", "compute", "sum", "free"]
-    assert [line.split()[:2] for line in lines[1:3]] == [["CPU", "target"], ["CPU", "draft"]]
+    assert [line.split()[:2] for line in lines[1:4]] == [["CPU", "target"], ["CPU", "draft"], ["CPU", "states"]]
+    assert lines[3].split()[2:6] == ["0", "64", "0", "64"]
+    assert [line.split()[-3:] for line in lines[4:6]] == [["on", "the", "CPU"]] * 2
     assert lines[-1] == "It fits."
+
+
+def test_the_plan_says_where_the_layers_are() -> None:
+    """A line for each model on each device, and for each model."""
+    card = Device("CUDA0", "a GPU", "gpu", 2**33, 2**33)
+    host = Device("CPU", "a CPU", "cpu", 2**35, 2**35)
+    target = (MemoryUse("CUDA0", 3 * 2**30, 2**30, 2**20), MemoryUse("CPU", 2**30))
+    pair = Setup(model="/a/big.gguf", draft="/a/small.gguf")
+    made = MemoryPlan(pair, (card, host), target, (MemoryUse("CUDA0", 2**30),), (20, 33), (17, 17))
+    assert [" ".join(line.split()) for line in _lines(made)] == [
+        "device model weights cells compute sum free",
+        "CUDA0 target 3,072 1,024 1 4,097 8,192",
+        "CUDA0 draft 1,024 0 0 1,024 8,192",
+        "CPU target 1,024 0 0 1,024 32,768",
+        "target: big.gguf, 20 of 33 layers on CUDA0",
+        "draft: small.gguf, 17 of 17 layers on CUDA0",
+    ]
 
 
 def test_what_does_not_fit_has_exit_code_1_and_a_way_out() -> None:
