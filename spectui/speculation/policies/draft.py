@@ -95,8 +95,14 @@ class RoundTimes(NamedTuple):
         """Those of drafts up to the longest that loses no more plain passes than this, if all of it fails."""
         last = len(self.drafting) - 1
         lost = [passes - 1.0 + self.drafting[min(length, last)] for length, passes in enumerate(self.passes)]
-        end = 1 + max((length for length, passes in enumerate(lost) if passes <= most), default=0)
-        return RoundTimes(self.passes[:end], self.drafting[:end])
+        return self._up_to(max((length for length, passes in enumerate(lost) if passes <= most), default=0))
+
+    def within(self, most: float) -> RoundTimes:
+        """Those of drafts up to the longest whose pass takes no more plain passes than this; of one token in any case."""
+        return self._up_to(max(length for length, passes in enumerate(self.passes) if length < 2 or passes <= most))
+
+    def _up_to(self, longest: int) -> RoundTimes:
+        return RoundTimes(self.passes[: longest + 1], self.drafting[: longest + 1])
 
     def speed_up(self, acceptance: float, length: int) -> float:
         """Expected against plain decoding, if all drafts have this length and each token is accepted with this chance.

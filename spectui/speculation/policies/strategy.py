@@ -31,6 +31,9 @@ _FEW, _PASS, _USUAL, _REPLY, _REPLY_WEIGHT, _LONGEST = 64, 16, 0.85, 256.0, 0.3,
 where no prompt was read; the target's confidence in a usual text; tokens expected of the first reply, and the EWMA weight of a
 reply's length; no reply is expected to become more than so many times as long as it is."""
 
+_FIRST = 1.3
+"""Plain passes that a reply's first pass may take, so that its first token comes soon: 16 repeated tokens would double it."""
+
 _NO_CHOICE = 0.9
 """Chance that the target agrees with a token of the text that a grammar leaves no choice about: it may cut that otherwise."""
 
@@ -117,6 +120,8 @@ class Strategy:
             return Drafted((), 0, refusal, guessed)
         costs = self.costs if self.costs.known else CostModel({1: 1.0})
         times = RoundTimes.of(costs, len(text), limit)
+        if knobs.policy == "auto" and not self._written:
+            times = times.within(_FIRST)
         if knobs.policy == "auto" and len((times := times.losing(self.budget.balance)).passes) == 1:
             return Drafted((), 0, Reason("budget"), guessed)
         if model is not None and model.lag(text) >= _FEW:

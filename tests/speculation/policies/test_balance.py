@@ -105,7 +105,7 @@ def test_no_draft_is_longer_than_the_balance_allows(balance: float, longest: int
     strategy = Strategy(Dice(lambda: 0.999), CostModel({1: 1.0, 17: 9.0}, first=1e-6, next=1e-6))
     strategy.prepare(TEXT, 0, 0.0, lambda: False, never)
     strategy.acceptance.observe((), (), [1.0] * 60)
-    strategy.budget.balance = balance
+    strategy.budget.balance, strategy._written = balance, 1
     found = strategy.draft(TEXT, Knobs(drafter="model"), 16)
     assert found.sent == len(found.tokens) == longest
     assert (found.reason.kind == "budget") == (longest == 0)

@@ -139,7 +139,7 @@ def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_what_is_need
     for percent in range(1, 100):
         found = Strategy(Dice(lambda: 0.9), CostModel(ROWS, first=0.0018, next=0.0018))
         found.prepare((), 0, 0.0, lambda: False, never)
-        found.budget.tokens = rate
+        found._written, found.budget.tokens = 1, rate
         found.acceptance.observe((), (), [percent / 100] * 60)
         reason = found.draft((), Knobs(drafter="model"), limit).reason
         if reason.kind != "unlikely":

@@ -24,6 +24,7 @@ def pair(passes: dict[int, float], draft: float, confidence: float = 0.9, target
     found = Strategy(Dice(lambda: confidence, draft), CostModel(passes, first=draft, next=draft))
     found.prepare(TEXT, 0, 0.0, lambda: False, never)
     found.acceptance.observe((), (), [target] * 60)
+    found._written = 1  # behind the first token
     return found
 
 
@@ -49,6 +50,19 @@ def test_a_dear_draft_that_is_right_every_second_time_drafts_one_token_or_none(p
     found = draft(pair(passes, 0.4, confidence=0.5, target=0.5))
     assert len(found.tokens) == found.sent == length
     assert found.reason.kind == ("draft" if length else "unlikely")
+
+
+@pytest.mark.parametrize(
+    ("passes", "policy", "first"), [(LINEAR, "auto", 1), (STEPS, "auto", 3), (FLAT, "auto", 15), (LINEAR, "fixed", 16)]
+)
+def test_a_replys_first_token_waits_for_no_long_pass(passes: dict[int, float], policy: str, first: int):
+    """It may take .3 passes more, unless a person has fixed the length. The next round drafts what pays."""
+    strategy, text = pair(passes, 0.6), [n * n % 1013 + 100 for n in range(40)] * 2
+    knobs, sent = replace(KNOBS, drafter="suffix", policy=policy, p_min=0.0), []
+    for strategy._written in (0, 1):
+        sent.append(strategy.draft(text, knobs, KNOBS.draft_max).sent)
+    assert sent[0] == first
+    assert sent[1] > first or passes is FLAT or policy == "fixed"
 
 
 @pytest.mark.parametrize(("times", "sources"), [(2, {"suffix"}), (1, set())])
