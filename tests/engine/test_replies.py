@@ -1,6 +1,5 @@
 """Past replies on disk, and drafting from them."""
 
-import os
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -120,15 +119,6 @@ def test_any_file_content_is_tokens_or_none(model: Path, state: Path, data: byte
     assert all(-1 <= token < 100 for token in remembered.automaton.tokens)
     remembered.add([4])
     assert Replies(model, 100).automaton.tokens == [*remembered.automaton.tokens[:-2], 4, -1]
-
-
-def test_a_file_without_an_end_and_a_pipe_are_none(model: Path, state: Path):
-    Replies(model, 100).add([1])
-    [file] = state.glob("replies-*.tokens")
-    for make in (lambda: file.symlink_to("/dev/zero"), lambda: os.mkfifo(file)):
-        file.unlink()
-        make()
-        assert Replies(model, 100).automaton.tokens == []
 
 
 def test_a_directory_that_cannot_be_written_is_no_error(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

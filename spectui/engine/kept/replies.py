@@ -53,17 +53,11 @@ class Replies:
     def _read(self) -> list[int]:
         """The tokens on disk; none if the file does not exist or is damaged."""
         try:
-            if not self._file.is_file():  # to open a pipe would block
-                return []
-            with self._file.open("rb") as file:
-                data = file.read(4 * MOST + 1)
+            tokens = np.fromfile(self._file, "<i4", MOST)
         except OSError:
             return []
-        if len(data) % 4 or len(data) > 4 * MOST:
-            return []
-        tokens = np.frombuffer(data, "<i4")
         sound = bool(np.all((tokens >= _BREAK) & (tokens < self._n_vocab)))
-        return [int(token) for token in tokens] if sound else []
+        return list(map(int, tokens)) if sound else []
 
 
 def saved() -> list[Path]:
