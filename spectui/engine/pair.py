@@ -229,7 +229,7 @@ class Pair:
             self.target = models.load(placed, placed, self._loading("target", placed.path))
             try:
                 self.template = ChatTemplate(self.target, lambda text: self._emit(Notice(text)))
-                self.marks = ReplyMarks(self.target, self.template.with_thinking)
+                self.marks = ReplyMarks(self.target)
             except SpectuiError:
                 self.target.close()
                 raise

@@ -72,13 +72,6 @@ class ChatTemplate:
         usual, on, off = prompts
         return None if on == off else usual == on
 
-    def with_thinking(self, thought: str, answer: str) -> str:
-        """A conversation with a reply that thought this; "" if the template does not take it."""
-        try:
-            return self._rendered([("user", "?"), ("assistant", answer, thought)])
-        except SpectuiError:
-            return ""
-
     def text(self, messages: Talk) -> str:
         """The prompt for these messages, (role, content) or (role, content, thinking), without the BOS of the vocabulary.
 

@@ -7,7 +7,7 @@ Many models mark their thinking with control tokens, which have no text, or name
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from spectui.knobs import Knobs
@@ -16,7 +16,6 @@ from spectui.text import TextStream
 from spectui.thinking import KNOWN_PAIRS, MARK, Piece, ThoughtStream, closing, opens_at_end
 
 _BRACKETED = r"[<\[◁][^\s<>\[\]◁▷'\"{}]*%s[^\s<>\[\]◁▷'\"{}]*[>\]▷]"
-_MARK = re.compile(_BRACKETED % "")
 _NAMED = re.compile(_BRACKETED % "(?:think|thought|reason|inner_prefix)", re.IGNORECASE)
 _WORDS = (("START", "END"), ("start", "end"), ("begin", "end"), ("prefix", "suffix"))
 
@@ -75,8 +74,7 @@ _THINKING = frozenset(("analysis", "think", "thinking", "thought"))
 class ReplyMarks:
     """The tokens by which a model marks its thinking: from its template and its vocabulary, else from a table."""
 
-    def __init__(self, model: Model, rendered: Callable[[str, str], str]) -> None:
-        """`rendered`: the prompt for a reply with this thinking and this answer; "" where the template fails."""
+    def __init__(self, model: Model) -> None:
         self._model = model
         self.opens: set[int] = set()
         self.closes: set[int] = set()
@@ -96,8 +94,7 @@ class ReplyMarks:
                 self.line_ends_head = self.line_ends_head or not bodies
                 self._answer = channel.answer
         if not self.heads:
-            pairs = [*_named(model.template or ""), *_probed(rendered), *_PAIRS]
-            for opens_with, closes_with in pairs:
+            for opens_with, closes_with in (*_named(model.template or ""), *_PAIRS):
                 opener, closer = self._token(opens_with), self._token(closes_with)
                 if opener is not None and closer is not None:
                     self.opens.add(opener)
@@ -273,14 +270,3 @@ def _partners(name: str) -> list[str]:
     slashed = re.sub(r"^([<\[◁]\|?)", r"\1/", name)
     turned = [f"<{name[2:-1]}|>"] if name.startswith("<|") and not name.endswith("|>") else []
     return [slashed, *turned, *(name.replace(begins, ends) for begins, ends in _WORDS if begins in name)]
-
-
-def _probed(rendered: Callable[[str, str], str]) -> list[tuple[str, str]]:
-    """The marks that a template writes around the thinking of an earlier reply."""
-    thought, answer = "4711 thought", "4711 answer"
-    before, _, behind = rendered(thought, answer).partition(thought)
-    opening, closing = list(_MARK.finditer(before.rstrip())), _MARK.match(behind.lstrip())
-    if closing is None or not opening or opening[-1].end() != len(before.rstrip()):
-        return []
-    name = opening[-1][0]
-    return [] if name in rendered("", answer) else [(name, closing[0])]  # else it is a mark of every reply

@@ -39,7 +39,7 @@ class Written:
         )
         self.model = Model(str(path))
         self.template = ChatTemplate(self.model)
-        self.marks = ReplyMarks(self.model, self.template.with_thinking)
+        self.marks = ReplyMarks(self.model)
 
     def think(self, budget: int, opens: str, prompt: str = "hi\n") -> str:
         """The text of a reply that would think for ever, with this budget."""
@@ -110,9 +110,6 @@ def test_a_closing_mark_whose_opening_one_is_not_known(written: type[Written]) -
 
 
 def test_marks_that_only_the_template_names(written: type[Written]) -> None:
-    around = "{% for each in messages %}{% if each.reasoning_content %}<ponder>{{ each.reasoning_content }}</ponder>{% endif %}"
-    model = written("<ponder>", "</ponder>", template=f"{around}{{{{ each.content }}}}\n{{% endfor %}}")  # type: ignore[call-arg,arg-type]
-    assert model.read("<ponder>so</ponder>Four.") == "<think>so</think>\n\nFour."
     named = written("<|my_thought|>", "<|/my_thought|>", template=TURNS + "{# <|my_thought|> #}")  # type: ignore[call-arg,arg-type]
     assert named.read("<|my_thought|>so<|/my_thought|>Four.") == "<think>so</think>\n\nFour."
 
