@@ -99,18 +99,12 @@ def absolute(path: str | Path) -> Path:
         return whole
 
 
-_RUN = (
-    "import sys; sys.path[0] or sys.path.pop(0); import runpy; del sys.argv[0];"
-    "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
-)
-
-
 def program(module: str, *arguments: str) -> list[str]:
     """The command that runs a module of this package in a process of its own.
 
-    With Python's `-m` a file in the working directory, such as a person's own json.py, would be taken for the library's.
+    `-P`: a file in the working directory, such as a person's own json.py, is not taken for the library's.
     """
-    return [sys.executable, "-c", _RUN, module, *arguments]
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def _directory(kind: Kind) -> Path:

@@ -56,10 +56,8 @@ def run(force: bool = False) -> SelfTest:
     key = hashlib.sha256(f"{build_key()} {identity()}".encode()).hexdigest()[:16]
     stored = paths.state_directory() / f"selftest-{key}.json"
     if not force:
-        try:
-            return _read(stored.read_text(encoding="utf-8"))
-        except (OSError, ValueError, TypeError):
-            pass  # there is none yet, or it is damaged
+        with suppress(OSError, ValueError, TypeError):  # there is none yet, or it is damaged
+            return SelfTest(**json.loads(stored.read_bytes()))
     result, lasts = _find()
     if not lasts:
         return result
@@ -67,15 +65,6 @@ def run(force: bool = False) -> SelfTest:
         write_atomic(stored, json.dumps(result.__dict__).encode())
     except OSError as error:
         result.lines.append(f"the result could not be saved: {error.strerror}")
-    return result
-
-
-def _read(text: str) -> SelfTest:
-    """A stored result. Raises ValueError or TypeError if the text is none."""
-    result = SelfTest(**json.loads(text))
-    switches = result.extra_buffers, result.own
-    if not (all(type(switch) is bool for switch in switches) and isinstance(result.lines, list)):
-        raise ValueError(text)
     return result
 
 

@@ -171,17 +171,7 @@ def test_each_build_and_cpu_has_a_verdict_of_its_own(monkeypatch: pytest.MonkeyP
     assert not started.programs
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{",
-        b"\xff\xfe",
-        b'{"extra_buffers": "no", "lines": 5}',
-        b'{"extra_buffers": true, "lines": [], "more": 1}',
-        b'{"extra_buffers": true, "lines": [], "own": 1}',
-    ],
-)
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"extra_buffers": true, "lines": [], "more": 1}'])
 def test_a_damaged_file_is_found_again(monkeypatch: pytest.MonkeyPatch, content: bytes):
     children(monkeypatch, WORKS, DIES, WORKS)
     selftest.run()
