@@ -34,6 +34,8 @@ _NEVER = llama.ggml_abort_callback()
 
 _Result = TypeVar("_Result")
 
+_CONTEXT, _OF_HEADS = 0, 1  # LLAMA_CONTEXT_TYPE_DEFAULT, _MTP (llama.h)
+
 _FLASH = {"auto": -1, "off": 0, "on": 1}
 
 _RING = re.compile(r"creating +SWA KV cache, size = +(\d+) cells")
@@ -113,7 +115,8 @@ class Context:
         params.flash_attn_type = _FLASH[plugin.flash_attention(flash_attn, model.kernels, model.on_gpus)]
         params.type_k, params.type_v = context_memory.GGML_TYPES[type_k], context_memory.GGML_TYPES[type_v]
         if heads_of is not None:
-            params.ctx_type, params.ctx_other = model.context_type, heads_of.handle
+            params.ctx_other = heads_of.handle
+            params.ctx_type = _CONTEXT if model.reads_layers else _OF_HEADS
         params.abort_callback = _ABORT
         params.abort_callback_data = interrupt.address
         clear_errors()

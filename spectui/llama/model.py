@@ -20,14 +20,13 @@ from spectui.llama.devices import listing, memory_use
 from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.llama.last_words import forget_file, watch_file
 from spectui.llama.library import clear_errors, first_error, listening, llama
-from spectui.llama.tokens.tokenizer import TextError, Tokenizer
+from spectui.llama.tokens.tokenizer import TextError, tokenize
 from spectui.text import one_line, safe
 
 MOST_BYTES = 1 << 20
 """Most bytes of one token."""
 
 _CONTROL = 1 << 3  # llama_token_attr (llama.h)
-_OF_HEADS = 1  # LLAMA_CONTEXT_TYPE_MTP (llama.h)
 _INTEGER, _STRING = 0, 3  # llama_model_kv_override_type (llama.h)
 _FURTHER_ENDS = "tokenizer.ggml.eos_token_ids"
 """The key of an array of tokens that end a reply, which Ollama writes and llama.cpp does not read."""
@@ -140,14 +139,13 @@ class Model:
         self.memory = added((*weights, MemoryUse(memory_use.HOST, kernels.beside)))
         """The bytes of its weights on each device."""
         self.vocab = llama.llama_model_get_vocab(self._model)
-        self._tokenizer = Tokenizer(self.vocab)
         self.n_vocab: int = llama.llama_vocab_n_tokens(self.vocab)
         listed = map(int, file.by_layer.get(_SUPPRESSED, ()))
         self.suppressed = [token for token in listed if 0 <= token < self.n_vocab]
         """Tokens without a probability: contexts give them a logit of -inf."""
-        causal = self.metadata(f"{self.metadata('general.architecture')}.attention.causal")
-        encodes = self.has_encoder or causal == "false" or not llama.llama_model_has_decoder(self._model)
-        if encodes and not self.reads_layers:
+        causal = self.metadata(f"{self.metadata('general.architecture')}.attention.causal") != "false"
+        writes = llama.llama_model_has_decoder(self._model) and not llama.llama_model_has_encoder(self._model)
+        if not (causal and writes) and not self.reads_layers:
             self.close()
             raise ModelFileError(f"The {role} model {self.path!r} {NO_CHAT.format(EMBEDDING)}.")
 
@@ -167,11 +165,6 @@ class Model:
     def reads_layers(self) -> bool:
         """Is it a head that reads the rows of some of its target's layers (EAGLE-3, DFlash)?"""
         return self.metadata("general.architecture") in READ_LAYERS
-
-    @property
-    def context_type(self) -> int:
-        """llama_context_type (llama.h) of a context in which it drafts as heads."""
-        return 0 if self.reads_layers else _OF_HEADS
 
     @property
     def description(self) -> str:
@@ -226,11 +219,6 @@ class Model:
         return bool(llama.llama_vocab_type(self.vocab) == 0)
 
     @property
-    def has_encoder(self) -> bool:
-        """Is it an encoder-decoder such as T5?"""
-        return bool(llama.llama_model_has_encoder(self.handle))
-
-    @property
     def recurrent(self) -> bool:
         """Does its context hold states that cannot be truncated to an earlier token?"""
         return bool(llama.llama_model_is_recurrent(self.handle) or llama.llama_model_is_hybrid(self.handle))
@@ -266,17 +254,17 @@ class Model:
         """
         if within and (lead := self._lead):
             # After a line feed the tokenizer adds no space, and no token merges with the line feed.
-            tokens = self._tokenizer.tokenize("\n" + text, special=special)
+            tokens = tokenize(self.vocab, "\n" + text, special=special)
             if tokens[: len(lead)] == lead:
                 return tokens[len(lead) :]
-        return self._tokenizer.tokenize(text, special=special)
+        return tokenize(self.vocab, text, special=special)
 
     @cached_property
     def _lead(self) -> list[int]:
         """The tokens of a line feed, if the tokenizer puts a space before every text: "x" becomes " x"."""
         try:
-            spaced = b"".join(map(self.piece, self._tokenizer.tokenize("x", special=False))) == b" x"
-            return self._tokenizer.tokenize("\n", special=False) if spaced else []
+            spaced = b"".join(map(self.piece, tokenize(self.vocab, "x", special=False))) == b" x"
+            return tokenize(self.vocab, "\n", special=False) if spaced else []
         except TextError:
             return []
 

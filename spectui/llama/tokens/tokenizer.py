@@ -32,44 +32,36 @@ class TextError(SpectuiError):
     """The tokenizer cannot take this text."""
 
 
-class Tokenizer:
-    """The tokenizer of one vocabulary, which must exist longer than this object."""
+def tokenize(vocab: object, text: str, *, special: bool) -> list[int]:
+    """The text's tokens. `special`: read names such as <|im_end|> as the tokens they name. Raises TextError."""
+    data = text.encode("utf-8", "replace")
+    if len(text) <= SHALLOW:
+        return _tokens(vocab, data, special)
+    longest = max(len(run) for form in _RUNS for run in form.findall(text))
+    if longest > LONGEST_RUN:
+        raise TextError(
+            f"{longest} characters in a row, with no space between them, are more than the tokenizer can take: "
+            "break them up, or leave them out."
+        )
+    # In a thread with a large stack. It runs no OpenMP region, so the worker's threads keep their speed.
+    with ThreadPoolExecutor(1) as pool:
+        with _one_at_a_time:
+            usual = threading.stack_size(DEEP_STACK)
+            try:
+                tokens = pool.submit(_tokens, vocab, data, special)  # which starts the thread
+            except RuntimeError as error:
+                raise TextError("There is no memory left to read so long a text with: shorten it.") from error
+            finally:
+                threading.stack_size(usual)
+        return tokens.result()
 
-    def __init__(self, vocab: object) -> None:
-        self._vocab = vocab
 
-    def tokenize(self, text: str, *, special: bool) -> list[int]:
-        """The text's tokens. `special`: read names such as <|im_end|> as the tokens they name. Raises TextError."""
-        data = text.encode("utf-8", "replace")
-        if len(text) <= SHALLOW:
-            return self._tokens(data, special)
-        longest = max(len(run) for form in _RUNS for run in form.findall(text))
-        if longest > LONGEST_RUN:
-            raise TextError(
-                f"{longest} characters in a row, with no space between them, are more than the tokenizer can take: "
-                "break them up, or leave them out."
-            )
-        return self._tokens_in_deep_stack(data, special)
-
-    def _tokens_in_deep_stack(self, data: bytes, special: bool) -> list[int]:
-        """Tokenise in a thread with a large stack. It runs no OpenMP region, so the worker's threads keep their speed."""
-        with ThreadPoolExecutor(1) as pool:
-            with _one_at_a_time:
-                usual = threading.stack_size(DEEP_STACK)
-                try:
-                    tokens = pool.submit(self._tokens, data, special)  # which starts the thread
-                except RuntimeError as error:
-                    raise TextError("There is no memory left to read so long a text with: shorten it.") from error
-                finally:
-                    threading.stack_size(usual)
-            return tokens.result()
-
-    def _tokens(self, data: bytes, special: bool) -> list[int]:
-        room = len(data) + 16
-        for _ in range(2):  # the first call may return the size that is needed
-            tokens = (llama.llama_token * room)()
-            n = llama.llama_tokenize(self._vocab, data, len(data), tokens, room, False, special)
-            if n >= 0:
-                return list(tokens[:n])
-            room = min(-n, 8 * room)
-        raise TextError("llama.cpp's tokenizer does not take this text: shorten it, or write it in other words.")
+def _tokens(vocab: object, data: bytes, special: bool) -> list[int]:
+    room = len(data) + 16
+    for _ in range(2):  # the first call may return the size that is needed
+        tokens = (llama.llama_token * room)()
+        n = llama.llama_tokenize(vocab, data, len(data), tokens, room, False, special)
+        if n >= 0:
+            return list(tokens[:n])
+        room = min(-n, 8 * room)
+    raise TextError("llama.cpp's tokenizer does not take this text: shorten it, or write it in other words.")
