@@ -26,15 +26,5 @@ class Activity:
             self.now = "ready"
 
 
-STATES = {
-    "no model": "no model",
-    "loading": "loading",
-    "ready": "ready",
-    "reading": "reading the prompt",
-    "writing": "writing",
-    "comparing": "comparing",
-    "leaving": "stopping",
-    "measuring": "measuring",
-    "failed": "no model",
-}
-"""The words for each state of a session."""
+IN_WORDS = {"reading": "reading the prompt", "leaving": "stopping", "failed": "no model"}
+"""The words for a state, where its name is not for people."""

@@ -75,17 +75,6 @@ def payoff_lines(figures: Figures) -> Iterator[str]:
         yield f"The best draft-max by this estimate is {best}{flag}."
 
 
-def comparison_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
-    """Figures of the two decodings: their name, with drafts, without."""
-    fast, plain = comparison.with_drafts, comparison.plain
-    return [
-        ("tokens/s", decimal(fast.tokens_per_s), decimal(plain.tokens_per_s)),
-        ("tokens", count(fast.emitted), count(plain.emitted)),
-        ("passes", count(fast.rounds), count(plain.rounds)),
-        ("decoding", duration(fast.decode_s), duration(plain.decode_s)),
-    ]
-
-
 def comparison_facts(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """The measured speed-up, and whether the text is the same: names and what they are."""
     emitted, difference = comparison.plain.emitted, comparison.difference

@@ -9,7 +9,7 @@ from spectui.chat.messages import OpenedConversation, ReadMessage
 from spectui.chat.sentences import NOT_SAVED
 from spectui.errors import UsageError
 from spectui.store import library
-from spectui.store.database import DamagedError, StoreError, database_file, identity
+from spectui.store.database import DamagedError, database_file, identity
 from spectui.store.journal import TITLE, Journal
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.records import StoredConversation, Summary
@@ -26,20 +26,15 @@ def conversation_at_start(name: str | None, history: Path | None, notices: list[
     def read() -> StoredConversation | None:
         return library.last(file) if name is None else library.open_conversation(file, name)
 
-    found = identity(file)
+    damaged = identity(file)
     try:
         return read()
     except DamagedError:
         if history is None:
             raise
-        rescued = begin_anew(history, found)
-        if rescued is None:  # another spectui was quicker
-            return read()
+    if (rescued := begin_anew(history, damaged)) is not None:  # else another spectui was quicker
         notices.append(rescued.sentence)
-        try:
-            return read()
-        except StoreError as error:
-            raise StoreError(f"{rescued.sentence} {error}") from error
+    return read()
 
 
 class StoredConversations:

@@ -21,7 +21,7 @@ from spectui.chat.commands import SLASH, with_commands
 from spectui.chat.comparison import OfComparison
 from spectui.chat.dropping import Dropped
 from spectui.chat.figures.format import count, size
-from spectui.chat.figures.lines import comparison_facts, comparison_rows, model_line, said_of
+from spectui.chat.figures.lines import comparison_facts, model_line, said_of, summary_line
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.sentences import NO_TEXT, UNANSWERED, crash_advice
 from spectui.chat.session import ChatSession
@@ -228,8 +228,9 @@ class PlainChat:
                 n_ctx = count(self.session.models.n_ctx)
                 self.notice(f"{pair(self.session)} ready, context {n_ctx} tokens. /help lists commands.")
             case OfComparison(event=Finished() | Failed()) if (comparison := self.session.comparison) is not None:
-                rows = [(name, f"{fast} with drafts, {plain} without") for name, fast, plain in comparison_rows(comparison)]
-                self.output("\n".join(f"{name}: {fact}" for name, fact in (*rows, *comparison_facts(comparison))))
+                both = ("with drafts", comparison.with_drafts), ("without", comparison.plain)
+                lines = [f"{name}: {summary_line(figures)}" for name, figures in both]
+                self.output("\n".join([*lines, *(f"{name}: {fact}" for name, fact in comparison_facts(comparison))]))
         if not isinstance(event, OfComparison) and (said := said_of(event, self.session)):
             self.notice(with_commands(said))
         if isinstance(event, Finished) and self.session.conversation.unanswered is not None:  # it ended before the first word

@@ -220,7 +220,7 @@ def test_the_reply_is_decoded_again_without_drafts_and_compared():
     chat = Chat("/compare", "hello", "/compare", "/set", "more")
     plain, after = chat.engine.turned[1:3]
     assert (plain.drafter, plain.predict, after) == ("off", 5, Knobs())
-    assert "tokens/s: 12.5 with drafts, 12.5 without\n" in chat.out
+    assert chat.out.count("5 tokens at 12.5 a second") == 2 and "without: 5 tokens" in chat.out
     assert "measured: cannot be told (within 35 %)\nidentical text: yes, over 5 tokens\n" in chat.out
     assert chat.aside == "There is no finished reply to compare.\n"
     assert chat.asked == ["hello", "You said HELLO.", "more"], "it is no part of the conversation"

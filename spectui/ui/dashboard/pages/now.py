@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from spectui.chat.figures.activity import STATES
+from spectui.chat.figures.activity import IN_WORDS
 from spectui.chat.figures.estimates import payoff
 from spectui.chat.figures.format import decimal, percent, times
 from spectui.chat.figures.reasons import last_reason, read_before, why_no_drafts
@@ -57,7 +57,7 @@ def speed(figures: Figures, compare: str = "") -> Line:
     """Tokens per second, and beside plain decoding; `compare` is the key that measures that, "" where it cannot be now."""
     line: Line = [(decimal(figures.speed), "big"), (" t/s", "label")]
     if figures.state not in ("ready", "writing"):
-        return [*line, (f"   {STATES.get(figures.state, '')}", "label")]
+        return [*line, (f"   {IN_WORDS.get(figures.state, figures.state)}", "label")]
     paid = payoff(figures.rounds)
     if figures.measured is not None:
         gain = times(figures.measured.ratio) if figures.measured.told else "like"
@@ -74,7 +74,7 @@ def large_speed(figures: Figures, compare: str) -> list[Line]:
     more = f"; {compare} compares" * (figures.state == "ready" and not figures.draft_max_flag)
     words = ("t/s", "")
     if figures.state not in ("ready", "writing"):
-        words = f"t/s, {STATES.get(figures.state, '')}".rstrip(", "), ""
+        words = f"t/s, {IN_WORDS.get(figures.state, figures.state)}".rstrip(", "), ""
     elif measured is not None:
         gain = f"{times(measured.ratio)[:-1]} times as fast" if measured.told else "about as fast"
         words = f"t/s, {gain}", "as without guesses (measured)"
