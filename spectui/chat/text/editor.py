@@ -8,8 +8,8 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,57 +45,49 @@ def edited(text: str, meanwhile: AbstractContextManager[None]) -> str:
 def in_terminal(lines: Sequence[str], meanwhile: AbstractContextManager[None]) -> int | None:
     """Run these commands one after another, and return the code that the last ends with; None if there is no such program.
 
-    Nothing is raised while the terminal is theirs: the window would not take it back.
+    Nothing is raised while the terminal is theirs: the window would not take it back. A signal that ends spectui ends the
+    program first, which would keep it waiting. Ctrl+C is the program's own.
     """
-    code = None
-    with meanwhile, _Signals() as signals:
+    code, caught, programs = None, list[int](), list[subprocess.Popen[bytes]]()
+
+    def take(number: int, frame: Any) -> None:
+        if number != signal.SIGINT:
+            caught.append(number)
+            for program in programs:
+                program.terminate()
+
+    with meanwhile, _handled(take, caught):
         try:
             for line in lines:
                 # Standard error of a chat is a file.
-                code = signals.wait(subprocess.Popen(shlex.split(line), stderr=subprocess.STDOUT))
+                programs[:] = [subprocess.Popen(shlex.split(line), stderr=subprocess.STDOUT)]
+                if caught:
+                    programs[0].terminate()
+                code = None
+                # Of two signals at once the system may give the second to another thread, which does not wake one that waits
+                # for a process. Python runs the handler when this thread goes on.
+                while code is None:
+                    with suppress(subprocess.TimeoutExpired):
+                        code = programs[0].wait(_LOOK_S)
         except (OSError, ValueError):
             return None
     return code
 
 
-class _Signals:
-    """Within the block, a signal that ends spectui ends the program first, which would keep it waiting. Ctrl+C is its own."""
-
-    def __init__(self) -> None:
-        self._program: subprocess.Popen[bytes] | None = None
-        self._caught: list[int] = []
-        self._before: dict[int, Any] = {}
-        self._woken = -1
-
-    def __enter__(self) -> _Signals:
-        if threading.current_thread() is threading.main_thread():
-            self._woken = signal.set_wakeup_fd(-1)  # the window's loop would act on Ctrl+C afterwards
-            numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-            self._before = {number: signal.signal(number, self._take) for number in numbers}
-        return self
-
-    def wait(self, program: subprocess.Popen[bytes]) -> int:
-        """The code that this program ends with."""
-        self._program = program
-        if self._caught:
-            program.terminate()
-        # Of two signals at once the system may give the second to another thread, which does not wake one that waits for
-        # a process. Python runs the handler when this thread goes on.
-        while True:
-            with suppress(subprocess.TimeoutExpired):
-                return program.wait(_LOOK_S)
-
-    def _take(self, number: int, frame: Any) -> None:
-        if number != signal.SIGINT:
-            self._caught.append(number)
-            if self._program is not None:
-                self._program.terminate()
-
-    def __exit__(self, *raised: object) -> None:
-        if not self._before:
-            return
-        for number, handler in self._before.items():
+@contextmanager
+def _handled(take: Callable[[int, Any], None], caught: Sequence[int]) -> Iterator[None]:
+    """Handle signals so within the block, and raise those that it has caught again after it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    woken = signal.set_wakeup_fd(-1)  # the window's loop would act on Ctrl+C afterwards
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = [signal.signal(number, take) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
-        signal.set_wakeup_fd(self._woken)
-        for number in self._caught:
+        signal.set_wakeup_fd(woken)
+        for number in caught:
             signal.raise_signal(number)
