@@ -7,6 +7,8 @@ an earlier reply that a person goes back to has what was read then, and so has e
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from spectui.chat.history.conversation import Conversation
@@ -35,13 +37,7 @@ def prompt_messages(system: str, messages: Sequence[ChatMessage]) -> tuple[Messa
 
 def in_turns(messages: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
     """The messages as the model gets them: chat templates want turns, so a prompt without an answer goes with the next one."""
-    groups: list[list[ChatMessage]] = []
-    for message in messages:
-        if groups and message.role == groups[-1][-1].role == "user":
-            groups[-1].append(message)
-        else:
-            groups.append([message])
-    return groups
+    return [list(group) for _, group in groupby(messages, key=attrgetter("role"))]
 
 
 def _joined(messages: Sequence[ChatMessage]) -> Message:

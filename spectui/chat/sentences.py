@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from spectui.chat.figures.activity import State
@@ -51,22 +51,29 @@ def nothing_found(words: str) -> str:
     return "Nothing has these words." if words else "Nothing is saved yet."
 
 
+_BUSY: Mapping[State, str] = {
+    "ready": "",
+    "loading": "The models are being loaded: wait until they are there.",
+    "no model": "No model can answer yet: {models} chooses one.",
+    "failed": "No model can answer yet: {models} chooses one.",
+    "measuring": "The models are being measured: wait until that has ended.",
+    "comparing": "{stop} stops the comparison first.",
+    "leaving": "The reply of the chat before is being stopped: wait until it has ended.",
+}
+
+
 def busy_reason(state: State) -> str:
     """Why the engine cannot answer just now; "" if it is free."""
-    match state:
-        case "ready":
-            return ""
-        case "loading":
-            return "The models are being loaded: wait until they are there."
-        case "no model" | "failed":
-            return "No model can answer yet: {models} chooses one."
-        case "measuring":
-            return "The models are being measured: wait until that has ended."
-        case "comparing":
-            return "{stop} stops the comparison first."
-        case "leaving":
-            return "The reply of the chat before is being stopped: wait until it has ended."
-    return "{stop} stops the reply first."
+    return _BUSY.get(state, "{stop} stops the reply first.")
+
+
+_STOPS: Mapping[str | None, str] = {
+    None: CUT_OFF,
+    StopReason.CANCELLED.value: "stopped",
+    StopReason.STOP.value: "a stop text (-r) ended it",
+    StopReason.LIMIT.value: "the limit of -n/--predict is reached",
+    StopReason.SERVER_LIMIT.value: "the server ended it at a limit of its own: {continue} goes on",
+}
 
 
 def stop_note(stop: str | None, n_ctx: int | None, *, to_drop: bool = False, larger: str = LARGER) -> str:
@@ -75,21 +82,10 @@ def stop_note(stop: str | None, n_ctx: int | None, *, to_drop: bool = False, lar
     `to_drop`: there are older turns, which a full context can do without. `larger`: the way to a larger one, which ends the
     line.
     """
-    match stop:
-        case None:
-            return CUT_OFF
-        case StopReason.CANCELLED.value:
-            return "stopped"
-        case StopReason.STOP.value:
-            return "a stop text (-r) ended it"
-        case StopReason.LIMIT.value:
-            return "the limit of -n/--predict is reached"
-        case StopReason.SERVER_LIMIT.value:
-            return "the server ended it at a limit of its own: {continue} goes on"
-        case StopReason.CONTEXT.value:
-            drop = "{drop} drops the oldest turns and goes on, " if to_drop else ""
-            return f"{context_full(n_ctx)}: {drop}{{new-chat}} starts a new chat{larger}"
-    return ""
+    if stop != StopReason.CONTEXT.value:
+        return _STOPS.get(stop, "")
+    drop = "{drop} drops the oldest turns and goes on, " if to_drop else ""
+    return f"{context_full(n_ctx)}: {drop}{{new-chat}} starts a new chat{larger}"
 
 
 def counted_lines(counted: Counted | None) -> Iterator[str]:
