@@ -8,11 +8,10 @@ import pytest
 
 from spectui.chat.actions import bring_back, drop
 from spectui.chat.dropping import Dropped, prompt_messages
-from spectui.chat.figures.lines import said_of
 from spectui.chat.history.views import listed_messages, snapshot
 from spectui.chat.messages import OpenedConversation
 from spectui.chat.session import ChatSession
-from spectui.engine.events import Failed, Finished, Message
+from spectui.engine.events import Finished, Message
 from spectui.errors import UsageError
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
@@ -108,19 +107,6 @@ def test_by_default_a_full_context_ends_the_reply_and_dropping_is_asked_for(engi
     drained(session)
     assert session.state == "ready", "asked for once, dropped once"
     assert (session.messages[-1].content, session.messages[-1].reply.stop) == ("de", "context")
-
-
-def test_a_prompt_that_has_failed_can_be_asked_again_so(engine: FakeEngine, session: ChatSession) -> None:
-    session.send("four")
-    engine.fail(FULL, to_drop=6)
-    drained(session)
-    assert session.conversation.unanswered
-    way = said_of(Failed(FULL, no_room=True, to_drop=6), session)
-    assert way.startswith(f"{FULL} {{drop}} drops the oldest turns and asks again, {{edit}} brings the prompt back")
-    drop(session, "")
-    engine.fail(FULL, to_drop=6)
-    drained(session)
-    assert asked(engine) == ["Be brief.", "four"]
 
 
 def test_a_prompt_without_an_answer_goes_with_the_next_one_and_is_dropped_with_it(

@@ -51,13 +51,6 @@ def turn(session: ChatSession, prompt: str, *texts: str, stop: StopReason = Stop
     drained(session)
 
 
-def with_stopped_reply(engine: FakeEngine, file: Path) -> ChatSession:
-    """A session in this file, whose only reply, "ab" in two rounds, was stopped."""
-    session = loaded(engine, Journal(file))
-    turn(session, "one", "a", "b", stop=StopReason.CANCELLED)
-    return session
-
-
 def test_the_demo_is_named_once_per_start():
     """Also where models are loaded again, in a new process of the engine too."""
     engine = FakeEngine()
@@ -106,14 +99,20 @@ def test_a_message_has_the_rounds_that_made_it(engine: FakeEngine) -> None:
     assert session.figures().chat.emitted == 3
 
 
+@pytest.mark.parametrize("reopened", [False, True])
 def test_round_numbers_of_a_continuation_go_on_also_when_the_chat_is_closed_meanwhile(
-    engine: FakeEngine, tmp_path: Path
+    engine: FakeEngine, tmp_path: Path, reopened: bool
 ) -> None:
     file = tmp_path / "c.db"
-    session = with_stopped_reply(engine, file)
+    session = loaded(engine, Journal(file))
+    turn(session, "one", "a", "b", stop=StopReason.CANCELLED)
+    if reopened:
+        session.journal.flush()
+        session.resume(OpenedConversation.of(last(file)))
+    rounds = session.messages[-1].rounds
     assert session.can_continue
     session.continue_reply()
-    written = tuple(token.id for round in session.writing.rounds for token in round.tokens)  # type: ignore[union-attr]
+    written = tuple(token.id for round in rounds for token in round.tokens)
     assert engine.generates[-1] == (Message("user", "one"), Message("assistant", "ab", written)) and len(written) == 2
     engine.emit_round(plain="c")
     (round,) = [event.round for event in session.drain() if isinstance(event, RoundDone)]
@@ -121,26 +120,10 @@ def test_round_numbers_of_a_continuation_go_on_also_when_the_chat_is_closed_mean
     engine.emit_round(plain="d")
     engine.finish(StopReason.CANCELLED)  # as the worker does when it is closed
     session.close()
-    assert [round.index for round in session.messages[-1].rounds] == [0, 1, 2, 3]
+    assert session.messages[-1].rounds is rounds and [round.index for round in rounds] == [0, 1, 2, 3]
     stored = last(file).messages[-1]
     assert stored.text == "abcd" and stored.reply is not None
     assert [round.index for round in stored.reply.rounds] == [0, 1, 2, 3]
-
-
-def test_rounds_of_a_continuation_are_kept_once_also_for_a_reply_from_the_disk(engine: FakeEngine, tmp_path: Path) -> None:
-    file = tmp_path / "c.db"
-    session = with_stopped_reply(engine, file)
-    session.journal.flush()
-    session.resume(OpenedConversation.of(last(file)))
-    rounds = session.messages[-1].rounds
-    session.continue_reply()
-    reply(engine, "c")
-    drained(session)
-    assert session.messages[-1].rounds is rounds and [round.index for round in rounds] == [0, 1, 2]
-    session.close()
-    stored = last(file).messages[-1]
-    assert stored.text == "abc" and stored.reply is not None
-    assert [round.index for round in stored.reply.rounds] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("then", ["new chat", "another conversation"])

@@ -87,12 +87,6 @@ def test_a_full_context_is_gone_on_with_without_the_oldest_turns(tmp_path: Path)
     assert kept(file) == ["one", "You said ONE.", "fill", "halfYou said HALF.", "three", "reply"]
 
 
-def test_a_setting_drops_without_being_asked():
-    chat = Chat("one", "/set context-full drop-oldest", "fill", "three", engine=Small())
-    assert chat.asked == ["fill", "halfYou said HALF.", "three"]
-    assert chat.aside.count("it goes on without the oldest turns (1)") == 1 and chat.code == 0
-
-
 def test_a_prompt_is_edited_and_the_old_way_stays_as_a_branch(tmp_path: Path):
     file = tmp_path / "c.db"
     chat = Chat("one", "two", "/edit other", "/messages", "/back 5", "/messages", journal=Journal(file))
