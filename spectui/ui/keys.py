@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -118,15 +117,6 @@ def _pressed(key: str) -> str:
     """A key by Textual's name, from that or from how `format_key` has it; "" if it is none."""
     *modifiers, last = key.strip().split("+")
     if modifiers or len(last) > 1:
-        modifiers, last = sorted(each.lower() for each in modifiers), last.lower()
-    last = _WRITTEN.get(last, last)
-    if not {*modifiers} <= _MODIFIERS or not (len(last) == 1 or last in _KEYS or _is_named(last)):
-        return ""
-    return "+".join([*modifiers, last])
-
-
-def _is_named(key: str) -> bool:
-    try:
-        return bool(unicodedata.lookup(key.replace("_", " ")))
-    except KeyError:
-        return False
+        modifiers, last = sorted(modifier.lower() for modifier in modifiers), last.lower()
+    last = next(iter(BindingsMap([Binding(last, "")]).key_to_bindings)) if len(last) == 1 else _WRITTEN.get(last, last)
+    return "+".join([*modifiers, last]) if {*modifiers} <= _MODIFIERS and (last in _KEYS or len(sign_of(last)) == 1) else ""

@@ -23,8 +23,8 @@ from spectui.profiles.file import ProfileFile
 from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dashboard.devices import DevicePane
-from spectui.ui.dashboard.pages.rounds import RoundsPage
+from spectui.ui.dashboard.machine import DevicePane
+from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.dialogs.compare import CompareScreen
 from spectui.ui.dialogs.conversations import ConversationsScreen, MessagesScreen
 from spectui.ui.dialogs.help import HelpScreen
@@ -58,8 +58,8 @@ def test_a_key_is_written_as_people_write_it(key: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "expected"),
-    [("f9", "f9"), ("Alt+F9, Ctrl+Shift+left", "alt+f9,ctrl+shift+left"), ("shift+ctrl+a", "ctrl+shift+a"), ("?", "?"),
-     ("Q", "Q"), ("PgUp", "pageup"), ("Esc", "escape"), ("left_square_bracket", "left_square_bracket"),
+    [("f9", "f9"), ("Alt+F9, Ctrl+Shift+left", "alt+f9,ctrl+shift+left"), ("shift+ctrl+a", "ctrl+shift+a"),
+     ("?", "question_mark"), ("Alt+[", "alt+left_square_bracket"), ("Q", "Q"), ("PgUp", "pageup"), ("Esc", "escape"),
      ("ctrl-b", None), ("bananas", None), ("f5,", None), ("", None), ("strg+b", None)],
 )  # fmt: skip
 def test_a_key_is_mapped_as_it_is_written_or_the_line_is_told(keys: str, expected: str | None) -> None:
