@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import tomli
 from rich.errors import StyleSyntaxError
@@ -75,50 +74,42 @@ def _read(path: Path) -> Theme:
     text = read_text(path, "it", MAX_BYTES, "themes are small", _ThemeError)
     try:
         table = tomli.loads(text)
-    except (tomli.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise _ThemeError(f"it is not TOML ({error})") from error
-    except ValueError as error:
-        raise _ThemeError("a number in it has thousands of digits") from error
-    return _theme(table)
-
-
-def _theme(table: dict[str, Any]) -> Theme:
     variables = table.pop("variables", {})
-    unknown = sorted(set(table) - {"name", "dark", *_COLOURS})
-    if unknown:
-        raise _ThemeError(f"there is no key {unknown[0]!r}")
-    for key in ("name", "primary"):
-        if key not in table:
-            raise _ThemeError(f"{key!r} is missing")
-    if not isinstance(table["name"], str) or not _NAME.fullmatch(table["name"]):
-        raise _ThemeError("its name is not made of letters, digits, - and _")
-    if not isinstance(table.get("dark", True), bool):
-        raise _ThemeError("'dark' is not true or false")
-    for key in set(table) & set(_COLOURS):
-        _check(key, table[key])
-    if not isinstance(variables, dict):
-        raise _ThemeError("'variables' is not a table")
-    for key, value in variables.items():
-        if not _NAME.fullmatch(key):
-            raise _ThemeError(f"{key!r} cannot be a variable's name")
-        # Textual writes the value into its style sheets, where a wrong one is an error that ends the program.
-        _check(key, value, with_share=True)
+    if "name" not in table or "primary" not in table or not isinstance(variables, dict):
+        raise _ThemeError("it needs a name and a primary colour, and [variables] is a table")
+    wrong = [key for key, value in table.items() if not _is_field(key, value)]
+    # Textual writes variables into its style sheets, where a wrong one is an error that ends the program.
+    wrong += [key for key, value in variables.items() if not _NAME.fullmatch(key) or not _is_variable(key, value)]
+    if wrong:
+        raise _ThemeError(f"{wrong[0]!r} is no key of a theme, or does not have a value that it can have")
     return Theme(**table, variables=variables)
 
 
-def _check(key: str, value: object, *, with_share: bool = False) -> None:
-    """Raise for what is no colour, or no text style where the key says so. `with_share`: a percentage may follow a colour."""
-    style = key.endswith("-style")
-    wrong = f"{key!r} is not a {'text style such as bold, italic or not underline' if style else 'colour'}"
-    if not isinstance(value, str) or (not style and value.startswith(("auto", "ansi"))):
-        raise _ThemeError(wrong)
+def _is_field(key: str, value: object) -> bool:
+    if key == "dark":
+        return isinstance(value, bool)
+    return isinstance(value, str) and (bool(_NAME.fullmatch(value)) if key == "name" else key in _COLOURS and _is_colour(value))
+
+
+def _is_variable(key: str, value: object) -> bool:
+    """Whether this is a text style where the key says so, or else a colour, which a percentage may follow."""
+    if not isinstance(value, str) or not key.endswith("-style"):
+        return isinstance(value, str) and _is_colour(_SHARE.sub("", value))
     try:
-        if style:
-            Styles().text_style = value  # Textual parses it here
-        else:
-            Color.parse(_SHARE.sub("", value) if with_share else value)
-    except (ColorParseError, StyleValueError, StyleSyntaxError) as error:
-        raise _ThemeError(wrong) from error
+        Styles().text_style = value  # Textual parses it here
+    except (StyleValueError, StyleSyntaxError):
+        return False
+    return True
+
+
+def _is_colour(value: str) -> bool:
+    try:
+        Color.parse(value)
+    except ColorParseError:
+        return False
+    return not value.startswith(("auto", "ansi"))
 
 
 def _shown(text: str) -> str:
