@@ -170,7 +170,7 @@ class SpectuiApp(TerminalApp):
         yield from (actions.pop(identity) for identity in FIRST if identity in actions)
         yield from actions.values()
         if isinstance(screen, ChatScreen):
-            for name in controls.profile_names(screen):
+            for name in screen.panel.profile_names():
                 shown = name.replace("[", "\\[")  # Textual reads markup there, and its `escape` leaves some of it
                 yield SystemCommand(f"Profile: {shown}", "Turn the knobs as saved", partial(controls.use_profile, screen, name))
             for key, _, spec in specs(Knobs):
@@ -239,7 +239,7 @@ class SpectuiApp(TerminalApp):
         if self._chat is not None:
             note(self._chat, self.remembered)
         if self.theme != self._first_theme:
-            self.remembered.set("theme", self.theme)
+            self.remembered.set(theme=self.theme)
         self.remembered.save()
 
     def action_help(self) -> None:

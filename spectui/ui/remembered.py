@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 LONGEST = 10_000
 """Bytes of the file that are read."""
 
+PARTS = ("panel", "chats")
+"""Parts of the window that can be hidden."""
+
 Value = TypeVar("Value", str, bool, list[object])
 
 
@@ -37,9 +40,9 @@ class Remembered:
         value = self._values.get(name)
         return value if isinstance(value, type(default)) else default
 
-    def set(self, name: str, value: str | bool | list[tuple[str, str | None]]) -> None:
-        """Remember this choice, until `save` only here."""
-        self._values = {**self._values, name: value}
+    def set(self, **choices: str | bool | list[tuple[str, str | None]]) -> None:
+        """Remember these choices, until `save` only here."""
+        self._values = {**self._values, **choices}
 
     def save(self) -> None:
         """Write the choices to the disk. Any thread may call it. Where that fails they are lost."""
@@ -52,15 +55,11 @@ def restore(screen: ChatScreen, chosen: Remembered) -> None:
     """Give a screen that opens the look that was chosen last, unless it closes before it has widgets."""
     if not screen.is_mounted:
         return
-    kinds = str, str | None
-    screen.session.models.pairs += [
-        (pair[0], pair[1])
-        for pair in chosen.get("pairs", list[object]())
-        if isinstance(pair, list) and len(pair) == 2 and all(map(isinstance, pair, kinds))
-    ]
+    read = [tuple(pair) for pair in chosen.get("pairs", list[object]()) if isinstance(pair, list)]
+    screen.session.models.pairs += [pair for pair in read if len(pair) == 2 and all(map(isinstance, pair, (str, str | None)))]
     screen.transcript.show_tokens = chosen.get("tokens", False)
-    screen.set_class(not chosen.get("panel", True), "-no-panel")
-    screen.set_class(not chosen.get("chats", True), "-no-chats")
+    for part in PARTS:
+        screen.set_class(not chosen.get(part, True), f"-no-{part}")
     if (page := chosen.get("page", "")) in PAGES:
         screen.panel.show_page(page)
 
@@ -69,9 +68,6 @@ def note(screen: ChatScreen, chosen: Remembered) -> None:
     """Remember the look of a screen that closes, if it ever was open."""
     if not screen.is_mounted:
         return
-    chosen.set("tokens", screen.transcript.show_tokens)
     pairs = [pair for pair in screen.session.models.pairs if all(os.path.isfile(file) for file in pair if file)]
-    chosen.set("pairs", pairs)
-    chosen.set("panel", not screen.has_class("-no-panel"))
-    chosen.set("chats", not screen.has_class("-no-chats"))
-    chosen.set("page", screen.panel.chosen_page)
+    seen = {part: not screen.has_class(f"-no-{part}") for part in PARTS}
+    chosen.set(tokens=screen.transcript.show_tokens, page=screen.panel.chosen_page, pairs=pairs, **seen)

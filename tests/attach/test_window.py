@@ -15,7 +15,7 @@ from spectui.attach.session import ServerSession
 from spectui.engine.worker import Worker
 from spectui.knobs import Knobs, Setup
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dashboard.pages.now import NowPage
+from spectui.ui.dashboard.reply import NowPage
 from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.screen import reading
 from spectui.ui.widgets.knob import Slider

@@ -224,7 +224,7 @@ async def demo() -> str:
         async def shoot(lasts: float) -> None:
             chat._tick()
             chat.show_figures()
-            chat.panel.show_knobs(player.knobs)
+            chat.panel.show_knobs()
             await pilot.pause()
             frames.append(app.export_screenshot(title="spectui chat", simplify=True))
             seconds.append(lasts)

@@ -1,12 +1,11 @@
 """llama.cpp's own server, where it is built: what it makes of a conversation is what spectui must make of it."""
 
 import json
-import signal
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -73,31 +72,23 @@ def llama_server(model: Path) -> Iterator[LlamaServer]:
         yield server
 
 
-def serving(arguments: Sequence[str]) -> AbstractContextManager[LlamaServer]:
-    """A server with these arguments, in which ${PORT} stands for a free port."""
-    return started([str(PROGRAM), *arguments])
-
-
 @contextmanager
-def started(
-    command: Sequence[str], end: signal.Signals = signal.SIGKILL, env: Mapping[str, str] | None = None
-) -> Iterator[LlamaServer]:
-    """A server that is started with this command, in which ${PORT} stands for a free port, and answers. `end`: ends it."""
+def serving(arguments: Sequence[str]) -> Iterator[LlamaServer]:
+    """A server with these arguments, in which ${PORT} stands for a free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [word.replace("${PORT}", str(port)) for word in command]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+    command = [PROGRAM, *(word.replace("${PORT}", str(port)) for word in arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     server = LlamaServer(port, process)
     given_up = monotonic() + _PATIENCE_S
     try:
         while not server.is_ready():
-            with suppress(subprocess.TimeoutExpired):
-                raise AssertionError(f"{command[0]} ended with {process.wait(0.05)}")
-            assert monotonic() < given_up, f"{command[0]} does not answer"
+            assert process.poll() is None, f"llama-server ended with {process.returncode}"
+            assert monotonic() < given_up, "llama-server does not answer"
         yield server
     finally:
-        process.send_signal(end)
+        process.kill()
         process.wait()
 
 

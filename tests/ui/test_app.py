@@ -278,18 +278,22 @@ async def test_a_theme_that_does_not_exist_is_said(make_app: Make, engine: FakeE
         assert app.theme == "spectui-dark"
 
 
-async def test_the_last_line_ends_with_a_whole_key_and_offers_esc_while_something_runs(
-    window: Window, engine: FakeEngine
-) -> None:
+async def test_the_last_line_ends_with_a_whole_key_and_offers_what_can_be_done_now(window: Window, engine: FakeEngine) -> None:
     async with window(size=(80, 24)) as (app, pilot):
 
         def keys() -> list[FooterKey]:
             return [key for key in app.screen.query(FooterKey) if key.region]
 
-        await wait_until(pilot, lambda: "Stop" not in [key.description for key in keys()])
+        def named() -> dict[str, str]:
+            return {key.description: key.key for key in keys()}
+
+        await wait_until(pilot, lambda: {"Stop", "Compare"}.isdisjoint(named()) and named()["Models"] == "alt+m")
         await ask(pilot, "go")
         write_reply(engine)
-        await wait_until(pilot, lambda: "Stop" in [key.description for key in keys()])
+        await wait_until(pilot, lambda: "Stop" in named())
+        engine.finish()
+        await wait_until(pilot, lambda: "Compare" in named() and "Stop" not in named())
+        await ask(pilot, "and")
 
         for width, number in ((120, 5), (36, 3), (20, 2)):
             await pilot.resize_terminal(width, 24)

@@ -47,12 +47,12 @@ async def _close(pilot: Pilot[object]) -> None:
 async def test_tokens_panel_page_and_theme_are_as_they_were_left(window: Window, tmp_path: Path) -> None:
     file = tmp_path / "window.json"
     async with window(size=(120, 40), remembered=Remembered(file)) as (app, pilot):
-        assert (app.screen.transcript.show_tokens, app.screen.panel.is_open) == (False, True)
+        assert (app.screen.transcript.show_tokens, app.screen.panel.display) == (False, True)
         await pilot.press("f2", "alt+2", "f6")
         app.theme = "spectui-light"
-        await wait_until(pilot, lambda: not app.screen.panel.is_open)
+        await wait_until(pilot, lambda: not app.screen.panel.display)
     async with window(size=(120, 40), remembered=Remembered(file)) as (app, pilot):
-        assert (app.screen.transcript.show_tokens, app.screen.panel.is_open) == (True, False)
+        assert (app.screen.transcript.show_tokens, app.screen.panel.display) == (True, False)
         assert (app.screen.panel.page, app.theme) == ("rounds", "spectui-light")
         await pilot.press("f2")
     async with window(size=(120, 40), remembered=Remembered(file), theme="spectui-dark") as (app, _):
@@ -71,7 +71,7 @@ def test_a_damaged_file_is_as_none(tmp_path: Path, content: bytes) -> None:
 async def test_a_page_that_is_none_and_a_directory_that_takes_no_file_end_nothing(make_app: Make, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     remembered = Remembered(tmp_path / "file" / "window.json")
-    remembered.set("page", "moon")
+    remembered.set(page="moon")
     app = make_app(remembered=remembered)
     async with app.run_test(size=(120, 40)):
         assert app.screen.panel.page == "now"

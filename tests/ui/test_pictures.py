@@ -138,7 +138,7 @@ async def choosing(pilot: Pilot[None], engine: FakeEngine) -> None:
     await load(pilot, engine)
     await pilot.press("ctrl+l")
     await listed(pilot)
-    await pilot.press("end", *["up"] * 4, "enter")
+    await pilot.press("end", *["up"] * 3, "enter")
 
 
 async def load_failed(pilot: Pilot[None], engine: FakeEngine) -> None:

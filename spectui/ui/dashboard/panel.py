@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Set
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,14 +14,14 @@ from textual.widget import Widget
 from textual.widgets import Label
 
 from spectui.chat.figures.records import Figures
-from spectui.engine.events import Device, ModelInfo
+from spectui.chat.session import ChatSession
+from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup, spec_of, specs, title
 from spectui.telemetry.monitor import Telemetry
-from spectui.ui.dashboard.devices import DevicePane
-from spectui.ui.dashboard.pages.details import DetailsPage
-from spectui.ui.dashboard.pages.machine import MachinePage
-from spectui.ui.dashboard.pages.now import NowPage
-from spectui.ui.dashboard.pages.rounds import RoundsPage
+from spectui.text import printable
+from spectui.ui.dashboard.machine import MINUTES, DevicePane, MachinePage
+from spectui.ui.dashboard.reply import DetailsPage, NowPage
+from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.knob import ChoiceRow, KnobRow, Slider, next_choice
 from spectui.ui.widgets.line_widget import Line, LineWidget
@@ -56,65 +57,58 @@ FIGURES, BESIDE = "now", "rounds"
 """The page that is seen first, and the one beside it in a wide window."""
 
 
-_GAP = 2
-"""Cells between the names of pages."""
+_GAP = ("  ", "label")
+"""Between the names of pages."""
 
 
 class SidePanel(VerticalScroll, can_focus=False):
-    """Shows one page at a time, in a wide window two."""
+    """Shows one page at a time, in a wide window two. What can be turned is drawn as the session has it."""
 
     ALLOW_MAXIMIZE: ClassVar[bool] = False
 
-    def __init__(self, knobs: Knobs, setup: Setup, *, id: str | None = None) -> None:
+    def __init__(self, session: ChatSession, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.chosen_page = FIGURES
         """The page that was chosen."""
-        self.profile_names: Callable[[], list[str]] = list
-        """Gives the profiles that can be chosen."""
-        self.load_picked: Callable[[], object] = lambda: None
-        """Loads the models with the context that was picked."""
+        self._session = session
         self._double = False
-        self._served = bool(setup.server)
-        self._fixed: frozenset[str] = frozenset()
-        self._idle: frozenset[str] = frozenset()
+        self._idle: Set[str] = frozenset()
+        self._past: deque[Telemetry] = deque(maxlen=60 * MINUTES)
         self.rounds = RoundsPage(id="rounds")
-        self.machine = MachinePage(id="machine")
-        self.devices = DevicePane(setup, id="devices")
+        self.machine = MachinePage(session.models, self._past, id="machine")
+        self.devices = DevicePane(session.models, self._past, id="devices")
         self.profile = ChoiceRow("profile", "profile", NO_PROFILE, choices=(NO_PROFILE,), default=NO_PROFILE, id="profile")
         self._pages = (NowPage(id="now"), self.rounds, DetailsPage(id="details"), self.machine)
         # Choices and sliders are made from the table of knobs.
-        rows, self.sliders = list[ChoiceRow](), dict[str, Slider]()
+        rows, self.sliders = dict[str, ChoiceRow](), dict[str, Slider]()
         for key, default, spec in specs(Knobs):
-            label, value = _LABELS.get(key, title(key)), getattr(knobs, key)
+            label, value = _LABELS.get(key, title(key)), getattr(session.knobs, key)
             if key in CHOICES:
                 more = {"id": f"choice-{title(key)}", "about": spec.help}
-                rows.append(ChoiceRow(key, label, value, choices=spec.choices, default=default, **more))
+                rows[key] = ChoiceRow(key, label, value, choices=spec.choices, default=default, **more)
             elif spec.step is not None:
                 self.sliders[key] = Slider(key, label, value, spec, default=default, id=f"slider-{title(key)}")
-        rows.sort(key=lambda row: CHOICES.index(row.key))
-        spec = spec_of(Setup, "ctx_size")
-        context = replace(spec, high=USUAL_CONTEXT, step=1024, help=f"{spec.help}; Enter loads the models with it")
-        self.context = Slider("ctx_size", "context", setup.ctx_size, context, default=setup.ctx_size, id="context")
+        spec, tokens = spec_of(Setup, "ctx_size"), session.setup.ctx_size
+        spec = replace(spec, high=USUAL_CONTEXT, step=1024, help=f"{spec.help}; Enter loads the models with it")
+        self.context = Slider("ctx_size", "context", tokens, spec, default=tokens, id="context")
         """Acts when models are loaded."""
         self.about = Label("", id="about", markup=False)
         """A line about the control that has the focus."""
-        self._controls: tuple[KnobRow, ...] = (*rows, *self.sliders.values())
+        self._controls: tuple[KnobRow, ...] = (*rows.values(), *self.sliders.values())
         self._bar = PageBar(self.show_page, id="pages")
+        actions = ("save", "run('save-profile')"), ("next profile", "run('profile')"), ("reset all", "run('reset')")
         self._parts: tuple[Widget, ...] = (
             *self._pages,
-            Horizontal(*rows[:-1], id="choices"),
+            Horizontal(*(rows[key] for key in CHOICES[:-1]), id="choices"),
             Vertical(*(self.sliders[key] for key in SLIDERS), id="sliders"),
             self.context,
-            rows[-1],
+            rows[CHOICES[-1]],
             self.profile,
-            ActionLine(
-                (("save", "run('save-profile')"), ("next profile", "run('profile')"), ("reset all", "run('reset')")),
-                id="actions",
-            ),
+            ActionLine(actions, id="actions"),
             self.about,
             self.devices,
         )
-        self._dim(knobs)
+        self._dim()
 
     def compose(self) -> ComposeResult:
         """The parts that are seen first. The others follow after the first frame, since they take a twentieth of the start."""
@@ -128,6 +122,8 @@ class SidePanel(VerticalScroll, can_focus=False):
         if self.is_attached:  # the window may be closed already
             self.query_one("#sliders").mount(*(each for key, each in self.sliders.items() if key not in SLIDERS))
             self.mount(*(part for part in self._parts if not part.is_attached), before=self.devices)
+
+    # Pages
 
     @property
     def page(self) -> str:
@@ -147,21 +143,12 @@ class SidePanel(VerticalScroll, can_focus=False):
         self._show_parts()
         self._keep_focus(self.focus_page)
 
-    # Beside the chat; over it in a narrow window, and only when asked for; or hidden
-
-    @property
-    def is_open(self) -> bool:
-        """It is visible."""
-        screen = self.screen
-        return screen.has_class("-overlay") if screen.has_class("-narrow") else not screen.has_class("-no-panel")
-
     def open(self) -> bool:
-        """Show it if it is hidden. Returns whether it was visible."""
-        was_there = self.is_open
-        if self.screen.has_class("-narrow"):
-            self.screen.add_class("-overlay")
-        else:
-            self.screen.remove_class("-no-panel")
+        """Show it if it is hidden: in a narrow window it lies over the chat, when asked for. Returns whether it was visible."""
+        narrow = self.screen.has_class("-narrow")
+        was_there = narrow == self.screen.has_class("-overlay" if narrow else "-no-panel")
+        if not was_there:
+            self.screen.toggle_class("-overlay" if narrow else "-no-panel")
         return was_there
 
     def toggle(self) -> None:
@@ -169,24 +156,18 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.screen.toggle_class("-overlay" if self.screen.has_class("-narrow") else "-no-panel")
         self._focus_prompt()
 
-    def turn(self, by: int) -> None:
+    def turn(self) -> None:
         """Open the next page; if the panel is hidden, the present one."""
         if self.open():
-            self.open_page(next_choice(tuple(PAGES), self.page, by))
+            self.open_page(next_choice(tuple(PAGES), self.page))
 
-    def open_page(self, page: str) -> None:
-        """Show this page, and the panel if it is hidden."""
+    def open_page(self, page: str, *, focus: bool = False) -> None:
+        """Show this page, and the panel if it is hidden. It gets the focus unless the prompt has it, or if it is to `focus`."""
         if page == "settings":
-            self.profile.show_choices([NO_PROFILE, *self.profile_names()], self.profile.value)
+            self._show_profile()
         self.open()
         self.show_page(page)
-        if not self.screen.query_one("#prompt").has_focus:
-            self.focus_page()
-
-    def open_by_key(self, page: str) -> None:
-        """Open this page. One that arrows do most on gets the focus."""
-        self.open_page(page)
-        if page in ("rounds", "settings"):
+        if focus or not self.screen.query_one("#prompt").has_focus:
             self.focus_page()
 
     def open_knob(self, key: str) -> None:
@@ -196,8 +177,7 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def open_devices(self) -> None:
         """Focus the devices."""
-        self.open()
-        self.show_page("machine")
+        self.open_page("machine")
         self.devices.focus()
 
     def _focus_prompt(self) -> None:
@@ -211,17 +191,16 @@ class SidePanel(VerticalScroll, can_focus=False):
             self._focus_prompt()
 
     def _show_parts(self) -> None:
-        page = PAGES[self.page]
-        right = page if self._double else ()
+        page, right = PAGES[self.page], PAGES[self.page] if self._double else ()
         for part in self._parts:
             off = part.id not in page and not (self._double and part.id in PAGES[FIGURES])
-            _mark(part, off or (part is self.devices and self._served), "-off")
+            _mark(part, off or (part is self.devices and bool(self._session.setup.server)), "-off")
             _mark(part, part.id in right, "-right")
             _mark(part, part.id in right[:1], "-top")
-        self._bar.show_pages(tuple(PAGES), {FIGURES, self.page} if self._double else {self.page})
+        self._bar.show_pages({FIGURES, self.page} if self._double else {self.page})
         for control in self._controls:
             first = control.key in (*SLIDERS, *CHOICES) and control.key not in self._idle
-            if control.key in (*self.sliders, *CHOICES[:-1]):
+            if control.key != CHOICES[-1]:
                 _mark(control, self.page != "settings" and not first, "-off")
 
     def on_hide(self) -> None:
@@ -242,68 +221,56 @@ class SidePanel(VerticalScroll, can_focus=False):
         if isinstance(event.widget, KnobRow):
             self.about.update(event.widget.about)
 
-    def on_slider_entered(self, event: Slider.Entered) -> None:
-        """Load the models with the context."""
-        if event.key == self.context.key:
-            self.load_picked()
+    # What it shows
 
     def update_figures(self, figures: Figures) -> None:
         """Give the figures to all pages. Those that are seen draw them."""
         for page in self._pages:
             page.update_figures(figures)
 
-    def update_devices(self, devices: tuple[Device, ...], setup: Setup) -> None:
-        """Show these devices, which model runs where, and the context."""
-        self.context.default = setup.ctx_size
-        self.show_context(setup)
-        self.devices.update_devices(devices, setup)
-        self.machine.update_devices(devices, bool(setup.server))
-        self._served = bool(setup.server)
-        self._show_parts()
-
-    def show_context(self, setup: Setup) -> None:
-        """Show the context of a set-up, whether or not it is loaded."""
-        self.context.high = max(self.context.high, setup.ctx_size)
-        self.context.value = setup.ctx_size
-        self.context.refresh()
-
-    def update_models(self, models: Iterable[ModelInfo]) -> None:
-        """Show the target, and the draft if there is one."""
-        models = tuple(models)
-        if models:
-            self.context.high = models[0].trained_ctx or USUAL_CONTEXT
-        self.devices.update_models(models)
-        self.machine.update_models(models)
-
     def update_telemetry(self, telemetry: Telemetry) -> None:
-        """Show the monitor's latest figures."""
-        self.devices.update_telemetry(telemetry)
-        self.machine.update_telemetry(telemetry)
+        """Show the monitor's latest reading. The same reading counts once."""
+        if not self._past or self._past[-1] is not telemetry:
+            self._past.append(telemetry)
+            self.machine.redraw()
+            self.devices.redraw()
 
-    def show_knobs(self, knobs: Knobs) -> None:
-        """Show the knobs' values, and dim knobs without effect."""
+    def show_knobs(self) -> None:
+        """Show the knobs' values and the profile that they are of, and dim knobs without effect."""
         for control in self._controls:
-            control.value = getattr(knobs, control.key)
-        self._dim(knobs)
+            control.value = getattr(self._session.knobs, control.key)
+        if self.profile.value != (self._session.user_knobs.profile or NO_PROFILE):
+            self._show_profile()
+        self._dim()
 
-    def show_profile(self, name: str) -> None:
-        """Show which profile the knobs are of."""
-        if name != self.profile.value:
-            self.profile.show_choices([NO_PROFILE, *self.profile_names()], name)
-
-    def show_defaults(self, defaults: Knobs) -> None:
-        """Mark these values on the sliders, which Delete goes back to."""
-        for slider in self.sliders.values():
-            slider.default = slider.validate_value(getattr(defaults, slider.key))
+    def show_models(self) -> None:
+        """Show the devices and the context as the models have them, or as they were picked; and what Delete goes back to."""
+        models, defaults = self._session.models, self._session.user_knobs.defaults
+        setup, target = self.devices.picked or models.setup, models.target
+        self.context.default = models.setup.ctx_size
+        self.context.high = max((target.trained_ctx if target is not None else 0) or USUAL_CONTEXT, setup.ctx_size)
+        self.context.value = setup.ctx_size
+        for key, slider in self.sliders.items():
+            slider.default = slider.validate_value(getattr(defaults, key))
             slider.refresh()
+        self.context.refresh()
+        self.devices.show()
+        self.machine.redraw()
+        self.show_knobs()
 
-    def update_fixed(self, fixed: Iterable[str], knobs: Knobs) -> None:
-        """Dim these knobs in any case: they have no effect on the loaded models."""
-        self._fixed = frozenset(fixed)
-        self._dim(knobs)
+    def _show_profile(self) -> None:
+        self.profile.show_choices([NO_PROFILE, *self.profile_names()], self._session.user_knobs.profile or NO_PROFILE)
 
-    def _dim(self, knobs: Knobs) -> None:
-        self._idle = without_effect(knobs) | self._fixed
+    def profile_names(self) -> list[str]:
+        """The profiles of the configuration; none, with a notice, if it cannot be read."""
+        try:
+            return self._session.user_knobs.profiles.names()
+        except SpectuiError as error:
+            self.notify(printable(str(error)), severity="error", markup=False)
+            return []
+
+    def _dim(self) -> None:
+        self._idle = without_effect(self._session.knobs) | self._session.models.fixed.keys()
         for control in (*self._controls, self.context):
             _mark(control, control.key in self._idle, "-idle")
         self._show_parts()
@@ -320,27 +287,23 @@ class PageBar(LineWidget):
     def __init__(self, choose: Callable[[str], None], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._choose = choose
-        self._pages: Sequence[str] = ()
         self._seen: Collection[str] = ()
 
-    def show_pages(self, pages: Sequence[str], seen: Collection[str]) -> None:
-        """Show the names of all pages, and mark these as seen."""
-        self._pages, self._seen = pages, seen
+    def show_pages(self, seen: Collection[str]) -> None:
+        """Mark these pages as seen."""
+        self._seen = seen
         if self.is_attached:
             self.rewrite()
 
     def build_lines(self) -> list[Line]:
         """The names in one line."""
-        line: Line = []
-        for page in self._pages:
-            line += [(page, "chosen" if page in self._seen else "label"), (" " * _GAP, "label")]
-        return [line]
+        return [[piece for page in PAGES for piece in ((page, "chosen" if page in self._seen else "label"), _GAP)]]
 
     def on_click(self, event: events.Click) -> None:
         """Choose the page whose name was clicked."""
         at = 0
-        for page in self._pages:
-            at += len(page) + _GAP
+        for page in PAGES:
+            at += len(page) + len(_GAP[0])
             if event.x < at:
                 self._choose(page)
                 return

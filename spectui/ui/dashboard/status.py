@@ -1,16 +1,25 @@
-"""The lines above and below the text: the models and their context, what loads, what the colours mean, the main figures."""
+"""Around the text: the models and their context, what loads, what the colours mean, the main figures, and the latest chats."""
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.widget import Widget
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
 
 from spectui.chat.figures.format import count, percent, size
 from spectui.chat.figures.records import Figures
+from spectui.chat.history.conversations import StoredConversations
+from spectui.chat.session import ChatSession
 from spectui.engine.events import Loading
+from spectui.errors import SpectuiError
 from spectui.text import printable
-from spectui.ui.dashboard.pages.now import speed, yields
+from spectui.ui.dashboard.reply import speed, yields
 from spectui.ui.figures import MUTED
 from spectui.ui.widgets.line_widget import FigureLines, Line, gauge
 
@@ -32,13 +41,11 @@ class TitleLine(Widget):
     TitleLine { height: 1; padding: 0 1; background: $panel; pointer: pointer; }
     """
 
-    _models: tuple[str, str] = ("", "")
     _figures = Figures()
 
-    def update_models(self, target: str, draft: str) -> None:
-        """Say which models these are, by their names."""
-        self._models = (target, draft)
-        self.refresh()
+    def __init__(self, session: ChatSession, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._session = session
 
     def update_figures(self, figures: Figures) -> None:
         """Draw the context again if it has changed."""
@@ -58,19 +65,15 @@ class TitleLine(Widget):
         return Content.assemble(left, " " * max(0, width - left.cell_length - right.cell_length), right)
 
     def _names(self, width: int) -> Content:
-        target, draft = self._models
+        target, draft = self._session.name, self._session.models.drafter
         if not target:
             return Content.styled("spectui", "bold").truncate(width)
         middle = "  ⟵ drafted by  " if draft else "  without a draft"
-        # Models differ at both ends of their names, so the longer name is shortened in the middle.
         if draft and cell_len(target + middle + draft) > width:
             middle = "  ⟵  "
         room = max(0, width - cell_len(middle))
-        if cell_len(target) + cell_len(draft) > room:
-            keep = max(room // 2, room - cell_len(draft)) if draft else room
-            target = shorten(target, keep)
-            draft = shorten(draft, max(0, room - cell_len(target)))
-        return Content.assemble((target, "bold"), (middle, MUTED), (draft, "bold")).truncate(width)
+        target = shorten(target, max(room // 2, room - cell_len(draft)) if draft else room)
+        return Content.assemble((target, "bold"), (middle, MUTED), (shorten(draft, room - cell_len(target)), "bold"))
 
     def _room(self) -> Content:
         figures = self._figures
@@ -129,11 +132,11 @@ class LoadingLine(Widget):
 
 
 def shorten(name: str, width: int) -> str:
-    """A name in at most `width` cells, without its middle."""
+    """A name in at most `width` cells, without its middle: models differ at both ends of their names."""
     if cell_len(name) <= width:
         return name
     if width < 3:
-        return set_cell_size(name, width)
+        return set_cell_size(name, max(0, width))
     tail = (width - 1) // 2
     return set_cell_size(name, width - 1 - tail) + "…" + name[-tail:]
 
@@ -169,3 +172,56 @@ class StatusLine(FigureLines):
             context = NO_ROOM, "big"
         gap = ("   ", "label")
         return [[*speed(self.figures), gap, *yields(self.figures), gap, context]]
+
+
+MOST = 200
+"""Conversations that are listed; the search finds the others."""
+
+
+class ChatsPane(OptionList):
+    """Titles, the latest on top. Enter or a click opens one."""
+
+    HELP = """\
+## Chats
+
+The latest conversations: a click, or arrows and **Enter**, opens one; **{stop}** leads back to the prompt. **{chats}** folds
+them away, and **{conversations}** searches, renames and deletes.
+"""
+    DEFAULT_CSS = """
+    ChatsPane, ChatsPane:focus {
+        display: none; width: 30; height: 1fr; border: none; border-right: solid $foreground 20%; padding: 1 0 0 1;
+        background: $background; text-wrap: nowrap; text-overflow: ellipsis; scrollbar-size-vertical: 1;
+        & > .option-list--option-highlighted { background: $foreground 0%; text-style: none; color: $foreground; }
+    }
+    ChatsPane:focus > .option-list--option-highlighted { background: $primary 15%; }
+    """
+
+    def __init__(self, stored: StoredConversations, *, id: str | None = None) -> None:
+        super().__init__(id=id, markup=False)
+        self._stored = stored
+        self.choose: Callable[[str], object] = lambda identity: None
+        """Opens the conversation of this id."""
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Open it, and lead back to the prompt."""
+        self.choose(event.option_id or "")
+        self.screen.query_one("#prompt").focus()
+
+    def on_show(self) -> None:
+        """List what has come while it was hidden."""
+        self.follow()
+
+    def follow(self) -> None:
+        """List the conversations as they are now, if they are seen."""
+        if self.display and self.is_attached and self._stored.saved:
+            self.run_worker(self._list, exclusive=True)  # type: ignore[arg-type]  # mypy cannot choose among the forms that Textual takes
+
+    async def _list(self) -> None:
+        with suppress(SpectuiError):  # the list that is opened by a key says it
+            summaries = await asyncio.to_thread(self._stored.find)
+            at = self.highlighted
+            self.clear_options()
+            for summary in summaries[:MOST]:
+                mark = "▸ " if self._stored.is_open(summary.id) else "  "
+                self.add_option(Option(Content(f"{mark}{printable(summary.title) or '(no title)'}"), summary.id))
+            self.highlighted = min(at or 0, self.option_count - 1) if self.option_count else None

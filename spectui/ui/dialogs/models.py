@@ -36,9 +36,6 @@ REFRESH_S = 1 / 5
 NO_DRAFT = "no draft"
 """The id of the entry without a draft model."""
 
-PLACES = (".", "~/Downloads", "~/models")
-"""Directories that are offered to look in."""
-
 LOOK_AFTER_S = 0.3
 """Seconds that a path stays typed before its files are read."""
 
@@ -79,7 +76,6 @@ class ModelsScreen(ListWindow[Setup]):
         own = [(setup.model, setup.draft)] if setup.model else []
         shown = dict.fromkeys([*own, *pairs] if catalogue.pairs else ())
         self._pairs = {f"pair {at}": replace(setup, model=one, draft=other) for at, (one, other) in enumerate(shown)}
-        self._places = {f"in {place}": place for place in PLACES if catalogue.pairs}
         self._found: dict[str, GgufHeader] = {}
         self._new: deque[GgufHeader] = deque()  # found by the thread, not yet in the list
         self._searching = True
@@ -154,8 +150,7 @@ class ModelsScreen(ListWindow[Setup]):
             options.insert(0, Option(Content("  no draft model"), NO_DRAFT))
         elif not words:
             pairs = [Option(_pair_line(setup, setup == self._setup), identity) for identity, setup in self._pairs.items()]
-            places = [Option(Content(f"  look in {place}"), identity) for identity, place in self._places.items()]
-            options = [*pairs, *options, *places]
+            options = [*pairs, *options]
         ids = [option.id for option in options]
         wanted = before if self._moved and before in ids else self._proposed(headers)
         self.fill(options, ids.index(wanted) if wanted in ids else 0)
@@ -222,8 +217,6 @@ class ModelsScreen(ListWindow[Setup]):
     def _about(self) -> str:
         if (pair := self._pairs.get(self.chosen_id)) is not None:
             return "\n".join(one_line(path) for path in (pair.model, pair.draft) if path)
-        if self.chosen_id in self._places:
-            return "Lists the models of this directory; the path of another one, or of a file, can be typed."
         if self.chosen_id == NO_DRAFT and self._target is not None:
             target, drafts = self._target, smaller_drafts(self._target, list(self._found.values()))
             own = "drafts with its own heads" if target.heads else "goes on alone"
@@ -285,9 +278,7 @@ class ModelsScreen(ListWindow[Setup]):
     def choose(self) -> None:
         """Choose the highlighted model, as the target, then as the draft."""
         header, setup = self._found.get(self.chosen_id), self._pointed()
-        if (place := self._places.get(self.chosen_id)) is not None:
-            self.box.value = place
-        elif setup is None:
+        if setup is None:
             if header is not None:
                 reason = header.problem or f"cannot draft: {self._match(header).reason}"
                 self.notify(_sentence(f"This {reason}"), severity="warning", markup=False)

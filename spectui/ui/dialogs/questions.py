@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import Screen
+from textual.screen import Screen, ScreenResultType
 from textual.timer import Timer
 from textual.widgets import Input, Label
 
@@ -25,24 +25,58 @@ PLAN_AFTER_S = 0.3
 """Seconds that a set-up stays chosen before its plan is made."""
 
 
-class LineScreen(Dialog[str]):
-    """Asks for a line, which is not empty."""
+class Question(Dialog[ScreenResultType]):
+    """A question, in most with a box for the answer, a line about it, and two actions."""
 
     BINDING_GROUP_TITLE = "question"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "take", "Take it", id="question.take", priority=True, tooltip="Answer with what is in the box"),
-        Binding("escape", "dismiss(None)", "Cancel", id="question.cancel", priority=True, tooltip="Leave it as it is"),
+        Binding("escape", "dismiss(None)", "Cancel", id="question.cancel", priority=True, tooltip="Leave it as it is")
     ]
     DEFAULT_CSS = """
-    LineScreen {
+    Question {
         & > Vertical { width: 56; height: auto; padding: 1 2; }
         Input, Input:focus { margin: 1 0; }
+        TextArea, TextArea:focus { height: 10; border: none; padding: 0; margin: 1 0; background: $foreground 10%; }
         Label { width: 1fr; color: $foreground 70%; }
+        ActionLine { margin-top: 1; }
         &.-tiny > Vertical { padding: 0; }
-        &.-tiny Input { margin: 0; }
+        &.-tiny Input, &.-tiny TextArea, &.-tiny ActionLine { margin: 0; }
         &.-tiny #consequence { display: none; }
     }
     """
+
+    def __init__(self, question: str, verb: str, action: str, box: LineInput | SteadyTextArea | None = None) -> None:
+        """`verb`: of the button that runs `action`, one or two words."""
+        super().__init__()
+        self._question = question
+        self._actions = (verb, action), ("cancel", "dismiss(None)")
+        self._box = box
+        self._said = Label("", id="consequence", markup=False)
+
+    def compose(self) -> ComposeResult:
+        """The question, the box with its consequence, and the actions."""
+        with Vertical():
+            yield Label(self._question, markup=False)
+            if self._box is not None:
+                yield self._box
+                yield self._said
+            yield ActionLine(self._actions)
+
+    def action_take(self) -> None:
+        """Answer with what is in the box."""
+        if self._box is not None:
+            self._box.call_later(self._take)  # behind the letters before it, which wait in the box's queue
+
+    def _take(self) -> None:
+        raise NotImplementedError
+
+
+class LineScreen(Question[str]):
+    """Asks for a line, which is not empty."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "take", "Take it", id="question.take", priority=True, tooltip="Answer with what is in the box")
+    ]
 
     def __init__(
         self,
@@ -54,27 +88,16 @@ class LineScreen(Dialog[str]):
         placeholder: str = "",
         max_length: int = 40,
     ) -> None:
-        """`proposed`: the first text in the box. `verb`: of the button, one or two words. `consequence`: what a line will do;
-        it raises UsageError for one that cannot be taken. A line has at most `max_length` characters."""
-        super().__init__()
-        self._question = question
-        self._verb = verb
+        """`proposed`: the first text in the box. `consequence`: what a line will do; it raises UsageError for one that cannot
+        be taken. A line has at most `max_length` characters."""
+        self._line = LineInput(proposed, placeholder=placeholder, max_length=max_length)
+        super().__init__(question, verb, "take", self._line)
         self._consequence = consequence
-        self._box = LineInput(proposed, placeholder=placeholder, max_length=max_length)
-        self._said = Label("", id="consequence", markup=False)
-
-    def compose(self) -> ComposeResult:
-        """The question, the box, its consequence, and two actions."""
-        with Vertical():
-            yield Label(self._question, markup=False)
-            yield self._box
-            yield self._said
-            yield ActionLine([(self._verb, "take"), ("cancel", "dismiss(None)")])
 
     @property
     def line(self) -> str:
         """What is in the box."""
-        return self._box.value.strip()
+        return self._line.value.strip()
 
     @on(Input.Changed)
     def say(self) -> bool:
@@ -85,10 +108,6 @@ class LineScreen(Dialog[str]):
             self._said.update(str(error))
             return False
         return self.line != ""
-
-    def action_take(self) -> None:
-        """Answer with the line, if there is one."""
-        self._box.call_later(self._take)  # behind the letters before it, which wait in the box's queue
 
     def _take(self) -> None:
         if self.say():
@@ -137,69 +156,37 @@ class PlacementScreen(LineScreen):
         )  # fmt: skip
 
 
-class SystemPromptScreen(Dialog[str]):
+class SystemPromptScreen(Question[str]):
     """Asks for the conversation's system prompt."""
 
-    BINDING_GROUP_TITLE = "system prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "use", "Use it", id="system.use", priority=True, tooltip="Use it from the next prompt on"),
-        Binding("escape", "dismiss(None)", "Cancel", id="system.cancel", priority=True, tooltip="Leave it as it is"),
+        Binding("ctrl+s", "take", "Use it", id="system.use", priority=True, tooltip="Use it from the next prompt on")
     ]
     DEFAULT_CSS = """
-    SystemPromptScreen {
-        & > Vertical { width: 80; height: 16; }
-        TextArea, TextArea:focus { height: 1fr; border: none; padding: 0; background: $foreground 10%; }
-        Label { width: 1fr; color: $foreground 60%; }
-        &.-tiny Label { display: none; }
-    }
+    SystemPromptScreen > Vertical { width: 80; }
     """
 
     def __init__(self, text: str) -> None:
         """`text`: the present system prompt."""
-        super().__init__()
-        self._box = SteadyTextArea(text, highlight_cursor_line=False)
+        self._text = SteadyTextArea(text, highlight_cursor_line=False)
+        question = "The system prompt of this conversation, from the next prompt on; /as takes one of those in prompts/."
+        super().__init__(question, "use it", "take", self._text)
 
-    def compose(self) -> ComposeResult:
-        """The box, a sentence about it, and two actions."""
-        with Vertical() as box:
-            box.border_title = "system prompt"
-            yield self._box
-            yield Label("For this conversation, from the next prompt on; /as takes one of those in prompts/.", markup=False)
-            yield ActionLine([("use it", "use"), ("cancel", "dismiss(None)")])
-
-    def action_use(self) -> None:
-        """Answer with what is in the box."""
-        self._box.call_later(self._use)  # behind the letters before it, which wait in the box's queue
-
-    def _use(self) -> None:
-        self.dismiss(self._box.text.strip())
+    def _take(self) -> None:
+        self.dismiss(self._text.text.strip())
 
 
-class ConfirmScreen(Dialog[bool]):
+class ConfirmScreen(Question[bool]):
     """Asks whether to do what cannot be undone. The key is a letter on purpose: Enter does nothing."""
 
-    BINDING_GROUP_TITLE = "question"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "Yes", id="confirm", tooltip="Do it"),
-        Binding("escape,n", "dismiss(None)", "Cancel", id="decline", tooltip="Do not"),
+        Binding("n", "dismiss(None)", "No", id="decline", show=False),
     ]
     DEFAULT_CSS = """
-    ConfirmScreen {
-        & > Vertical { width: 56; height: auto; padding: 1 2; border: round $warning; }
-        Label { width: 1fr; margin-bottom: 1; }
-        &.-tiny > Vertical { padding: 0; }
-        &.-tiny Label { margin: 0; }
-    }
+    ConfirmScreen > Vertical { border: round $warning; }
     """
 
     def __init__(self, question: str, verb: str) -> None:
         """`verb`: what a yes does, one or two words."""
-        super().__init__()
-        self._question = question
-        self._verb = verb
-
-    def compose(self) -> ComposeResult:
-        """The question and the two answers."""
-        with Vertical():
-            yield Label(self._question, markup=False)
-            yield ActionLine([(self._verb, "dismiss(True)"), ("cancel", "dismiss(None)")])
+        super().__init__(question, verb, "dismiss(True)")

@@ -43,8 +43,8 @@ from spectui.profiles.file import ProfileFile
 from spectui.store.records import StoredConversation
 from spectui.telemetry.monitor import Monitor
 from spectui.text import printable
-from spectui.ui.dashboard.devices import DevicePane
-from spectui.ui.dashboard.pages.rounds import RoundsPage
+from spectui.ui.dashboard.machine import DevicePane
+from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.keys import with_keys
 from spectui.ui.screen import asking, commands, controls, conversations, reading
 from spectui.ui.screen.welcome import Fetch, Welcome
@@ -102,8 +102,6 @@ class ChatScreen(Window):
         self.catalogue = catalogue or ModelCatalogue()
         if plan is not None:
             self.plan = lambda setup: plan(setup, session.models.memory)
-        self.panel.profile_names = partial(controls.profile_names, self)
-        self.panel.load_picked = partial(controls.load_picked, self)
         self.chats.choose = partial(conversations.choose, self)
         self.prompt.commands = partial(commands.behind_slash, self)
         self.prompt.send = partial(asking.submit, self)
@@ -241,16 +239,10 @@ class ChatScreen(Window):
                 self.loading_line.update_loading(event)
             case Loaded():
                 self.loading_line.end()
-                self.show_models()
-                self.panel.update_models(filter(None, (event.target, event.draft)))
-                self.panel.update_fixed(session.models.fixed, session.knobs)
-                self.panel.show_defaults(session.user_knobs.defaults)
-                self.panel.show_knobs(session.knobs)
                 self.prompt.count_soon()
                 self.remember()
             case LoadFailed():
                 self.loading_line.end()
-                self.panel.update_models(())
                 (transcript.add_notice if session.models.stopped else transcript.add_error)(said)
                 self.return_waiting()
             case Finished():
@@ -265,9 +257,10 @@ class ChatScreen(Window):
             case Notice():
                 transcript.add_notice(said)
             case ThreadsInUse():
-                self.panel.machine.update_threads(event)
+                self.panel.machine.threads = event
+                self.panel.machine.redraw()
         if isinstance(event, Loaded | Devices | LoadFailed):
-            controls.show_devices(self)
+            self.show_models()
         if not isinstance(event, Loading | Devices | Notice):
             self.show_figures()
         if not isinstance(event, Loading | Devices | Notice | Prompt):
@@ -314,16 +307,20 @@ class ChatScreen(Window):
         pane = self.focused if self.focused is not self.prompt else None
         rank = {identity: number for number, identity in enumerate(LAST_LINE)}
 
-        def order(item: tuple[str, ActiveBinding]) -> float:
-            _, (node, binding, *_) = item
-            of_pane = node is pane or binding.id not in COMMANDS
-            return rank["palette"] - 0.5 if of_pane else rank.get(binding.id or "", len(rank))
+        def order(item: tuple[str, ActiveBinding]) -> tuple[float, bool]:
+            key, (node, binding, *_) = item
+            command = COMMANDS.get(binding.id or "")
+            if node is pane or command is None:
+                return rank["palette"] - 0.5, False
+            return rank.get(command.id, len(rank)), not command.keys.startswith(key)
 
         ordered = sorted(super().active_bindings.items(), key=order)
         stops = self.session.replying or self.session.state == "loading" or bool(self.way_on)
+        acts = {"compare": not self.session.no_comparison}  # by the other keys something is done, or said, at any time
         room, actions = self.size.width, set[str]()
         for index, (key, (node, binding, enabled, tooltip)) in enumerate(ordered):
             shown = binding.show and enabled and binding.action not in actions and len(actions) < SHOWN_KEYS
+            shown = shown and acts.get(binding.id or "", True)
             if binding.id == "stop" and not stops:
                 shown, binding = shown and pane is not None, replace(binding, description="Back")
             if shown:
@@ -393,6 +390,11 @@ class ChatScreen(Window):
             controls.pick_context(self, int(event.value))
         else:
             controls.turn(self, event.key, event.value)
+
+    @on(Slider.Entered)
+    def _load_picked(self, event: Slider.Entered) -> None:
+        if event.key == self.panel.context.key:
+            controls.load_picked(self)
 
     @on(DevicePane.Picked)
     def _pick(self, event: DevicePane.Picked) -> None:

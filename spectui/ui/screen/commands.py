@@ -26,6 +26,9 @@ OWN_GROUPS = {title: GROUPS[title] for title in ("panel", "steering", "chat", "m
 LISTS = ("conversations", "open", "rename", "delete", "messages", "back", "models")
 """Commands whose words choose from a list, which the window shows."""
 
+BY_ARROWS = ("rounds", "settings")
+"""Pages that get the focus when a key opens them."""
+
 BINDINGS: list[BindingType] = [binding(each) for group in OWN_GROUPS.values() for each in group if each.keys]
 
 
@@ -87,8 +90,8 @@ def _of_panel(does: Callable[[SidePanel], object]) -> Callable[[Window], object]
 ON_SCREEN: Mapping[str, Callable[[Window], object]] = {
     "panel": _of_panel(SidePanel.toggle),
     "devices": _of_panel(SidePanel.open_devices),
-    "page": _of_panel(lambda panel: panel.turn(1)),
-    **{f"page.{page}": _of_panel(partial(SidePanel.open_by_key, page=page)) for page in PAGES},
+    "page": _of_panel(SidePanel.turn),
+    **{f"page.{page}": _of_panel(partial(SidePanel.open_page, page=page, focus=page in BY_ARROWS)) for page in PAGES},
     "placement": controls.change_placement,
     **{key: partial(controls.switch, key=key) for key in ("drafter", "policy")},
     "profile": controls.next_profile,

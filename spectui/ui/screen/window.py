@@ -13,9 +13,8 @@ from spectui.chat.session import ChatSession
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Setup
 from spectui.text import printable
-from spectui.ui.dashboard.chats import ChatsPane
 from spectui.ui.dashboard.panel import SidePanel
-from spectui.ui.dashboard.status import Legend, LoadingLine, StatusLine, TitleLine
+from spectui.ui.dashboard.status import ChatsPane, Legend, LoadingLine, StatusLine, TitleLine
 from spectui.ui.keys import with_keys
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.prompt.suggestions import Suggestions
@@ -40,7 +39,7 @@ class Window(DirectScreen):
         super().__init__()
         self.session = session
         self._resumes = resumes
-        self.title_line = TitleLine(id="title")
+        self.title_line = TitleLine(session, id="title")
         self.transcript = Reader(id="transcript")
         self.find_line = FindLine(self.transcript, id="find")
         self.loading_line = LoadingLine(id="loading")
@@ -51,11 +50,9 @@ class Window(DirectScreen):
         self.suggestions = Suggestions(id="suggestions")
         self.prompt = PromptInput(self.suggestions, id="prompt")
         self.chats = ChatsPane(session.stored, id="chats")
-        self.panel = SidePanel(session.knobs, session.setup, id="panel")
+        self.panel = SidePanel(session, id="panel")
         self.plan: Callable[[Setup], str] = lambda setup: ""
         """Says what the models of a set-up would take on the devices, in place of the loaded ones. Takes a while."""
-        self.picked: Setup | None = None
-        """The set-up with the devices that a person has picked, until it is loaded."""
         self.opening: SourceReader | None = None
         """Reads a conversation from the disk."""
         self.stale = False
@@ -99,8 +96,9 @@ class Window(DirectScreen):
         self.show_state()
 
     def show_models(self) -> None:
-        """Show the models' names."""
-        self.title_line.update_models(self.session.name, self.session.models.drafter)
+        """Show the models' names, and what can be turned of them."""
+        self.title_line.refresh()
+        self.panel.show_models()
         if self.has_class("-empty") and self.session.setup.model:
             self.prompt.focus()  # the list has had the keys
         self._mark_models()
@@ -115,6 +113,11 @@ class Window(DirectScreen):
         if waiting := self.session.take_back_waiting():
             self.prompt.give_back(waiting)
             self.show_state()
+
+    @property
+    def picked(self) -> Setup | None:
+        """The set-up with the devices or the context that a person has picked, until it is loaded."""
+        return self.panel.devices.picked
 
     # What is told and asked
 

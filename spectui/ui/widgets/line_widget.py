@@ -29,7 +29,7 @@ LABEL = 12
 _WITHIN = re.compile(r"(?<=\d) (?=\d{3}\b|[MG]B\b)")
 """The spaces in 4 096 and in 0.1 GB."""
 
-STYLES = ("label", "value", "big", "bar", "track", "accepted", "correction", "bonus", "plain", "rejected", "chosen")
+STYLES = ("label", "value", "big", "mark", "bar", "track", "accepted", "correction", "bonus", "plain", "rejected", "chosen")
 
 
 class LineWidget(Widget):
@@ -41,6 +41,7 @@ class LineWidget(Widget):
         & > .lines--label { color: $foreground 60%; }
         & > .lines--value { color: $foreground; }
         & > .lines--big { color: $accent; text-style: bold; }
+        & > .lines--mark { color: $accent; }
         & > .lines--bar { color: $accent; background: $foreground 12%; }
         & > .lines--track { color: $foreground 45%; background: $foreground 12%; }
         & > .lines--accepted { color: $origin-accepted; }

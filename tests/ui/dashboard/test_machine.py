@@ -5,16 +5,18 @@ from collections.abc import Sequence
 import pytest
 from textual.app import App, ComposeResult
 
+from spectui.chat.figures.activity import Activity
 from spectui.chat.figures.records import Figures
+from spectui.chat.models import LoadedModels
 from spectui.engine.events import ThreadsInUse
 from spectui.llama.devices.records import Device, MemoryUse, ModelInfo
 from spectui.telemetry.gpus import Gpu, joules_per_token
 from spectui.telemetry.monitor import Host, Telemetry
-from spectui.ui.dashboard.pages.machine import MachinePage
+from spectui.ui.dashboard.machine import MachinePage
 from spectui.ui.themes import ORIGIN_DEFAULTS
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.dashboard.rounds import figures_of, rounds_of
-from tests.ui.pilot_helpers import Make, streaming, wait_until
+from tests.ui.pilot_helpers import PAIR, Make, streaming, wait_until
 from tests.ui.screen_text import one_line, screen_text
 
 GB = 10**9
@@ -23,11 +25,15 @@ GB = 10**9
 class MachineApp(App[None]):
     """The page alone."""
 
+    def __init__(self, page: MachinePage) -> None:
+        super().__init__()
+        self.page = page
+
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return ORIGIN_DEFAULTS
 
     def compose(self) -> ComposeResult:
-        yield MachinePage()
+        yield self.page
 
 
 async def lines(
@@ -38,13 +44,10 @@ async def lines(
     figures: Figures | None = None,
 ) -> list[str]:
     """What the page shows of these, its rows with single spaces."""
-    app = MachineApp()
+    loaded = LoadedModels(FakeEngine(), PAIR, Activity("ready"))
+    loaded.devices, (loaded.target, loaded.draft) = tuple(devices), (*models, None, None)[:2]
+    app = MachineApp(page := MachinePage(loaded, readings))
     async with app.run_test(size=size):
-        page = app.query_one(MachinePage)
-        page.update_devices(tuple(devices))
-        page.update_models(models)
-        for reading in readings:
-            page.update_telemetry(reading)
         page.update_figures(figures or Figures())
         return [" ".join(page.render_line(y).text.split()) for y in range(size[1])]
 

@@ -11,8 +11,8 @@ from spectui.chat.figures.reasons import why_no_drafts
 from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs
 from spectui.speculation.records import Reason, Round
-from spectui.ui.dashboard.pages.now import NowPage, speed, strip, why
-from spectui.ui.dashboard.pages.rounds import detail
+from spectui.ui.dashboard.reply import NowPage, speed, strip, why
+from spectui.ui.dashboard.rounds import detail
 from spectui.ui.figures import large
 from spectui.ui.screen import controls
 from tests.fake_engine import FakeEngine

@@ -12,10 +12,9 @@ from spectui.engine.events import Prompt
 from spectui.knobs import Knobs
 from spectui.speculation.records import Reason
 from spectui.speculation.statistics import Statistics
-from spectui.ui.dashboard.pages.details import DetailsPage, cost, counts
-from spectui.ui.dashboard.pages.now import NowPage
-from spectui.ui.dashboard.pages.rounds import RoundsPage, detail, histogram, stacks
 from spectui.ui.dashboard.panel import PAGES, SidePanel
+from spectui.ui.dashboard.reply import DetailsPage, NowPage, cost, counts
+from spectui.ui.dashboard.rounds import RoundsPage, detail, histogram, stacks
 from spectui.ui.figures import columns, nice_top, resampled
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.knob import LABEL

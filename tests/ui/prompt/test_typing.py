@@ -8,7 +8,7 @@ import pytest
 from spectui.knobs import Knobs
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory, prompts_file
-from spectui.ui.dashboard.devices import DevicePane
+from spectui.ui.dashboard.machine import DevicePane
 from spectui.ui.dialogs.questions import LineScreen, PlacementScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from tests.fake_engine import CPU, GPU, FakeEngine

@@ -10,7 +10,7 @@ from textual.app import App
 from spectui import config
 from spectui.knobs import Knobs, Setup
 from spectui.profiles.file import ProfileFile
-from spectui.ui.dashboard.devices import DevicePane
+from spectui.ui.dashboard.machine import DevicePane
 from spectui.ui.dashboard.panel import without_effect
 from spectui.ui.dialogs.questions import LineScreen, PlacementScreen
 from spectui.ui.prompt.prompt_input import PromptInput
@@ -20,6 +20,7 @@ from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.knob import ChoiceRow, Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.measure.models import tiny_setup
+from tests.ui.dashboard.rounds import seen_of
 from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, load, notified, paste, wait_until, write_reply
 from tests.ui.screen_text import one_line, said, screen_text
 
@@ -158,7 +159,7 @@ async def test_picked_devices_show_their_plan_and_are_loaded_with_other_numbers_
         pane = app.screen.query_one(DevicePane)
 
         def told() -> str:
-            return " ".join(str(pane.render()).split())
+            return seen_of(pane)
 
         await pilot.press("f7", "down", "down", "enter")  # CUDA1 leaves
         await wait_until(pilot, lambda: "CUDA0 1.5 of 22.8 GB. It fits. Not loaded yet: Alt+D loads it" in told())

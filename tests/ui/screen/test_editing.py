@@ -11,7 +11,7 @@ from spectui.speculation.records import StopReason
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dashboard.pages.details import DetailsPage
+from spectui.ui.dashboard.reply import DetailsPage
 from spectui.ui.dialogs.conversations import MessagesScreen
 from spectui.ui.dialogs.questions import SystemPromptScreen
 from spectui.ui.prompt.prompt_input import PromptInput

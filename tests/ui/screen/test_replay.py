@@ -16,6 +16,7 @@ from spectui.ui.screen import controls
 from spectui.ui.screen.replay import NO_MODEL, ReplayScreen
 from tests.chat.test_player import chat, reply, stored
 from tests.store.journal_helpers import some_rounds
+from tests.ui.dashboard.rounds import accepted, rounds_of
 from tests.ui.pilot_helpers import THEMES, notified, paste, wait_until
 from tests.ui.screen_text import said, screen_text, shown
 
@@ -57,6 +58,12 @@ async def test_a_reply_without_its_end_and_turns_that_were_dropped_are_shown_as_
     async with replay(stored("hello", reply(some_rounds()), "and now?", dropping)) as (app, pilot, player):
         await wait_until(pilot, lambda: player.ended and "The reply broke off here." in shown(app))
         assert session_of(app).oldest.dropped == 2
+
+
+async def test_nothing_says_that_it_could_be_compared() -> None:
+    async with replay(stored("hello", reply(rounds_of(accepted(3), accepted(3))))) as (app, pilot, player):
+        await wait_until(pilot, lambda: player.ended and "as without guesses" in screen_text(app))
+        assert "F5" not in screen_text(app)
 
 
 async def test_keys_pause_step_and_change_the_speed() -> None:

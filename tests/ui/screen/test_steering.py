@@ -7,8 +7,8 @@ from textual.widgets import Input
 
 from spectui.knobs import Knobs
 from spectui.profiles.file import ProfileFile
-from spectui.ui.dashboard.pages.rounds import RoundsPage
 from spectui.ui.dashboard.panel import NO_PROFILE
+from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.screen import controls
 from spectui.ui.widgets.actions import ActionLine
 from spectui.ui.widgets.knob import ChoiceRow

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Event
 
 import pytest
+from textual.app import App
 from textual.pilot import Pilot
 
 from spectui.engine import demo
@@ -16,6 +18,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.panel import SidePanel
 from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.remembered import Remembered
+from spectui.ui.screen import welcome
 from spectui.ui.screen.welcome import PAIRS, Choices, fitting
 from tests.fake_engine import FakeEngine
 from tests.llama.ggufs import write_model
@@ -149,6 +152,20 @@ async def test_without_files_the_quickest_way_is_proposed_and_enter_in_an_empty_
     else:
         assert (engine.loads[0].model, engine.loads[0].draft) == ("/hub/target.gguf", "/hub/draft.gguf")
     assert len(fetched) == (0 if installed else 1)
+
+
+async def test_without_the_demo_a_recorded_chat_can_be_watched(
+    engine: FakeEngine, tmp_path: Path, installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run: list[str] = []
+    monkeypatch.setattr(welcome, "in_terminal", lambda lines, meanwhile: run.extend(lines))
+    monkeypatch.setattr(App, "suspend", lambda app: nullcontext())
+    app = window(engine, tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await listed(pilot, "3 the demo" if installed else "3 watch a recorded chat")
+        await pilot.press("3", "enter")
+        await wait_until(pilot, lambda: run or engine.loads)
+        assert [line.partition(" ")[2] for line in run] == ([] if installed else ["-m spectui replay demo"])
 
 
 async def test_a_download_shows_how_far_it_is_and_can_be_stopped_and_begun_again(engine: FakeEngine, tmp_path: Path) -> None:

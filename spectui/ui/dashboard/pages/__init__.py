@@ -1,1 +1,0 @@
-"""What the panel shows: a file for each page, and their base."""
