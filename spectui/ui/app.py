@@ -245,7 +245,7 @@ class SpectuiApp(TerminalApp):
     def action_help(self) -> None:
         """Show the list of keys, or close it."""
         # Imported at first use, which makes the start faster.
-        from spectui.ui.dialogs.help import HelpScreen
+        from spectui.ui.dialogs.lists import HelpScreen
 
         if isinstance(self.screen, HelpScreen):
             self.screen.action_back()

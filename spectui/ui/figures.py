@@ -41,12 +41,12 @@ def resampled(values: Sequence[float | None], n: int) -> list[float | None]:
     return out
 
 
-def columns(values: Sequence[float | None], height: int, *, wide: int = 1) -> list[str]:
-    """A column for each value in 0..1, `wide` cells wide, over `height` rows; the top row comes first."""
+def columns(values: Sequence[float | None], height: int) -> list[str]:
+    """A column for each value in 0..1, over `height` rows; the top row comes first."""
     rows = []
     for row in range(height - 1, -1, -1):
         eighths = [round((value or 0.0) * height * 8) - row * 8 for value in values]
-        rows.append("".join(_COLUMN[min(8, max(0, part))] * wide for part in eighths))
+        rows.append("".join(_COLUMN[min(8, max(0, part))] for part in eighths))
     return rows
 
 

@@ -14,7 +14,7 @@ from textual.dom import DOMNode
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 from textual.keys import format_key as sign_of
 
-from spectui.chat.commands import LAST_LINE, Command
+from spectui.chat.commands import GROUPS, LAST_LINE, Command
 
 NAMES = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "underscore": "_"}
 
@@ -28,11 +28,9 @@ def binding(command: Command, action: str = "") -> Binding:
 
 
 def group_of(kind: type[DOMNode], binding: Binding) -> str:
-    """Under which title a class's binding stands in the help: that of its group, or else of all keys of the class."""
-    for title, bindings in getattr(kind, "BINDING_GROUPS", {}).items():
-        if binding.id in [each.id for each in bindings]:
-            return str(title)
-    return getattr(kind, "BINDING_GROUP_TITLE", None) or ""
+    """Under which title a class's binding stands in the help: that of its command's group, or else of the class."""
+    groups = (title for title, commands in GROUPS.items() if binding.id in [command.id for command in commands])
+    return next(groups, getattr(kind, "BINDING_GROUP_TITLE", None) or "")
 
 
 def key_of(app: App[Any], identity: str) -> str:
@@ -82,7 +80,7 @@ def format_key(key: str) -> str:
 # The key map of the configuration
 
 _IMPORTED_LATE = (
-    "dialogs.compare", "dialogs.conversations", "dialogs.help", "dialogs.models", "dialogs.questions", "screen.replay",
+    "dialogs.compare", "dialogs.conversations", "dialogs.lists", "dialogs.models", "dialogs.questions", "screen.replay",
     "screen.serve",
 )  # fmt: skip
 _WRITTEN = {name.lower(): key for key, name in NAMES.items()}

@@ -18,7 +18,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.reply import NowPage
 from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.screen import reading
-from spectui.ui.widgets.knob import Slider
+from spectui.ui.widgets.rows import Slider
 from tests.attach.scripted_server import PROPS, Answer, ScriptedServer, as_json, delta, events, serving, timings
 from tests.ui.dashboard.rounds import seen_of
 from tests.ui.pilot_helpers import ask, notified, wait_until, window_of

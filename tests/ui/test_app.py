@@ -14,7 +14,7 @@ from spectui.ui.dashboard.status import StatusLine
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen import controls
 from spectui.ui.transcript.inspector import Inspector
-from spectui.ui.widgets.knob import Slider
+from spectui.ui.widgets.rows import Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.pilot_helpers import BOTH_ENGINES, PAIR, Make, Window, answer, ask, wait_until, write_reply
 from tests.ui.screen_text import one_line, said, screen_text, shown

@@ -27,7 +27,7 @@ from spectui.ui.dashboard.machine import DevicePane
 from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.dialogs.compare import CompareScreen
 from spectui.ui.dialogs.conversations import ConversationsScreen, MessagesScreen
-from spectui.ui.dialogs.help import HelpScreen
+from spectui.ui.dialogs.lists import HelpScreen
 from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen, SystemPromptScreen
 from spectui.ui.keys import format_key, key_of, keymap, with_keys
@@ -37,8 +37,7 @@ from spectui.ui.screen.replay import ReplayScreen
 from spectui.ui.screen.serve import ServeScreen
 from spectui.ui.screen.welcome import Choices
 from spectui.ui.transcript.reader import FindLine, Reader
-from spectui.ui.widgets.actions import ActionLine
-from spectui.ui.widgets.knob import ChoiceRow, KnobRow, Slider
+from spectui.ui.widgets.rows import ActionLine, ChoiceRow, KnobRow, Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.helpers.terminal import Terminal
 from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, click_key, wait_until

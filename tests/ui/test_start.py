@@ -14,7 +14,7 @@ from spectui.knobs import Setup
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.panel import PAGES, SidePanel
-from spectui.ui.widgets.knob import Slider
+from spectui.ui.widgets.rows import Slider
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import PAIR, Make, load, wait_until
 from tests.ui.screen_text import screen_text

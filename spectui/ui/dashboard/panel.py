@@ -22,9 +22,8 @@ from spectui.text import printable
 from spectui.ui.dashboard.machine import MINUTES, DevicePane, MachinePage
 from spectui.ui.dashboard.reply import DetailsPage, NowPage
 from spectui.ui.dashboard.rounds import RoundsPage
-from spectui.ui.widgets.actions import ActionLine
-from spectui.ui.widgets.knob import ChoiceRow, KnobRow, Slider, next_choice
 from spectui.ui.widgets.line_widget import Line, LineWidget
+from spectui.ui.widgets.rows import ActionLine, ChoiceRow, KnobRow, Slider, next_choice
 
 SLIDERS = ("draft_max", "draft_min", "p_min", "temperature")
 """The knobs that are often changed while a reply is written: those that have an effect are on the first page too."""

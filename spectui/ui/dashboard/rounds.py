@@ -17,13 +17,14 @@ from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs, specs, title
 from spectui.speculation.records import Round
 from spectui.store.rounds.packed import same
-from spectui.ui.figures import columns, step
+from spectui.ui.dashboard.reply import plot
+from spectui.ui.figures import step
 from spectui.ui.textual_patches.direct_render import DirectRenderWidget
 from spectui.ui.transcript.inspector import quoted, share3
 from spectui.ui.widgets.line_widget import LABEL, FigureLines, Line, figures_of, flowed, labelled, merged, wrapped
 
-AXIS, POSITIONS_AXIS = 4, 5
-"""Width of the axes, in cells: of the rounds, and of acceptance by position."""
+AXIS = 4
+"""Width of the axis, in cells."""
 FEW = 10
 """With fewer rounds than this, a suggestion says that it is based on few."""
 TALL = 30
@@ -213,40 +214,17 @@ def _judged(round: Round) -> int:
 
 
 def by_position(figures: Figures, width: int, height: int) -> list[Line]:
-    """Acceptance by position, in `height` rows with axes or, of less than two, in one line; and the draft-max."""
-    return [*(histogram(figures, width, height) if height > 1 else [_in_one_line(figures, width)]), *_suggestion(figures)]
-
-
-def _rates(figures: Figures) -> list[float | None]:
+    """Acceptance by position, in `height` rows with an axis or, of less than two, in one line; and the draft-max."""
     rates = list(figures.reply.per_position)
     while rates and rates[-1] is None:  # drafted there, but never judged
         rates.pop()
-    return rates
-
-
-def _in_one_line(figures: Figures, width: int) -> Line:
-    """A column for each position in the draft, and the rates of the first and of the last one."""
-    known = _rates(figures)[: max(1, width - LABEL - 12)]
-    ends = f" {share(known[0])} … {share(known[-1])}" if len(known) > 1 else f" {share(known[0])}" if known else UNKNOWN
-    steps = "".join(" " if rate is None else step(rate) for rate in known)
-    return labelled("by position", (steps, "accepted"), (ends, "value" if known else "label"))
-
-
-def histogram(figures: Figures, width: int, height: int) -> list[Line]:
-    """Columns of acceptance by position, with axes. `height` rows of columns and two more."""
-    rates = _rates(figures)
-    head: Line = [("acceptance by position in the draft", "label")]
-    wide = max(1, min(4, (width - POSITIONS_AXIS) // max(1, len(rates))))
-    rates = rates[: (width - POSITIONS_AXIS) // wide]
-    lines: list[Line] = [head]
-    for row, text in enumerate(columns(rates, height, wide=wide)):
-        axis = {0: "1.0 ", height // 2: " .5 ", height - 1: "  0 "}.get(row, "    ")
-        lines.append([(axis + "│", "label"), (text, "accepted")])
-    ticks = "".join(
-        f"{position:<{wide * 5}}" if position % 5 == 0 else f"{position:<{wide * 4}}" if position == 1 else ""
-        for position in range(1, len(rates) + 1)
-    )
-    return [*lines, [(" " * POSITIONS_AXIS + ticks[: width - POSITIONS_AXIS], "label")]]
+    if height < 2:
+        ends = f" {share(rates[0])} … {share(rates[-1])}" if rates else UNKNOWN
+        steps = "".join(" " if rate is None else step(rate) for rate in rates[: max(1, width - LABEL - 12)])
+        return [labelled("by position", (steps, "accepted"), (ends, "value" if rates else "label")), *_suggestion(figures)]
+    chart = plot("acceptance by position in the draft", rates, width, height, top=1.0)
+    places: Line = [(f"{1:>{AXIS + 2}}{len(rates) if len(rates) > 1 else '':>{max(1, width - AXIS - 3)}}", "label")]
+    return [*chart, places, *_suggestion(figures)]
 
 
 def _suggestion(figures: Figures) -> list[Line]:

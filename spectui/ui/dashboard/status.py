@@ -9,7 +9,7 @@ from contextlib import suppress
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import OptionList
+from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
 from spectui.chat.figures.format import count, percent, size
@@ -87,48 +87,28 @@ class TitleLine(Widget):
         return Content.assemble(used, gauge(share, BAR), f" {percent(share):>5}")
 
 
-class LoadingLine(Widget):
-    """`loading target 1.9 GB ▕███▌   ▏ 62 %  then the draft`. Hidden unless something loads."""
+class LoadingLine(Label):
+    """`loading target 1.9 GB ▕███▌   ▏ 62 %`. Hidden unless something loads."""
 
     DEFAULT_CSS = """
-    LoadingLine { height: 1; padding: 0 1; display: none; }
-    LoadingLine.-loading { display: block; }
+    LoadingLine { width: 1fr; height: 1; padding: 0 1; display: none; }
     """
 
-    _loading: Loading | None = None
-    _then = ""
-
-    def begin(self, then: str = "") -> None:
-        """Show the line; `then` is what comes after the target."""
-        self._loading = None
-        self._then = then
-        self.add_class("-loading")
-        self.refresh()
+    def begin(self) -> None:
+        """Show that something is about to load."""
+        self.display = True
+        self.update(Content.styled("loading", MUTED))
 
     def update_loading(self, loading: Loading) -> None:
         """Show the progress."""
-        self._loading = loading
-        self.add_class("-loading")
-        self.refresh()
+        self.display = True
+        what = (printable(loading.what), "bold"), f" {size(loading.bytes)}  " if loading.bytes else "  "
+        bar, share = gauge(loading.progress, LOADING_BAR), f" {percent(loading.progress):>5}"
+        self.update(Content.assemble(("loading ", MUTED), *what, bar, share))
 
     def end(self) -> None:
         """Hide the line."""
-        self.remove_class("-loading")
-
-    def render(self) -> Content:
-        """The line."""
-        if self._loading is None:
-            return Content.styled("loading", MUTED)
-        bytes = f" {size(self._loading.bytes)}" if self._loading.bytes else ""
-        then = f"  then {self._then}" if self._then and self._loading.what == "target" else ""
-        return Content.assemble(
-            ("loading ", MUTED),
-            (printable(self._loading.what), "bold"),
-            f"{bytes}  ",
-            gauge(self._loading.progress, LOADING_BAR),
-            f" {percent(self._loading.progress):>5}",
-            (then, MUTED),
-        ).truncate(self.size.width)
+        self.display = False
 
 
 def shorten(name: str, width: int) -> str:

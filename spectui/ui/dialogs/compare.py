@@ -20,6 +20,7 @@ from spectui.chat.player import Lane
 from spectui.speculation.statistics import Statistics
 from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.figures import large
+from spectui.ui.screen.window import Window
 from spectui.ui.textual_patches.screen import DirectScreen, LeftOnce
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.line_widget import Line, LineWidget, bar_of, wrapped
@@ -120,17 +121,11 @@ been read. The plain text is forgotten; the conversation keeps the first.
     }
     """
 
-    def __init__(
-        self,
-        comparison: Comparison,
-        stop: Callable[[], object],
-        measure: Callable[[], object],
-        typed: Callable[[events.Key | events.Paste], object],
-    ) -> None:
-        """`stop` ends the plain decoding, `measure` begins another one, and `typed` takes text for the prompt."""
+    def __init__(self, window: Window, comparison: Comparison, measure: Callable[[], object]) -> None:
+        """`window`: the chat. `measure` begins another plain decoding."""
         super().__init__()
         self.comparison = comparison
-        self._stop, self._measure, self._typed = stop, measure, typed
+        self._window, self._measure = window, measure
         tokens = comparison.with_drafts.emitted
         self._heads = Head("with drafts", comparison.with_drafts, tokens), Head("without", comparison.plain, tokens)
         self._texts = Transcript(), Transcript()
@@ -206,7 +201,7 @@ been read. The plain text is forgotten; the conversation keeps the first.
     def action_leave(self) -> None:
         """Leave, and stop a plain decoding."""
         if self.comparison.running:
-            self._stop()
+            self._window.session.stop()
         self.dismiss()
 
     def on_key(self, event: events.Key) -> None:
@@ -221,4 +216,5 @@ been read. The plain text is forgotten; the conversation keeps the first.
 
     def _leave_with(self, event: events.Key | events.Paste) -> None:
         self.dismiss()
-        self._typed(event)
+        self._window.prompt.focus()
+        self._window.prompt.post_message(event)

@@ -19,7 +19,7 @@ from spectui.errors import SpectuiError
 from spectui.store.journal import TITLE
 from spectui.store.records import Summary
 from spectui.text import printable
-from spectui.ui.dialogs.list_window import MOST_SHOWN, ListWindow
+from spectui.ui.dialogs.lists import MOST_SHOWN, ListWindow
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.figures import MUTED
 
@@ -49,7 +49,6 @@ class ConversationsScreen(ListWindow[str]):
         self._stored = stored
         self._delete = delete
         self._summaries: dict[str, Summary] = {}
-        self._one_at_a_time = asyncio.Lock()
 
     def on_mount(self) -> None:
         """Show all."""
@@ -61,22 +60,17 @@ class ConversationsScreen(ListWindow[str]):
 
     @work(exclusive=True)
     async def _list(self, words: str, at: int) -> None:
-        """Search in a thread, one at a time: a large file takes a while."""
+        """Search in a thread: a large file takes a while."""
         if words:
             await asyncio.sleep(PAUSE_S)  # for the next letter, which cancels this
         try:
-            # To cancel the worker does not end the thread.
-            summaries = await asyncio.shield(self._find(words.strip()))
+            summaries = await asyncio.to_thread(self._stored.find, words.strip())
             self.about.update(_count(len(summaries), words.strip()))
         except SpectuiError as error:
             summaries = []
             self.about.update(printable(str(error)))
         self._summaries = {summary.id: summary for summary in summaries[:MOST_SHOWN]}
         self.fill([Option(self._line(summary), identity) for identity, summary in self._summaries.items()], at)
-
-    async def _find(self, words: str) -> list[Summary]:
-        async with self._one_at_a_time:
-            return await asyncio.to_thread(self._stored.find, words)
 
     def _line(self, summary: Summary) -> Content:
         when = datetime.fromtimestamp(summary.updated).strftime("%Y-%m-%d %H:%M")

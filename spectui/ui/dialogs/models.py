@@ -27,7 +27,7 @@ from spectui.knobs import Setup
 from spectui.paths import absolute, looks_like_path
 from spectui.text import one_line, printable
 from spectui.ui.dashboard.status import shorten
-from spectui.ui.dialogs.list_window import MOST_SHOWN, ListWindow
+from spectui.ui.dialogs.lists import MOST_SHOWN, ListWindow
 from spectui.ui.dialogs.questions import Plans
 from spectui.ui.figures import MUTED
 

@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import Screen, ScreenResultType
-from textual.timer import Timer
 from textual.widgets import Input, Label
 
 from spectui.errors import UsageError
@@ -19,7 +18,7 @@ from spectui.knobs import Setup
 from spectui.profiles.setup_line import flags_of, with_flags
 from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.textual_patches.text_area import LineInput, SteadyTextArea
-from spectui.ui.widgets.actions import ActionLine
+from spectui.ui.widgets.rows import ActionLine
 
 PLAN_AFTER_S = 0.3
 """Seconds that a set-up stays chosen before its plan is made."""
@@ -115,30 +114,28 @@ class LineScreen(Question[str]):
 
 
 class Plans:
-    """Makes each plan once, in a thread beside the dialog."""
+    """Makes the plan of what is chosen, in a thread beside the dialog."""
 
     def __init__(self, dialog: Screen[Any], make: Callable[[Setup], str], show: Callable[[], object]) -> None:
         """`make` makes a plan in words, and `show` is called when one is there."""
-        self._dialog = dialog
-        self._make = make
-        self._show = show
-        self._made: dict[Setup, str] = {}
+        self._dialog, self._make, self._show = dialog, make, show
         self._wanted: Setup | None = None
-        self._timer: Timer | None = None
+        self._made = ""
 
     def of(self, setup: Setup | None) -> str:
         """The plan for what is chosen now; "" until it is made, and where nothing is."""
         if setup != self._wanted:
-            self._wanted = setup
-            if self._timer is not None:
-                self._timer.stop()
-            if setup is not None and setup not in self._made:
-                self._timer = self._dialog.set_timer(PLAN_AFTER_S, lambda: self._dialog.run_worker(self._add(setup)))
-        return self._made.get(setup, "") if setup is not None else ""
+            self._wanted, self._made = setup, ""
+            if setup is not None:
+                self._dialog.run_worker(self._add(setup), exclusive=True, group="plan")
+        return self._made
 
     async def _add(self, setup: Setup) -> None:
-        self._made[setup] = await asyncio.to_thread(self._make, setup)
-        self._show()
+        await asyncio.sleep(PLAN_AFTER_S)
+        made = await asyncio.to_thread(self._make, setup)
+        if setup == self._wanted:
+            self._made = made
+            self._show()
 
 
 class PlacementScreen(LineScreen):

@@ -7,8 +7,6 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from textual import events
-
 from spectui.chat import actions
 from spectui.chat.comparison import Comparison
 from spectui.chat.history.views import ListedMessage, listed_messages
@@ -18,7 +16,7 @@ from spectui.engine.events import Event, Failed, Finished
 from spectui.paths import absolute, looks_like_path
 from spectui.profiles import named_prompts
 from spectui.ui.screen.controls import choose_models, do
-from spectui.ui.screen.conversations import show_unanswered
+from spectui.ui.screen.reading import show_unanswered
 from spectui.ui.screen.welcome import NUMBERS, Welcome
 from spectui.ui.screen.window import Window
 
@@ -87,14 +85,9 @@ def compare_anew(window: Window) -> None:
 
 
 def _show_both(window: Window, comparison: Comparison) -> None:
-    def typed(event: events.Key | events.Paste) -> None:
-        window.prompt.focus()
-        window.prompt.post_message(event)
-
     from spectui.ui.dialogs.compare import CompareScreen
 
-    again = partial(window.call_later, compare_anew, window)
-    window.app.push_screen(CompareScreen(comparison, window.session.stop, again, typed))
+    window.app.push_screen(CompareScreen(window, comparison, partial(window.call_later, compare_anew, window)))
 
 
 def show_comparison(window: Window, event: Event) -> None:

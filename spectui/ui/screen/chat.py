@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.cells import cell_len
 from textual import events, on
@@ -46,12 +46,12 @@ from spectui.text import printable
 from spectui.ui.dashboard.machine import DevicePane
 from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.keys import with_keys
-from spectui.ui.screen import asking, commands, controls, conversations, reading
+from spectui.ui.screen import asking, commands, controls, reading
 from spectui.ui.screen.welcome import Fetch, Welcome
 from spectui.ui.screen.window import Window
 from spectui.ui.textual_patches.refresh_rate import RefreshRate
 from spectui.ui.transcript.reader import Reader
-from spectui.ui.widgets.knob import KnobRow, Slider
+from spectui.ui.widgets.rows import KnobRow, Slider
 
 if TYPE_CHECKING:
     from spectui.ui.textual_patches.app import TerminalApp
@@ -74,7 +74,6 @@ class ChatScreen(Window):
 
     AUTO_FOCUS = "#prompt"
     BINDING_GROUP_TITLE = "chat"
-    BINDING_GROUPS: ClassVar[Mapping[str, Any]] = commands.OWN_GROUPS
     BINDINGS: ClassVar[list[BindingType]] = commands.BINDINGS
 
     def __init__(
@@ -102,7 +101,7 @@ class ChatScreen(Window):
         self.catalogue = catalogue or ModelCatalogue()
         if plan is not None:
             self.plan = lambda setup: plan(setup, session.models.memory)
-        self.chats.choose = partial(conversations.choose, self)
+        self.chats.choose = partial(reading.choose, self)
         self.prompt.commands = partial(commands.behind_slash, self)
         self.prompt.send = partial(asking.submit, self)
         self.prompt.count = partial(asking.count, self)
@@ -139,7 +138,7 @@ class ChatScreen(Window):
 
     def on_mount(self) -> None:
         """Show the known figures, and load after the window is drawn, so that a person can type meanwhile."""
-        self.session.conversation.listen(partial(conversations.follow, self))
+        self.session.conversation.listen(partial(reading.follow, self))
         self.show_models()
         if self.session.setup.model:
             self.loading_line.begin()
@@ -156,8 +155,8 @@ class ChatScreen(Window):
                 self.prompt.give_back(unsent, sent=False)
         self._unsent = ""
         if (stored := self._conversation) is not None:
-            await conversations.show_conversation(self, partial(OpenedConversation.of, stored))
-        conversations.show_crash(self)
+            await reading.show_conversation(self, partial(OpenedConversation.of, stored))
+        reading.show_crash(self)
         for notice in self._notices:
             self.transcript.add_notice(printable(notice))
         # A person may have chosen others meanwhile.
@@ -248,7 +247,7 @@ class ChatScreen(Window):
             case Finished():
                 self._ring(event)
                 self._finish(said)
-                conversations.show_unanswered(self)
+                reading.show_unanswered(self)
             case Dropped():
                 transcript.add_notice(said, above=True)
             case Failed():

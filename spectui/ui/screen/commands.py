@@ -15,13 +15,10 @@ from spectui.text import printable
 from spectui.ui.dashboard.panel import PAGES, SidePanel
 from spectui.ui.keys import binding, format_key
 from spectui.ui.prompt.suggestions import Suggestion, matching
-from spectui.ui.screen import asking, controls, conversations, reading
+from spectui.ui.screen import asking, controls, reading
 from spectui.ui.screen.welcome import Choices, Welcome
 from spectui.ui.screen.window import Window
-from spectui.ui.widgets.knob import Slider
-
-OWN_GROUPS = {title: GROUPS[title] for title in ("panel", "steering", "chat", "messages", "reading")}
-"""The commands that the chat screen has keys for, by the title in the help."""
+from spectui.ui.widgets.rows import Slider
 
 LISTS = ("conversations", "open", "rename", "delete", "messages", "back", "models")
 """Commands whose words choose from a list, which the window shows."""
@@ -29,7 +26,12 @@ LISTS = ("conversations", "open", "rename", "delete", "messages", "back", "model
 BY_ARROWS = ("rounds", "settings")
 """Pages that get the focus when a key opens them."""
 
-BINDINGS: list[BindingType] = [binding(each) for group in OWN_GROUPS.values() for each in group if each.keys]
+BINDINGS: list[BindingType] = [
+    binding(command)
+    for title, group in GROUPS.items()
+    for command in group
+    if command.keys and title not in ("prompt", "window")
+]
 
 
 # What they do
@@ -38,7 +40,7 @@ BINDINGS: list[BindingType] = [binding(each) for group in OWN_GROUPS.values() fo
 def go_on(window: Window) -> None:
     """Go on with the reply that was stopped, or with the conversation that a crash ended."""
     if window.session.offer is not None and not window.session.can_continue:
-        conversations.open_offer(window)
+        reading.open_offer(window)
     else:
         controls.do(window, partial(actions.continue_reply, window.session, ""))
 
@@ -101,12 +103,12 @@ ON_SCREEN: Mapping[str, Callable[[Window], object]] = {
     "colours": reading.toggle_tokens,
     "rejected": reading.toggle_rejected,
     "inspect": reading.toggle_inspection,
-    "new-chat": conversations.begin_new,
+    "new-chat": reading.begin_new,
     "models": controls.choose_models,
     "tune": controls.tune,
-    "last-chat": conversations.open_offer,
-    "chats": conversations.fold_chats,
-    **dict.fromkeys(("conversations", "open", "rename", "delete"), conversations.list_conversations),
+    "last-chat": reading.open_offer,
+    "chats": reading.fold_chats,
+    **dict.fromkeys(("conversations", "open", "rename", "delete"), reading.list_conversations),
     "compare": asking.compare,
     "export": reading.ask_export,
     "edit": asking.edit_last,

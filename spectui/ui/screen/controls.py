@@ -27,7 +27,7 @@ from spectui.text import printable
 from spectui.ui.dashboard.panel import NO_PROFILE, turned
 from spectui.ui.keys import with_keys
 from spectui.ui.screen.window import Window
-from spectui.ui.widgets.knob import next_choice
+from spectui.ui.widgets.rows import next_choice
 
 PICKED_CONTEXT = "Not loaded yet: Enter loads the models with it, {stop} leaves it."
 
@@ -49,7 +49,7 @@ def do(window: Window, act: Callable[[], object]) -> object:
         window.transcript.scroll_to_end()
     if session.state == "loading":
         window.panel.devices.picked = None
-        window.loading_line.begin("the draft" if session.setup.draft else "")
+        window.loading_line.begin()
     else:
         window.loading_line.end()
     window.show_models()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -15,7 +15,6 @@ from spectui.chat.session import ChatSession
 from spectui.knobs import Knobs
 from spectui.text import one_line
 from spectui.ui.screen.chat import ChatScreen
-from spectui.ui.screen.commands import OWN_GROUPS
 
 NO_MODEL = "This is a replay: no model is loaded, so nothing can be asked or turned. spectui chat begins a chat."
 
@@ -57,7 +56,7 @@ class ReplayScreen(OnlookingScreen):
     """Plays a conversation."""
 
     BINDINGS: ClassVar[list[BindingType]] = REPLAY
-    BINDING_GROUPS: ClassVar[Mapping[str, Any]] = {**OWN_GROUPS, "replay": REPLAY}
+    BINDING_GROUP_TITLE = "replay"
     PLAIN_KEYS = "Space pauses, + and - change the speed, . plays one round"
 
     def __init__(self, session: ChatSession, *, player: ConversationPlayer, **parts: Any) -> None:

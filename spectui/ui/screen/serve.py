@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
+from spectui.chat.commands import GROUPS
 from spectui.chat.session import ChatSession
 from spectui.engine.requests import Request
 from spectui.serve.watching import WatchedEngine, in_words
 from spectui.text import one_line, printable
-from spectui.ui.screen.commands import OWN_GROUPS
 from spectui.ui.screen.replay import OnlookingScreen
 
 ROWS = 6
@@ -29,9 +28,9 @@ class ServeScreen(OnlookingScreen):
     """Shows requests, and turns the knobs that they do not set themselves."""
 
     BINDINGS: ClassVar[list[BindingType]] = SERVE
-    BINDING_GROUPS: ClassVar[Mapping[str, Any]] = {**OWN_GROUPS, "serve": SERVE}
+    BINDING_GROUP_TITLE = "serve"
     PLAIN_KEYS = "p and n choose a request, f follows what is written, Esc ends the shown one"
-    ALLOWED = OnlookingScreen.ALLOWED | {command.id for command in OWN_GROUPS["steering"]} - {"devices", "placement", "schema"}
+    ALLOWED = OnlookingScreen.ALLOWED | {command.id for command in GROUPS["steering"]} - {"devices", "placement", "schema"}
 
     def __init__(self, session: ChatSession, *, watched: WatchedEngine, where: str, **parts: Any) -> None:
         """`where`: the server's address."""

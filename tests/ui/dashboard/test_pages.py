@@ -14,11 +14,11 @@ from spectui.speculation.records import Reason
 from spectui.speculation.statistics import Statistics
 from spectui.ui.dashboard.panel import PAGES, SidePanel
 from spectui.ui.dashboard.reply import DetailsPage, NowPage, cost, counts
-from spectui.ui.dashboard.rounds import RoundsPage, detail, histogram, stacks
+from spectui.ui.dashboard.rounds import RoundsPage, by_position, detail, stacks
 from spectui.ui.figures import columns, nice_top, resampled
 from spectui.ui.transcript.transcript import Transcript
-from spectui.ui.widgets.knob import LABEL
 from spectui.ui.widgets.line_widget import cells
+from spectui.ui.widgets.rows import LABEL
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.dashboard.rounds import accepted, figures_of, plain, rounds_of, seen_of, text_of
 from tests.ui.pilot_helpers import Make, Window, ask, streaming, wait_until
@@ -136,16 +136,16 @@ def test_what_was_read_before_and_where_it_was_kept_is_told(prompt: Prompt | Non
 
 def test_columns_are_as_high_as_what_they_show() -> None:
     assert columns([0.0, 0.5, 1.0, None], 2) == ["  █ ", " ██ "]
-    assert columns([0.25], 1, wide=3) == ["▂▂▂"]
+    assert columns([0.25], 1) == ["▂"]
     assert resampled([1.0, 3.0], 1) == [2.0]
     assert resampled([1.0, 3.0], 4) == [1.0, 1.0, 3.0, 3.0]
     assert [nice_top(value) for value in (0.4, 7, 27.4, 130)] == [0.5, 7.5, 30, 200]
 
 
 def test_the_histogram_has_a_column_for_each_place_that_was_judged() -> None:
-    lines = text_of(histogram(figures_of(rounds_of(accepted(2), accepted(1, 1))), 40, 4))
-    assert lines[1] == "1.0 │████    ", "of the second places half were accepted"
-    assert lines[4] == "  0 │████████"
+    lines = text_of(by_position(figures_of(rounds_of(accepted(2), accepted(1, 1))), 40, 4))
+    assert lines[1] == "  1.0│" + "█" * 17 + " " * 17, "of the second places half were accepted"
+    assert lines[4:6] == ["    0│" + "█" * 34, "     1" + "2".rjust(33)]
 
 
 def test_the_suggested_draft_max_ends_where_acceptance_does() -> None:
@@ -167,7 +167,7 @@ async def test_the_page_of_rounds_has_acceptance_by_position_and_the_suggested_d
         app.screen.panel.open_page("rounds")
         await wait_until(pilot, lambda: "suggested" in screen_text(app))
         seen = seen_of(app.screen.query_one(RoundsPage))
-        high = "acceptance by position in the draft 1.0 │████" if size[1] == 40 else "by position █▁ 1.0 … .00"
+        high = "acceptance by position in the draft .00 1.0│████" if size[1] == 40 else "by position █▁ 1.0 … .00"
         for part in (high, "draft-max 1 suggested: about", "now 16", "round 9 1 accepted, 2 rejected", '✗"b" .900'):
             assert part in seen
 

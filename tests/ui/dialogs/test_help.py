@@ -6,7 +6,7 @@ from textual.widgets import Input, Label, OptionList, TextArea
 
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.conversations import MessagesScreen
-from spectui.ui.dialogs.help import HelpScreen
+from spectui.ui.dialogs.lists import HelpScreen
 from spectui.ui.dialogs.questions import LineScreen, SystemPromptScreen
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, answer, ask, burst, paste, wait_until

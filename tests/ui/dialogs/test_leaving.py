@@ -19,7 +19,7 @@ from spectui.profiles.file import ProfileFile
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs import models, questions
-from spectui.ui.dialogs.help import HelpScreen
+from spectui.ui.dialogs.lists import HelpScreen
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.textual_patches.screen import Palette
 from tests.fake_engine import FakeEngine

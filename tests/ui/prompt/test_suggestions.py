@@ -8,7 +8,7 @@ from spectui.chat.commands import SLASH
 from spectui.chat.text.attachments import LISTED, PasteFolds, named_files
 from spectui.knobs import Knobs
 from spectui.paths import config_directory
-from spectui.ui.dialogs.help import HelpScreen
+from spectui.ui.dialogs.lists import HelpScreen
 from spectui.ui.prompt.suggestions import Chips, Suggestions
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Window, answer, ask, burst, notified, paste, wait_until

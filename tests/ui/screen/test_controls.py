@@ -17,7 +17,7 @@ from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen import controls
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.transcript.transcript import Transcript
-from spectui.ui.widgets.knob import ChoiceRow, Slider
+from spectui.ui.widgets.rows import ChoiceRow, Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.measure.models import tiny_setup
 from tests.ui.dashboard.rounds import seen_of

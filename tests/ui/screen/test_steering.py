@@ -10,8 +10,7 @@ from spectui.profiles.file import ProfileFile
 from spectui.ui.dashboard.panel import NO_PROFILE
 from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.screen import controls
-from spectui.ui.widgets.actions import ActionLine
-from spectui.ui.widgets.knob import ChoiceRow
+from spectui.ui.widgets.rows import ActionLine, ChoiceRow
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Make, Window, ask, load, notified, paste, wait_until
 from tests.ui.screen_text import one_line, screen_text

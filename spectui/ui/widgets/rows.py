@@ -1,4 +1,4 @@
-"""What can be turned, one row each, with its name: a number in a range, or one of a few words."""
+"""Rows that a person turns and clicks: a number in a range, or one of a few words; and words that run actions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,43 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from spectui.knobs import Spec
+from spectui.ui.figures import MUTED
+
+
+class ActionLine(Widget):
+    """`save alt+s   reset all alt+0`: a click on a word runs the screen's action of that name."""
+
+    DEFAULT_CSS = """
+    ActionLine { height: 1; pointer: pointer; }
+    """
+
+    def __init__(self, actions: Sequence[tuple[str, str]], *, id: str | None = None) -> None:
+        """`actions`: (the word, the action) in order."""
+        super().__init__(id=id)
+        self.actions = tuple(actions)
+        """What can be clicked."""
+
+    def render(self) -> Content:
+        """The words, each with its present key. One without a key can do nothing now, and is dim."""
+        pieces: list[tuple[str, str]] = []
+        for word, action in self.actions:
+            key = self._key(action)
+            pieces += [(word, "$primary" if key else MUTED), (f" {key}  ", MUTED)]
+        return Content.assemble(*pieces)
+
+    async def on_click(self, event: events.Click) -> None:
+        """Run the action of the word under the mouse."""
+        at = 0
+        for word, action in self.actions:
+            at += len(f"{word} {self._key(action)}  ")
+            if event.x < at:
+                await self.screen.run_action(action)
+                return
+
+    def _key(self, action: str) -> str:
+        bindings = self.screen.active_bindings.values()
+        return next((self.app.get_key_display(each.binding) for each in bindings if each.binding.action == action), "")
+
 
 LABEL, VALUE = 11, 5
 """Width of the name and of a number, equal for all rows so that they align."""
