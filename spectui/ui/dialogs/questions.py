@@ -35,11 +35,10 @@ class Question(Dialog[ScreenResultType]):
     Question {
         & > Vertical { width: 56; height: auto; padding: 1 2; }
         Input, Input:focus { margin: 1 0; }
-        TextArea, TextArea:focus { height: 10; border: none; padding: 0; margin: 1 0; background: $foreground 10%; }
         Label { width: 1fr; color: $foreground 70%; }
         ActionLine { margin-top: 1; }
         &.-tiny > Vertical { padding: 0; }
-        &.-tiny Input, &.-tiny TextArea, &.-tiny ActionLine { margin: 0; }
+        &.-tiny Input, &.-tiny ActionLine { margin: 0; }
         &.-tiny #consequence { display: none; }
     }
     """
@@ -160,7 +159,12 @@ class SystemPromptScreen(Question[str]):
         Binding("ctrl+s", "take", "Use it", id="system.use", priority=True, tooltip="Use it from the next prompt on")
     ]
     DEFAULT_CSS = """
-    SystemPromptScreen > Vertical { width: 80; }
+    SystemPromptScreen {
+        & > Vertical { width: 80; height: 16; }
+        TextArea, TextArea:focus { height: 1fr; border: none; padding: 0; margin: 1 0 0 0; background: $foreground 10%; }
+        &.-tiny Label { display: none; }
+        &.-tiny TextArea { margin: 0; }
+    }
     """
 
     def __init__(self, text: str) -> None:
