@@ -162,9 +162,9 @@ def test_probabilities_are_asked_for_while_rejected_drafts_or_the_inspector_are_
             await wait_until(pilot, lambda: len(asked()) == number and app.screen.session.state == "ready")
 
         await reply(1)
-        reading.toggle_rejected(app.screen)
+        reading.toggle(app.screen, "show_rejected")
         await reply(2)
-        reading.toggle_rejected(app.screen)
+        reading.toggle(app.screen, "show_rejected")
         await reply(3)
         reading.toggle_inspection(app.screen)
         await wait_until(pilot, lambda: app.screen.session.engine.wants_probabilities)

@@ -221,15 +221,6 @@ async def test_the_panel_is_an_overlay_below_100_columns(window: Window, engine:
         assert not app.screen.query_one(StatusLine).region
 
 
-@pytest.mark.parametrize("size", [(1, 1), (400, 100)])
-async def test_no_size_breaks_it(window: Window, engine: FakeEngine, size: tuple[int, int]) -> None:
-    async with window(size=size) as (app, pilot):
-        await ask(pilot, "go")
-        await answer(pilot, engine)
-        await pilot.press("f6", "f2", "f3", "f7")
-        assert "return" in said(app)
-
-
 def channels(colour: str) -> tuple[int, ...]:
     return tuple(bytes.fromhex(colour))
 

@@ -13,10 +13,13 @@ import pytest
 from textual import events
 from textual.pilot import OutOfBounds
 
+from spectui.profiles.file import ProfileFile
 from spectui.speculation.records import StopReason
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
+from spectui.ui.dialogs import questions
 from tests.fake_engine import CPU, GPU, FakeEngine
+from tests.ui.dialogs.catalogues import HEADERS, Known
 from tests.ui.pilot_helpers import write_reply
 
 EVENTS = int(os.environ.get("TEST_EVENTS", "120"))
@@ -25,7 +28,8 @@ KEYS = [
     "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "escape", "enter", "tab", "shift+tab", "up", "down", "left",
     "right", "home", "end", "pageup", "pagedown", "backspace", "delete", "space", "a", "Z", "0", "ß", "ctrl+a", "ctrl+b",
     "ctrl+c", "ctrl+d", "ctrl+e", "ctrl+f", "ctrl+g", "ctrl+k", "ctrl+l", "ctrl+n", "ctrl+o", "ctrl+p", "ctrl+r", "ctrl+s",
-    "ctrl+t", "ctrl+u", "ctrl+v", "ctrl+w", "ctrl+x", "ctrl+y", "ctrl+j", "shift+left", "ctrl+left", "shift+enter",
+    "ctrl+t", "ctrl+u", "ctrl+v", "ctrl+w", "ctrl+x", "ctrl+y", "ctrl+j", "shift+left", "ctrl+left", "shift+enter", "f12",
+    "alt+a", "alt+c", "alt+d", "alt+l", "alt+m", "alt+s", "alt+x", "alt+y",
 ]  # fmt: skip
 HOSTILE = "\x1b]0;x\x07[red]{{ 7*7 }}\u202e\n" * 3
 SIZES = [(120, 40), (80, 24), (30, 8), (200, 60)]
@@ -50,7 +54,11 @@ async def test_the_window_stands(
 ) -> None:
     chance = random.Random(seed)
     engine.late = seed % 2 == 1
-    app = make_app(journal=Journal(tmp_path / "conversations.db"))
+    monkeypatch.setattr(questions, "PLAN_AFTER_S", 0.002)
+    app = make_app(
+        journal=Journal(tmp_path / "conversations.db"), catalogue=Known(HEADERS), plan=lambda setup, loaded: "It fits.",
+        profiles=ProfileFile(tmp_path / "config.toml"),
+    )  # fmt: skip
     monkeypatch.setattr(app, "exit", lambda *_, **__: None)  # "Quit" stands in the palette
     monkeypatch.chdir(tmp_path)  # conversations are exported there
     monkeypatch.setenv("EDITOR", "true")

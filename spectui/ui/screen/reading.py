@@ -147,20 +147,10 @@ def show_crash(window: Window) -> None:
 # The transcript
 
 
-def toggle_tokens(window: Window) -> None:
-    """Show finished replies as tokens in the colours of their origins, or as text."""
-    window.transcript.show_tokens = not window.transcript.show_tokens
-
-
-def toggle_rejected(window: Window) -> None:
-    """Show rejected drafts, or not."""
-    window.transcript.show_rejected = not window.transcript.show_rejected
+def toggle(window: Window, what: str) -> None:
+    """Show replies as their tokens, rejected drafts, or what was thought, or do not."""
+    setattr(window.transcript, what, not getattr(window.transcript, what))
     _look(window)
-
-
-def toggle_thinking(window: Window) -> None:
-    """Unfold or fold the thinking of all replies."""
-    window.transcript.show_thinking = not window.transcript.show_thinking
 
 
 # Tokens and rounds

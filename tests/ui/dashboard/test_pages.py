@@ -264,7 +264,7 @@ async def test_a_wide_window_shows_the_figures_and_another_page(make_app: Make, 
         await wait_until(pilot, lambda: panel.page == "details")
 
 
-@pytest.mark.parametrize("size", [(20, 5), (40, 12), (80, 24), (160, 20), (200, 60)])
+@pytest.mark.parametrize("size", [(1, 1), (20, 5), (40, 12), (80, 24), (160, 20), (400, 100)])
 async def test_every_page_survives_every_size(make_app: Make, engine: FakeEngine, size: tuple[int, int]) -> None:
     app = make_app()
     engine.devices = (CPU, GPU)
@@ -276,7 +276,7 @@ async def test_every_page_survives_every_size(make_app: Make, engine: FakeEngine
             app.screen.show_figures()
             await pilot.pause()
             assert screen_text(app)
-        await pilot.press("f4")
+        await pilot.press("f2", "f3", "f7", "f4")
         await pilot.pause()
 
 
@@ -301,47 +301,39 @@ async def test_no_name_of_a_knob_is_cut(make_app: Make) -> None:
         assert all(len(each.label) <= LABEL for each in panel.query("Slider, ChoiceRow"))
 
 
-async def test_a_page_with_nothing_to_turn_gives_the_keys_to_the_prompt(window: Window, engine: FakeEngine) -> None:
+async def test_what_is_not_seen_any_more_gives_the_keys_to_the_prompt(window: Window, engine: FakeEngine) -> None:
+    """A knob, where another page is opened, where it has no effect any more, and where a narrow window hides the panel."""
     async with window(size=(120, 40)) as (app, pilot):
-        await pilot.click("#slider-temperature")
-        await wait_until(pilot, lambda: app.screen.query_one("#slider-temperature").has_focus)
+        panel = app.screen.query_one(SidePanel)
+
+        async def focused(knob: str) -> None:
+            await wait_until(pilot, lambda: app.screen.query_one(knob).region)
+            await pilot.click(knob)
+            await wait_until(pilot, lambda: app.screen.query_one(knob).has_focus)
+
+        await focused("#slider-temperature")
         knobs = engine.knobs
         await pilot.click("#pages", offset=(14, 0))
-        await wait_until(pilot, lambda: app.screen.query_one(SidePanel).page == "details")
+        await wait_until(pilot, lambda: panel.page == "details")
         await pilot.press(*"r4", "left")
         await wait_until(pilot, lambda: app.screen.prompt.text == "r4")
         assert engine.knobs == knobs
-
-
-async def test_an_overlay_turned_to_a_page_with_nothing_to_turn_gives_the_keys_to_the_prompt(window: Window) -> None:
-    async with window(size=(80, 24)) as (app, pilot):
-        await pilot.press("f6", "alt+2")
-        await wait_until(pilot, lambda: app.screen.query_one(RoundsPage).has_focus)
-        await pilot.press("f10", *"hi")
-        await wait_until(pilot, lambda: app.screen.prompt.text == "hi")
-        assert app.screen.query_one(SidePanel).page == "details"
-        await pilot.press("alt+5")
-        await wait_until(pilot, lambda: app.screen.query_one("#slider-draft-max").has_focus)
-
-
-async def test_a_knob_that_leaves_the_first_page_gives_the_keys_to_the_prompt(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
+        await pilot.press("alt+1", "f9")
+        await focused("#slider-p-min")
         await pilot.press("f9")
-        await wait_until(pilot, lambda: app.screen.query_one("#slider-p-min").region)
-        await pilot.click("#slider-p-min")
-        await wait_until(pilot, lambda: app.screen.query_one("#slider-p-min").has_focus)
-        await pilot.press("f9")  # under the next policy it has no effect
         await wait_until(pilot, lambda: app.screen.prompt.has_focus)
         knobs = engine.knobs
         await pilot.press("left", "delete")
         await pilot.pause()
         assert engine.knobs == knobs
-
-
-async def test_a_panel_that_a_narrow_window_hides_gives_the_keys_to_the_prompt(window: Window) -> None:
-    async with window(size=(120, 40)) as (app, pilot):
-        await pilot.click("#slider-temperature")
-        await wait_until(pilot, lambda: app.screen.query_one("#slider-temperature").has_focus)
+        await focused("#slider-temperature")
         await pilot.resize_terminal(80, 24)
-        await wait_until(pilot, lambda: not app.screen.query_one(SidePanel).region)
-        await wait_until(pilot, lambda: app.screen.prompt.has_focus)
+        await wait_until(pilot, lambda: not panel.region and app.screen.prompt.has_focus)
+        app.screen.prompt.text = ""
+        await pilot.press("f6", "alt+2")
+        await wait_until(pilot, lambda: app.screen.query_one(RoundsPage).has_focus)
+        await pilot.press("f10", *"hi")
+        await wait_until(pilot, lambda: app.screen.prompt.text == "hi")
+        assert panel.page == "details"
+        await pilot.press("alt+5")
+        await wait_until(pilot, lambda: app.screen.query_one("#slider-draft-max").has_focus)

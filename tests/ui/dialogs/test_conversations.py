@@ -52,18 +52,6 @@ def chat(app: SpectuiApp) -> ChatScreen:
     return screen
 
 
-async def test_a_search_shows_the_words_around_what_was_found(window: Window, file: Path) -> None:
-    journal = Journal(file)
-    exchange(journal, "so " * 20 + "the Zèbra runs " + "on " * 40, some_rounds())
-    journal.close()
-    async with window(journal=Journal(file), size=(120, 40)) as (app, pilot):
-        await pilot.press("alt+c")
-        await listed(pilot, 4)
-        await paste(pilot, "zebra")
-        await listed(pilot, 1)
-        assert "\n      …so so so so so so so so so the Zèbra runs on on" in lines(app)[0] and lines(app)[0].endswith("…")
-
-
 async def test_chats_stand_beside_the_text_where_there_is_room(window: Window, engine: FakeEngine, file: Path) -> None:
     async with window(journal=Journal(file), size=(170, 45)) as (app, pilot):
         pane = app.screen.chats
@@ -102,16 +90,19 @@ async def test_the_latest_is_first_and_opens(window: Window, engine: FakeEngine,
     assert len(library.summaries(file)) == 3, "it went on in the same conversation"
 
 
-async def test_the_search_finds_what_was_said(make_app: Make, engine: FakeEngine, file: Path) -> None:
+async def test_the_search_finds_what_was_said_and_shows_the_words_around_it(make_app: Make, file: Path) -> None:
+    journal = Journal(file)
+    exchange(journal, "so " * 20 + "the Zèbra runs " + "on " * 40, some_rounds())
+    journal.close()
     library.rename(file, library.summaries(file)[0].id, EVIL)
     app = make_app(journal=Journal(file))
-    async with app.run_test() as pilot:
+    async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f12")
-        await listed(pilot, 3)
+        await listed(pilot, 4)
         assert "]0;owned[red]x[/red]" in lines(app)[0] and "\x1b" not in lines(app)[0]
-        await paste(pilot, "secon")
+        await paste(pilot, "zebra")
         await listed(pilot, 1)
-        assert "second question" in lines(app)[0]
+        assert "\n      …so so so so so so so so so the Zèbra runs on on" in lines(app)[0] and lines(app)[0].endswith("…")
         await pilot.press("x")
         await listed(pilot, 0)
         await pilot.press("enter")

@@ -1,15 +1,9 @@
-"""A screen that is left at any moment, also before it has widgets: the window stands.
-
-`TEST_LEAVES` is how often; by hand: `TEST_LEAVES=5000 pytest tests/ui/dialogs/test_leaving.py`.
-"""
+"""A screen that is left before it has widgets, or twice: the window stands."""
 
 import asyncio
-import os
-import random
 from pathlib import Path
 from typing import Any
 
-import pytest
 from textual import events
 from textual.binding import Binding
 from textual.pilot import Pilot
@@ -18,27 +12,19 @@ from spectui.knobs import Knobs
 from spectui.profiles.file import ProfileFile
 from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
-from spectui.ui.dialogs import models, questions
 from spectui.ui.dialogs.lists import HelpScreen
-from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.textual_patches.screen import Palette
 from tests.fake_engine import FakeEngine
 from tests.ui.dialogs.catalogues import HEADERS, Known
 from tests.ui.pilot_helpers import Window, answer, ask, paste, wait_until
 from tests.ui.screen_text import screen_text
 
-LEAVES = int(os.environ.get("TEST_LEAVES", "40"))
 SCREENS = {
     "f1": "HelpScreen", "alt+l": "MessagesScreen", "alt+m": "ModelsScreen", "alt+d": "PlacementScreen",
     "alt+y": "SystemPromptScreen", "alt+x": "LineScreen", "alt+s": "LineScreen",
     "ctrl+p": "Palette", "alt+a": "Palette", "f12": "ConversationsScreen",
 }  # fmt: skip
 """By the key that opens them. The last may begin a new chat, which has no messages to list."""
-FURTHER = {
-    "f12": ("f2", "ctrl+d", "a", "enter"), "alt+m": ("enter", "q", "down"), "alt+l": ("up", "enter"),
-    "alt+d": ("-", "x"), "ctrl+p": ("a", "down"),
-}  # fmt: skip
-"""What may be pressed there: dialogs of dialogs, searches, plans."""
 
 
 def press(app: SpectuiApp, key: str) -> None:
@@ -94,39 +80,6 @@ async def test_keys_that_come_before_the_widgets(window: Window, engine: FakeEng
             if engine.loading:
                 engine.finish_loading()
                 await wait_until(pilot, lambda: not engine.events)
-
-
-@pytest.mark.parametrize("seed", range(2))
-async def test_the_window_stands(
-    window: Window, engine: FakeEngine, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module, name in ((models, "REFRESH_S"), (questions, "PLAN_AFTER_S")):
-        monkeypatch.setattr(module, name, 0.002)
-    chance = random.Random(seed)
-    seen: set[str] = set()
-    async with window(size=(100, 30), **parts(tmp_path)) as (app, pilot):
-        await ask(pilot, "one")
-        await answer(pilot, engine)
-        done: list[str] = []
-        for _ in range(LEAVES // 2):
-            key = chance.choice(list(SCREENS))
-            done = [key]
-            press(app, key)
-            await turns(chance.choice((chance.randrange(30), chance.randrange(200))))
-            while key in FURTHER and chance.randrange(3) == 0:
-                done.append(chance.choice(FURTHER[key]))
-                press(app, done[-1])
-                await turns(chance.randrange(60))
-            seen |= {type(each).__name__ for each in app.screen_stack}
-            press(app, "escape")
-            await turns(chance.randrange(30))
-            assert app.is_running, done
-            if chance.randrange(2):
-                await come_back(app, pilot)
-        await come_back(app, pilot)
-        await pilot.pause()  # what was pressed last comes before the end
-        assert isinstance(app.screen, ChatScreen)
-    assert len(seen) > 4, "many were open"
 
 
 async def test_the_palette_is_left_once_and_opens_over_the_keys_that_were_asked_for_in_it(

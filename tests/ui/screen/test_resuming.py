@@ -53,9 +53,11 @@ def broken_off(file: Path, system: str = "", rounds: bool = True) -> None:
 async def test_a_conversation_goes_on(window: Window, engine: FakeEngine, file: Path) -> None:
     broken_off(file)
     assert last(file).unfinished
-    async with window(journal=Journal(file), conversation=last(file), size=(120, 40)) as (app, pilot):
+    odd = "[ui.keys] is odd."
+    async with window(journal=Journal(file), conversation=last(file), notices=[odd], size=(120, 40)) as (app, pilot):
+        await wait_until(pilot, lambda: odd in shown(app))
         assert "add" in said(app) and REPLY.strip() in said(app)
-        assert CUT_OFF in shown(app)
+        assert shown(app).index(CUT_OFF) < shown(app).index(odd)
         transcript = app.screen.query_one(Transcript)
         await wait_until(pilot, lambda: all(reply.source.count for reply in transcript.document.replies))
         kinds = {kind for reply in transcript.document.replies for kind in reply.source.kinds}
@@ -67,13 +69,6 @@ async def test_a_conversation_goes_on(window: Window, engine: FakeEngine, file: 
         await answer(pilot, engine)
     assert len(library.summaries(file)) == 1
     assert [message.text for message in last(file).messages] == ["add", REPLY, "and now", REPLY]
-
-
-async def test_notices_stand_below_the_conversation_that_is_resumed(window: Window, engine: FakeEngine, file: Path) -> None:
-    broken_off(file)
-    async with window(journal=Journal(file), conversation=last(file), notices=["[ui.keys] is odd."]) as (app, pilot):
-        await wait_until(pilot, lambda: "[ui.keys] is odd." in shown(app))
-        assert shown(app).index(CUT_OFF) < shown(app).index("[ui.keys] is odd.")
 
 
 async def test_the_safe_way_is_there_until_models_are_loaded(make_app: Make, engine: FakeEngine, tmp_path: Path) -> None:

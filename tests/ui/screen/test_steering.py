@@ -161,17 +161,13 @@ async def test_a_configuration_that_is_changed_meanwhile(window: Window, engine:
         await wait_until(pilot, lambda: profile.value == "python" and engine.knobs == Knobs(draft_max=7))
 
 
-async def test_a_key_switches_thinking_from_the_next_prompt_on(window: Window, engine: FakeEngine) -> None:
-    engine.thinks = True
+@pytest.mark.parametrize("usual", [True, None])
+async def test_a_key_switches_thinking_where_the_template_can(window: Window, engine: FakeEngine, usual: bool | None) -> None:
+    engine.thinks = usual
     async with window(size=(80, 24)) as (app, pilot):
         await pilot.press("alt+h")
-        assert engine.knobs.chat_template_kwargs == '{"enable_thinking": false}'
+        assert engine.knobs.chat_template_kwargs == ('{"enable_thinking": false}' if usual else "")
         await pilot.press("alt+h")
-        assert engine.knobs.chat_template_kwargs == ""
-        assert [each.split()[1] for each in notified(app)] == ["off", "on"]
-
-
-async def test_a_template_without_a_switch_for_thinking_is_said(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(80, 24)) as (app, pilot):
-        await pilot.press("alt+h")
-        assert "no switch for thinking" in notified(app)[0] and engine.knobs == Knobs()
+        assert engine.knobs == Knobs()
+        told = [sentence.split()[1] for sentence in notified(app)]
+        assert told == ["off", "on"] if usual else "no switch for thinking" in notified(app)[0]
