@@ -315,11 +315,11 @@ class ChatScreen(Window):
 
         ordered = sorted(super().active_bindings.items(), key=order)
         stops = self.session.replying or self.session.state == "loading" or bool(self.way_on)
-        acts = {"compare": not self.session.no_comparison}  # by the other keys something is done, or said, at any time
+        compares = self.session.state == "ready" and self.session.last_reply is not None
         room, actions = self.size.width, set[str]()
         for index, (key, (node, binding, enabled, tooltip)) in enumerate(ordered):
             shown = binding.show and enabled and binding.action not in actions and len(actions) < SHOWN_KEYS
-            shown = shown and acts.get(binding.id or "", True)
+            shown = shown and (compares or binding.id != "compare")
             if binding.id == "stop" and not stops:
                 shown, binding = shown and pane is not None, replace(binding, description="Back")
             if shown:
