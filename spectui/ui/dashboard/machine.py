@@ -21,10 +21,9 @@ from spectui.knobs import Setup
 from spectui.telemetry.gpus import Gpu, find_gpu, joules_per_token
 from spectui.telemetry.monitor import Telemetry
 from spectui.text import printable
-from spectui.ui.figures import columns
 from spectui.ui.keys import with_keys
 from spectui.ui.textual_patches.direct_render import DirectRenderWidget
-from spectui.ui.widgets.line_widget import LABEL, FigureLines, Line, bar_of, labelled, wrapped
+from spectui.ui.widgets.lines import LABEL, FigureLines, Line, bar_of, columns, labelled, wrapped
 
 ROLES: tuple[Role, ...] = ("device", "device_draft")
 MARKS, REST = (3, 10), 14

@@ -22,7 +22,7 @@ from spectui.text import printable
 from spectui.ui.dashboard.machine import MINUTES, DevicePane, MachinePage
 from spectui.ui.dashboard.reply import DetailsPage, NowPage
 from spectui.ui.dashboard.rounds import RoundsPage
-from spectui.ui.widgets.line_widget import Line, LineWidget
+from spectui.ui.widgets.lines import Line, LineWidget
 from spectui.ui.widgets.rows import ActionLine, ChoiceRow, KnobRow, Slider, next_choice
 
 SLIDERS = ("draft_max", "draft_min", "p_min", "temperature")

@@ -12,10 +12,23 @@ from spectui.chat.figures.reasons import NO_PLAIN_ROUND, NOT_TOLD, last_reason, 
 from spectui.chat.figures.records import Figures
 from spectui.speculation.records import Round
 from spectui.text import printable
-from spectui.ui.figures import columns, large, nice_top, resampled, step
 from spectui.ui.keys import key_of
 from spectui.ui.textual_patches.direct_render import DirectRenderWidget
-from spectui.ui.widgets.line_widget import LABEL, FigureLines, Line, bar_of, cells, labelled, merged, wrapped
+from spectui.ui.widgets.lines import (
+    LABEL,
+    FigureLines,
+    Line,
+    bar_of,
+    cells,
+    columns,
+    labelled,
+    large,
+    merged,
+    nice_top,
+    resampled,
+    step,
+    wrapped,
+)
 
 LARGE = 9
 """Lines from which the speed is three rows high, and everything is said in words that need no explanation."""

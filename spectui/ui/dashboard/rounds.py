@@ -18,10 +18,9 @@ from spectui.knobs import Knobs, specs, title
 from spectui.speculation.records import Round
 from spectui.store.rounds.packed import same
 from spectui.ui.dashboard.reply import plot
-from spectui.ui.figures import step
 from spectui.ui.textual_patches.direct_render import DirectRenderWidget
 from spectui.ui.transcript.inspector import quoted, share3
-from spectui.ui.widgets.line_widget import LABEL, FigureLines, Line, figures_of, flowed, labelled, merged, wrapped
+from spectui.ui.widgets.lines import LABEL, FigureLines, Line, figures_of, flowed, labelled, merged, step, wrapped
 
 AXIS = 4
 """Width of the axis, in cells."""

@@ -20,8 +20,7 @@ from spectui.engine.events import Loading
 from spectui.errors import SpectuiError
 from spectui.text import printable
 from spectui.ui.dashboard.reply import speed, yields
-from spectui.ui.figures import MUTED
-from spectui.ui.widgets.line_widget import FigureLines, Line, gauge
+from spectui.ui.widgets.lines import MUTED, FigureLines, Line, gauge
 
 ORIGINS = ("accepted", "correction", "bonus", "plain")
 BAR, LOADING_BAR = 12, 20

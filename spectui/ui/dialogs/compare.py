@@ -19,11 +19,10 @@ from spectui.chat.figures.lines import comparison_facts
 from spectui.chat.player import Lane
 from spectui.speculation.statistics import Statistics
 from spectui.store.rounds.packed import PackedRounds
-from spectui.ui.figures import large
 from spectui.ui.screen.window import Window
 from spectui.ui.textual_patches.screen import DirectScreen, LeftOnce
 from spectui.ui.transcript.transcript import Transcript
-from spectui.ui.widgets.line_widget import Line, LineWidget, bar_of, wrapped
+from spectui.ui.widgets.lines import Line, LineWidget, bar_of, large, wrapped
 
 FRAME_S = 1 / 20
 """Seconds between two frames."""

@@ -21,7 +21,7 @@ from spectui.store.records import Summary
 from spectui.text import printable
 from spectui.ui.dialogs.lists import MOST_SHOWN, ListWindow
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
-from spectui.ui.figures import MUTED
+from spectui.ui.widgets.lines import MUTED
 
 PAUSE_S = 0.15
 """Seconds after a letter before the search begins."""

@@ -18,10 +18,10 @@ from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 from textual.worker import Worker, WorkerCancelled
 
-from spectui.ui.figures import MUTED
 from spectui.ui.keys import format_key, group_of, with_keys
 from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.textual_patches.text_area import LineInput
+from spectui.ui.widgets.lines import MUTED
 from spectui.ui.widgets.rows import ActionLine
 
 Answer = TypeVar("Answer")

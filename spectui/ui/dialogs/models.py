@@ -29,7 +29,7 @@ from spectui.text import one_line, printable
 from spectui.ui.dashboard.status import shorten
 from spectui.ui.dialogs.lists import MOST_SHOWN, ListWindow
 from spectui.ui.dialogs.questions import Plans
-from spectui.ui.figures import MUTED
+from spectui.ui.widgets.lines import MUTED
 
 REFRESH_S = 1 / 5
 

@@ -11,7 +11,7 @@ from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
 from spectui.chat.text.attachments import named_files, size
-from spectui.ui.figures import MUTED
+from spectui.ui.widgets.lines import MUTED
 
 
 class Suggestion(NamedTuple):

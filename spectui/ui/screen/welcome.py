@@ -22,10 +22,10 @@ from spectui.chat.text.editor import in_terminal
 from spectui.engine import demo
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
-from spectui.ui.figures import MUTED
 from spectui.ui.keys import with_keys
 from spectui.ui.screen.controls import choose_models, use_models
 from spectui.ui.screen.window import Window
+from spectui.ui.widgets.lines import MUTED
 
 _DRAFT = "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
 

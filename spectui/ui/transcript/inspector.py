@@ -6,7 +6,7 @@ from rich.cells import cell_len, set_cell_size
 
 from spectui.chat.figures.format import UNKNOWN, count, milliseconds
 from spectui.speculation.records import Round, Token
-from spectui.ui.widgets.line_widget import LABEL, Line, LineWidget, cells, figures_of, flowed, labelled
+from spectui.ui.widgets.lines import LABEL, Line, LineWidget, cells, figures_of, flowed, labelled
 
 
 class Inspector(LineWidget):

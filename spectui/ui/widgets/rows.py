@@ -16,7 +16,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from spectui.knobs import Spec
-from spectui.ui.figures import MUTED
+from spectui.ui.widgets.lines import MUTED
 
 
 class ActionLine(Widget):

@@ -6,7 +6,7 @@ from spectui.chat.figures.counts import RoundCounts
 from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs
 from spectui.speculation.records import Round
-from spectui.ui.widgets.line_widget import FigureLines, Line
+from spectui.ui.widgets.lines import FigureLines, Line
 from tests.fake_engine import FakeEngine
 
 

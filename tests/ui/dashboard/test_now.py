@@ -13,8 +13,8 @@ from spectui.knobs import Knobs
 from spectui.speculation.records import Reason, Round
 from spectui.ui.dashboard.reply import NowPage, speed, strip, why
 from spectui.ui.dashboard.rounds import detail
-from spectui.ui.figures import large
 from spectui.ui.screen import controls
+from spectui.ui.widgets.lines import large
 from tests.fake_engine import FakeEngine
 from tests.ui.dashboard.rounds import accepted, figures_of, plain, rounds_of, seen_of, text_of
 from tests.ui.pilot_helpers import PAIR, Make, Window, ask, wait_until

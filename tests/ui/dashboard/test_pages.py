@@ -15,9 +15,8 @@ from spectui.speculation.statistics import Statistics
 from spectui.ui.dashboard.panel import PAGES, SidePanel
 from spectui.ui.dashboard.reply import DetailsPage, NowPage, cost, counts
 from spectui.ui.dashboard.rounds import RoundsPage, by_position, detail, stacks
-from spectui.ui.figures import columns, nice_top, resampled
 from spectui.ui.transcript.transcript import Transcript
-from spectui.ui.widgets.line_widget import cells
+from spectui.ui.widgets.lines import cells, columns, nice_top, resampled
 from spectui.ui.widgets.rows import LABEL
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.dashboard.rounds import accepted, figures_of, plain, rounds_of, seen_of, text_of

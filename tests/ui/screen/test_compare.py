@@ -14,7 +14,7 @@ from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
 from spectui.ui.dialogs.compare import CompareScreen, verdict
 from spectui.ui.screen import controls
-from spectui.ui.widgets.line_widget import cells
+from spectui.ui.widgets.lines import cells
 from spectui.ui.widgets.rows import Slider
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import BOTH_ENGINES, PAIR, Window, answer, ask, notified, wait_until

@@ -21,7 +21,7 @@ from spectui.ui.transcript.inspector import Inspector, token_lines
 from spectui.ui.transcript.marks import TokenCursor
 from spectui.ui.transcript.source import Source
 from spectui.ui.transcript.transcript import Transcript
-from spectui.ui.widgets.line_widget import cells
+from spectui.ui.widgets.lines import cells
 from tests.fake_engine import FakeEngine
 from tests.ui.pilot_helpers import Make, Window, ask, load, wait_until, write_reply
 from tests.ui.screen_text import screen_text

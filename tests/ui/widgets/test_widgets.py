@@ -20,7 +20,7 @@ from spectui.ui.clipboard import copy
 from spectui.ui.textual_patches.app import TerminalApp
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 from spectui.ui.themes import ORIGIN_DEFAULTS
-from spectui.ui.widgets.line_widget import Line, LineWidget, labelled, wrapped
+from spectui.ui.widgets.lines import Line, LineWidget, labelled, wrapped
 from spectui.ui.widgets.rows import LABEL, ChoiceRow, KnobRow, Slider, shown
 from tests.ui.pilot_helpers import Window, notified, wait_until
 from tests.ui.screen_text import screen_text
