@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 from spectui.chat.messages import ChatMessage
 from spectui.ui.transcript.drawing import Drawing, View
@@ -69,14 +68,6 @@ class Block:
     def fold_at(self, row: int, cell: int) -> int | None:
         """The number of the fold whose line is at a cell of the transcript; None if there is none."""
         return self.drawing.fold_at(row - self.top, cell - self.indent)
-
-
-class Place(NamedTuple):
-    """A row of the transcript, and what of a block's source begins there."""
-
-    row: int
-    block: Block
-    start: int
 
 
 class Document:
@@ -224,16 +215,6 @@ class Document:
         if not 0 <= row < self.height:
             return None
         return self.blocks[bisect_right(self.blocks, row, key=lambda block: block.top) - 1]
-
-    def place_of(self, row: int) -> Place | None:
-        """What is in a row, wherever that is drawn later."""
-        if (block := self.block_at(row)) is None:
-            return None
-        return Place(row, block, block.drawing.rows[row - block.top].start)
-
-    def row_of(self, place: Place) -> int | None:
-        """The row in which a place is now; None if it is no more."""
-        return place.block.row_of(place.start) if place.block in self.blocks else None
 
     def heading_at(self, row: int) -> Block | None:
         """The heading in a row; None if there is none."""

@@ -7,6 +7,7 @@ depend on how long the conversation is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar
@@ -23,7 +24,7 @@ from spectui.speculation.records import Round, Token
 from spectui.store.rounds.packed import PackedRounds
 from spectui.ui.keys import with_keys
 from spectui.ui.textual_patches.direct_render import FollowingScrollView
-from spectui.ui.transcript.document import INDENT, Block, Document, Place
+from spectui.ui.transcript.document import INDENT, Block, Document
 from spectui.ui.transcript.drawing import Drawing, View
 from spectui.ui.transcript.marks import Finder, TokenCursor
 from spectui.ui.transcript.painter import COMPONENTS, STYLES, Painter
@@ -134,9 +135,8 @@ class Transcript(FollowingScrollView, can_focus=False):
         if not self.show_thinking and not self.is_following:
             reply.turned |= {*closed}
         if reply.is_drawn and (reply.drawing.view.grows or not reply.drawing.view.as_text):
-            place = self._place()
-            self._changed(self.document.blocks.index(reply), reply.drawing.grow(settles=self.text_selection is None))
-            self._keep(place)
+            with self._in_place():
+                self._changed(self.document.blocks.index(reply), reply.drawing.grow(settles=self.text_selection is None))
         if closed:
             self._redraw()
 
@@ -154,10 +154,10 @@ class Transcript(FollowingScrollView, can_focus=False):
         self.show_guess("")
         if (reply := self.document.growing) is not None:
             self.document.growing = None
-            place, last = self._place(), reply.drawing.height - 1
-            row = reply.drawing.finish() if self.text_selection is None else None
-            self._changed(self.document.blocks.index(reply), last if row is None else row)
-            self._keep(place)
+            last = reply.drawing.height - 1
+            with self._in_place():
+                row = reply.drawing.finish() if self.text_selection is None else None
+                self._changed(self.document.blocks.index(reply), last if row is None else row)
             self._redraw()
 
     def add_notice(self, text: str, *, above: bool = False) -> None:
@@ -207,14 +207,12 @@ class Transcript(FollowingScrollView, can_focus=False):
         self.watch_show_tokens()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Wrap everything again if the width has changed, keeping the row on top of the window."""
+        """Draw everything again if the width has changed, keeping the row on top of the window."""
         width, self._width = self._width, self.scrollable_content_region.width
-        place = self._place()
         self.document.width = self._width - INDENT - _MARGIN
         if width != self._width:
             self.screen.clear_selection()  # it is of rows that are no more
         self._changed(len(self.document.blocks))
-        self._keep(place)
         self._redraw()
 
     def selection_updated(self, selection: Selection | None) -> None:
@@ -226,17 +224,17 @@ class Transcript(FollowingScrollView, can_focus=False):
     def _redraw(self) -> None:
         """Draw each block as it should be now, those near the window first, and keep what is read in place. What takes long is
         drawn block by block, with a turn for keys between."""
-        place, begun, drawn = self._place(), monotonic(), list[Block]()
-        for block, view in self.stale():
-            block.drawing = Drawing(block.source, view)
-            drawn.append(block)
-            if monotonic() - begun > AT_ONCE_S:
-                self.call_after_refresh(self._redraw)
-                break
-        if not drawn:
-            return
-        self._changed(min(map(self.document.blocks.index, drawn)))
-        self._keep(place)
+        begun, drawn = monotonic(), list[Block]()
+        with self._in_place():
+            for block, view in self.stale():
+                block.drawing = Drawing(block.source, view)
+                drawn.append(block)
+                if monotonic() - begun > AT_ONCE_S:
+                    self.call_after_refresh(self._redraw)
+                    break
+            if not drawn:
+                return
+            self._changed(min(map(self.document.blocks.index, drawn)))
         if self._cursor.is_folded:
             self._lose_cursor()
         elif self._cursor.block in drawn:
@@ -244,15 +242,15 @@ class Transcript(FollowingScrollView, can_focus=False):
 
     # Places
 
-    def _place(self) -> Place | None:
-        """What is on top of the window, or will be when it has scrolled there; None where the view follows the end."""
-        return None if self.is_following else self.document.place_of(round(self.scroll_target_y))
-
-    def _keep(self, place: Place | None) -> None:
-        """Scroll to what was on top of the window."""
-        row = self.document.row_of(place) if place is not None else None
-        if place is not None and row is not None and row != place.row:
-            self.scroll_to(y=row, animate=False, force=True)
+    @contextmanager
+    def _in_place(self) -> Iterator[None]:
+        """Keep what is on top of the window there, or will be when it has scrolled; a view that follows the end goes on."""
+        row = round(self.scroll_target_y)
+        block = None if self.is_following else self.document.block_at(row)
+        start = block.drawing.rows[row - block.top].start if block is not None else 0
+        yield
+        if block is not None and block in self.document.blocks and (now := block.row_of(start)) != row:
+            self.scroll_to(y=now, animate=False, force=True)
 
     def _changed(self, index: int, row: int = 0) -> None:
         """Update positions and drop cached rows from a row of a block on. A view that follows the end goes on doing so."""
