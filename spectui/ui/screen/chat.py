@@ -154,6 +154,7 @@ class ChatScreen(Window):
             if unsent := await asyncio.to_thread(self.session.stored.take_unsent):
                 self.prompt.give_back(unsent, sent=False)
         self._unsent = ""
+        self._save_unsent()  # what came back is no more on disk
         if (stored := self._conversation) is not None:
             await reading.show_conversation(self, partial(OpenedConversation.of, stored))
         reading.show_crash(self)
@@ -301,8 +302,7 @@ class ChatScreen(Window):
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
         """The keys in the order of the last line. It shows a few, as many as stand there whole: what is urgent, those of the
-        focused pane, and those that lead to all others. Esc is shown where it stops something or leads back.
-        """
+        focused pane, and those that lead to all others. Esc is shown where it stops something or leads back."""
         pane = self.focused if self.focused is not self.prompt else None
         rank = {identity: number for number, identity in enumerate(LAST_LINE)}
 

@@ -11,6 +11,7 @@ from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.ui.dashboard.machine import DevicePane
 from spectui.ui.dialogs.questions import LineScreen, PlacementScreen
 from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.screen.chat import ChatScreen
 from tests.fake_engine import CPU, GPU, FakeEngine
 from tests.ui.pilot_helpers import (
     BOTH_ENGINES,
@@ -200,3 +201,15 @@ async def test_an_unsent_prompt_is_on_disk_while_it_is_written(window: Window, f
         kept = prompts_file().with_name("unsent.json")
         await wait_until(pilot, lambda: kept.is_file() and "half a thought" in kept.read_text())
         assert kept.stat().st_mode & 0o077 == 0
+
+
+async def test_what_came_back_of_the_last_chat_is_on_disk_at_once(
+    make_app: Make, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A window that is killed in its first second loses nothing."""
+    PromptHistory(prompts_file()).keep_unsent("half a thought")
+    monkeypatch.setattr(ChatScreen, "_show_once_a_second", lambda self: None)
+    app = make_app(journal=Journal(file))
+    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: app.screen.prompt.unsent == "half a thought")
+        await wait_until(pilot, prompts_file().with_name("unsent.json").is_file)
