@@ -85,11 +85,7 @@ def problems(servers: Sequence[str]) -> dict[str, str]:
     sentences = dict.fromkeys(servers, "it does not answer")
 
     def ask(server: str) -> None:
-        problem = _problem(server)
-        if problem:
-            sentences[server] = problem
-        else:
-            sentences.pop(server, None)
+        sentences[server] = _problem(server)
 
     # A look-up of a name cannot be given a limit, so the threads are not waited for longer.
     threads = [threading.Thread(target=ask, args=(server,), daemon=True) for server in servers]
@@ -98,7 +94,7 @@ def problems(servers: Sequence[str]) -> dict[str, str]:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, deadline - monotonic()))
-    return dict(sentences)
+    return {server: sentence for server, sentence in sentences.items() if sentence}
 
 
 def _problem(server: str) -> str:
@@ -108,24 +104,20 @@ def _problem(server: str) -> str:
         connection.settimeout(ANSWER_S / 2)
         # A server that is in use takes the question later, and would be ended by answering it (see `reset_when_closed`).
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        silent, answer = "it does not answer", b""
         try:
             connection.connect((host, int(port)))
-        except TimeoutError:
-            return "it does not answer"
-        except OSError as error:
-            return f"{error.strerror or error}"
-        try:
+            silent += ": another program may be using it, and it serves one at a time"
             connection.sendall(struct.pack("<BQ", _HELLO, _CAPABILITIES) + bytes(_CAPABILITIES))
-            answer = b""
             while len(answer) < 10:
                 more = connection.recv(64)
                 if not more:
                     return "it is no RPC server, or one of another version of llama.cpp"
                 answer += more
         except TimeoutError:
-            return "it does not answer: another program may be using it, and it serves one at a time"
+            return silent
         except OSError as error:
-            return f"{error.strerror or error}"
+            return error.strerror or str(error)
     size, major, minor = struct.unpack_from("<QBB", answer)
     if size < 3 or size > 1024:
         return "it is no RPC server"
