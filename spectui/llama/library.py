@@ -111,25 +111,17 @@ def symbol(name: str, result: Any, *arguments: Any) -> Any:
     On Linux and macOS the handle of libllama finds the functions of all libraries that it loaded. Windows looks in the one
     library alone, and `ggml_backend_dev_*` are in ggml-base.
     """
-    function = next((exported for library in _libraries() if (exported := getattr(library, name, None)) is not None), None)
-    if function is None:
+    if (place := address(name)) is None:
         raise AttributeError(name)
-    function.restype = result
-    function.argtypes = list(arguments)
-    return function
+    return ctypes.CFUNCTYPE(result, *arguments)(place)
 
 
 def address(name: str) -> int | None:
     """Where a function is; None if no library has it. For code outside Python: `symbol` is for calling it."""
-    for library in _libraries():
-        with suppress(AttributeError):  # an index, unlike an attribute, makes a new object, whose types nobody has set
+    for library in (llama._lib, *ggml_libraries()):
+        with suppress(AttributeError):
             return ctypes.cast(library[name], ctypes.c_void_p).value
     return None
-
-
-def _libraries() -> Iterator[ctypes.CDLL]:
-    yield llama._lib
-    yield from ggml_libraries()
 
 
 @cache

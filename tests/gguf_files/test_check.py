@@ -45,7 +45,8 @@ def whole() -> bytes:
 
 
 def test_a_good_file_is_returned_with_the_home_directory_put_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    write_model(tmp_path / "model.gguf")
+    path = write_model(tmp_path / "model.gguf")
+    path.write_bytes(path.read_bytes() + b"more, behind the weights")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     assert check_file("~/model.gguf", "target") == tmp_path / "model.gguf"

@@ -10,12 +10,10 @@ import gguf
 import numpy as np
 import pytest
 
-from spectui.engine.demo import default_setup
 from spectui.gguf_files.check import ModelFileError, check_file, metadata_of
 from spectui.gguf_files.compatibility import drafting_heads, drafts_for, heads_beside, match, smaller_drafts
 from spectui.gguf_files.header import read_header
 from spectui.gguf_files.heads import assists
-from spectui.knobs import Setup
 from tests.llama.ggufs import write_model
 from tests.llama.heads import dflash, eagle
 from tests.llama.heads.assistant import write_assistant, write_target
@@ -159,17 +157,6 @@ def head(layer: int) -> list[str]:
 def test_what_the_keys_say(tmp_path: Path, keys: dict[str, Any], tensors: list[str], says: str) -> None:
     found = problem(file_of(tmp_path / "model.gguf", keys, tensors))
     assert found.startswith(says) and bool(found) == bool(says)
-
-
-def test_the_first_half_of_a_download(tmp_path: Path) -> None:
-    whole = Path(default_setup(Setup()).model or "").read_bytes()
-    half = tmp_path / "half.gguf"
-    half.write_bytes(whole[: len(whole) // 2])
-    assert problem(half) == CUT
-    half.write_bytes(whole[:-1])
-    assert problem(half) == CUT
-    half.write_bytes(whole + b"more")
-    assert problem(half) == ""
 
 
 def split(directory: Path, parts: int = 3, tensors: Sequence[int] = (2, 2, 2)) -> list[Path]:

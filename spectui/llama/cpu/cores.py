@@ -11,6 +11,8 @@ from collections.abc import Set
 from functools import cache
 from pathlib import Path
 
+from spectui.llama.cpu.quota import content
+
 _SLOW = 0.5
 """Share of the fastest core's capacity below which a core is an efficiency core: ARM's LITTLE ones have 0.2 to 0.4."""
 
@@ -45,18 +47,18 @@ def performance_cores(allowed: Set[int], root: Path = Path("/sys/devices")) -> i
     fast = _intel(root) or _by_capacity(root)
     if not fast:
         return None
-    cores = {_text(root / f"system/cpu/cpu{cpu}/topology/thread_siblings_list") or str(cpu) for cpu in fast & allowed}
+    cores = {content(root / f"system/cpu/cpu{cpu}/topology/thread_siblings_list") or str(cpu) for cpu in fast & allowed}
     return len(cores) or None  # only efficiency cores are allowed: then all of them count
 
 
 def _intel(root: Path) -> set[int]:
-    return _numbers(_text(root / "cpu_core/cpus")) if (root / "cpu_atom").exists() else set()
+    return _numbers(content(root / "cpu_core/cpus")) if (root / "cpu_atom").exists() else set()
 
 
 def _by_capacity(root: Path) -> set[int]:
     capacities = {}
     for file in (root / "system/cpu").glob("cpu[0-9]*/cpu_capacity"):
-        if (text := _text(file)).isdigit():
+        if (text := content(file)).isdigit():
             capacities[int(file.parent.name[3:])] = int(text)
     most = max(capacities.values(), default=0)
     fast = {cpu for cpu, capacity in capacities.items() if capacity >= _SLOW * most}
@@ -110,10 +112,3 @@ def _numbers(ranges: str) -> set[int]:
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", ranges):
         numbers.update(range(int(first), int(last or first) + 1))
     return numbers
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""

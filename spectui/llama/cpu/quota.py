@@ -21,7 +21,7 @@ def cpu_quota(groups: Path = _GROUPS, mounted: Path = _MOUNTED) -> float | None:
 
     Of groups above those that a container sees, nothing is known.
     """
-    directories = _directories(_text(groups), mounted, "cpu")
+    directories = _directories(content(groups), mounted, "cpu")
     return min(filter(None, (_quota(directory) for directory in directories)), default=None)
 
 
@@ -29,7 +29,7 @@ def free_memory(groups: Path = _GROUPS, mounted: Path = _MOUNTED) -> int:
     """Bytes that this process can take: what the system has free, or what the tightest limit of its groups leaves."""
     import psutil
 
-    limits = (_memory_left(directory) for directory in _directories(_text(groups), mounted, "memory"))
+    limits = (_memory_left(directory) for directory in _directories(content(groups), mounted, "memory"))
     available: int = psutil.virtual_memory().available
     return min([available, *(left for left in limits if left is not None)])
 
@@ -49,25 +49,26 @@ def _directories(groups: str, mounted: Path, controller: str) -> Iterator[Path]:
 
 def _quota(directory: Path) -> float | None:
     """The quota of one group, in cores."""
-    version_1 = [_text(directory / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
+    version_1 = [content(directory / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
     with suppress(ValueError):  # "max", or nothing
-        quota, period = map(int, _text(directory / "cpu.max").split() or version_1)
+        quota, period = map(int, content(directory / "cpu.max").split() or version_1)
         return quota / period if quota > 0 and period > 0 else None
     return None
 
 
 def _memory_left(directory: Path) -> int | None:
     """Bytes that one group's limit leaves. Pages of files count as free: the system takes them back where it needs memory."""
-    limit = _text(directory / "memory.max") or _text(directory / "memory.limit_in_bytes")
-    used = _text(directory / "memory.current") or _text(directory / "memory.usage_in_bytes")
-    files = re.findall(r"^(?:in)?active_file (\d+)", _text(directory / "memory.stat"), re.MULTILINE)
+    limit = content(directory / "memory.max") or content(directory / "memory.limit_in_bytes")
+    used = content(directory / "memory.current") or content(directory / "memory.usage_in_bytes")
+    files = re.findall(r"^(?:in)?active_file (\d+)", content(directory / "memory.stat"), re.MULTILINE)
     with suppress(ValueError):  # "max", or nothing
         return max(0, int(limit) - int(used) + sum(map(int, files)))
     return None
 
 
-def _text(file: Path) -> str:
+def content(file: Path) -> str:
+    """A file's text without white space around it; "" if it cannot be read."""
     try:
-        return file.read_text(encoding="utf-8", errors="surrogateescape")
+        return file.read_text(encoding="utf-8", errors="surrogateescape").strip()
     except OSError:
         return ""

@@ -80,7 +80,7 @@ def test_functions_are_found_in_libraries_as_windows_has_them(monkeypatch: pytes
     (tmp_path / "ggml.lib").write_text("an import library")
     (tmp_path / "ggml-broken.dll").write_text("none")
     monkeypatch.setenv("LLAMA_CPP_LIB_PATH", str(tmp_path))
-    monkeypatch.setattr(library.llama, "_lib", SimpleNamespace())
+    monkeypatch.setattr(library.llama, "_lib", ctypes.CDLL(None))
     library.ggml_libraries.cache_clear()
     try:
         assert (tmp_path / "ggml-base.dll").exists()
