@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 from spectui.attach.chunks import Fields, objects, short
 from spectui.attach.connection import ANSWER_S, Connection, ServerTrouble
-from spectui.attach.origins import PassTime
 from spectui.engine.events import Counts, Event, Loading, Notice
 from spectui.errors import SpectuiError
 
@@ -75,11 +74,11 @@ def _drafters(parameters: Fields) -> tuple[str, ...]:
 class Facts(NamedTuple):
     """`llama_server`: it takes llama-server's fields, itself or behind llama-swap. `build`: its version. `at_once`: replies
     that it writes at once. `slots_path`, `metrics`: the paths of what it tells of its slots, and of what it counts; "" if it
-    has none. `times`: what its passes take."""
+    has none. `times`: as in `Origins`."""
 
     model: ServedModel
     llama_server: bool
-    times: PassTime
+    times: list[float]
     slots: Slots = Slots()
     build: str = ""
     at_once: int = 0
@@ -209,7 +208,7 @@ async def look(connection: Connection, wanted: str, emit: Callable[[Event], None
             images=sees if isinstance(sees, bool) else model.images,
         ),
         llama_server,
-        PassTime(),
+        [],
         slots,
         props.name("build_info"),
         props.count("total_slots") or slots.number,

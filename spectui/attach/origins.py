@@ -22,8 +22,8 @@ MOST_AT_ONCE = 4096
 
 _NOTHING = Counters(0, 0, 0, None, 0, 0, None)
 
-FEWEST_PLAIN = 4
-"""Rounds without a draft that must be seen before their time is taken for that of a plain pass."""
+FEWEST_PLAIN, _LATEST = 4, 200
+"""Rounds without a draft that must be seen before their time is taken for that of a plain pass, and the latest that count."""
 
 
 class _Piece(NamedTuple):
@@ -53,31 +53,15 @@ class _Open:
 
 
 @dataclass
-class PassTime:
-    """What a pass without drafts takes: the mean of the rounds that had none. Rounds with drafts alone do not tell it."""
-
-    rounds: int = 0
-    seconds: float = 0.0
-
-    def add(self, seconds: float) -> None:
-        """One more round without a draft."""
-        self.rounds, self.seconds = self.rounds + 1, self.seconds + seconds
-
-    @property
-    def plain_s(self) -> float | None:
-        """Seconds; None until some were seen."""
-        return self.seconds / self.rounds if self.rounds >= FEWEST_PLAIN else None
-
-
-@dataclass
 class Origins:
     """The rounds of one reply."""
 
     knobs: Knobs
     source: str = "server"
     """What the drafter is called."""
-    times: PassTime = field(default_factory=PassTime)
-    """Kept from reply to reply."""
+    times: list[float] = field(default_factory=list)
+    """Seconds of rounds without a draft, from reply to reply: what a pass without drafts takes. Rounds with drafts alone do not
+    tell it."""
     reason: Reason | None = None
     """Of rounds without a draft."""
     position: int = 0
@@ -182,14 +166,16 @@ class Origins:
             for n, (token, text) in enumerate(taken)
         )
         if self._index and opened.seconds and not drafted:  # the first one has no time of its own
-            self.times.add(opened.seconds)
+            self.times.append(opened.seconds)
+        latest = self.times[-_LATEST:]
+        known = self.counted and not opened.untimed and len(latest) >= FEWEST_PLAIN
         if not self.counted:
             self.seen = self.seen._replace(predicted=self.seen.predicted + len(tokens))
         made = Round(
             self._index, self.position, self.knobs, drafted, tokens, 0.0, 0.0, 0.0, opened.seconds,
             0 if opened.untimed else 1 + opened.drafted, None if drafted else self.reason,
             likeliest([piece.chosen for piece in opened.pieces]),
-            self.times.plain_s if self.counted and not opened.untimed else None,
+            sum(latest) / len(latest) if known else None,
         )  # fmt: skip
         self._index, self.position = self._index + 1, self.position + len(tokens)
         return made

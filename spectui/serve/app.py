@@ -99,8 +99,8 @@ class Server:
         """`engine`: has loaded this target. `name`: what the model is called; "": as its file."""
         self.requests, self._target, self._engine, self._access = requests, target, engine, access
         self.name = name or Path(self._target.path).stem
-        about = engine.call(asking.about).result()
-        self._template, self._marks, self.form = about.template, about.marks, form_of(about.template)
+        self._template, self._marks = engine.call(asking.about).result()
+        self.form = form_of(self._template)
         self._written: OrderedDict[str, tuple[int, ...]] = OrderedDict()
         self.metrics = Metrics()
         requests.ended = also(requests.ended, self.metrics.add)

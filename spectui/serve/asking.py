@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError
 from spectui.serve.tools import FORMS
@@ -12,18 +12,11 @@ if TYPE_CHECKING:
     from spectui.engine.session import Session
 
 
-class About(NamedTuple):
-    """`template`: the model's chat template. `marks`: the texts of control tokens that begin a call."""
-
-    template: str
-    marks: dict[int, str]
-
-
-def about(session: Session) -> About:
-    """What the server has to know of the loaded model."""
+def about(session: Session) -> tuple[str, dict[int, str]]:
+    """The loaded model's chat template, and the texts of its control tokens that begin a call."""
     target = session.pair_in_use.target
     named = {form.mark: target.tokenize(form.mark, special=True) for form in FORMS if form.mark}
-    return About(target.template or "", {tokens[0]: mark for mark, tokens in named.items() if len(tokens) == 1})
+    return target.template or "", {tokens[0]: mark for mark, tokens in named.items() if len(tokens) == 1}
 
 
 def tokens(session: Session, text: str, special: bool, bos: bool) -> list[int]:

@@ -18,6 +18,7 @@ from spectui.engine.costs.files import BEHIND, EQUAL_SIZES, MEASURED, DraftCosts
 from spectui.knobs import Knobs
 from spectui.llama.context import Context
 from spectui.speculation.choice import evaluate_rows
+from spectui.speculation.evaluator import Cancelled
 from spectui.speculation.top_k import TopK
 
 BOUND_S = 3.0
@@ -45,9 +46,6 @@ differences are noise in part, which a longer context multiplies: the rounds mea
 
 _NOISY = 1.5
 """Passes of one size are noisy where the slowest fifth takes this many times as long as the fastest one."""
-
-
-Cancelled = Callable[[], bool]
 
 
 @dataclass(frozen=True)
