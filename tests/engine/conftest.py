@@ -1,4 +1,4 @@
-"""Sessions are closed; and the llama.cpp that has RPC."""
+"""SmolLM2 with a draft and without; sessions are closed; and the llama.cpp that has RPC."""
 
 import threading
 from collections.abc import Iterator
@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from spectui.engine.events import Event
 from spectui.engine.session import Session
 from tests.helpers.rpc_server import LIBRARIES
+from tests.helpers.smollm2 import alone, opened, setup
+
+Opened = tuple[Session, list[Event]]
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +29,20 @@ def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for session in opened:
         session.close()
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Opened]:
+    session, events = opened(setup())
+    yield session, events
+    session.close()
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Opened]:
+    session, events = opened(alone())
+    yield session, events
+    session.close()
 
 
 @pytest.fixture

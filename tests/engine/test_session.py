@@ -1,7 +1,7 @@
 """The engine on SmolLM2 through llama.cpp. What it writes is compared, never read: with four layers it writes no sense."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
@@ -23,20 +23,6 @@ from tests.llama.ggufs import write_model
 
 fixed = partial(Knobs, policy="fixed", drafter="model")
 Opened = tuple[Session, list[Event]]
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Opened]:
-    session, events = opened(setup())
-    yield session, events
-    session.close()
-
-
-@pytest.fixture(scope="module")
-def plain() -> Iterator[Opened]:
-    session, events = opened(alone())
-    yield session, events
-    session.close()
 
 
 def rounds(events: Sequence[Event]) -> list[RoundDone]:

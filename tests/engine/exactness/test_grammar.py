@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from spectui.llama.grammar import Grammar
-from tests.helpers.smollm2 import alone, opened, setup
 
 Opened = tuple[Session, list[Event]]
 
@@ -66,20 +64,6 @@ def test_a_string_has_nothing_that_json_forbids(plain: Opened, kind: dict[str, o
     assert all(map(obeyed.accept, model.tokenize('{"a": "a', special=False))) or not kind
     for character in ("\n", "\t", "\0", "\x1b"):
         assert not obeyed.accept(model.tokenize(character, special=False)[0])
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Opened]:
-    session, events = opened(setup())
-    yield session, events
-    session.close()
-
-
-@pytest.fixture(scope="module")
-def plain() -> Iterator[Opened]:
-    session, events = opened(alone())
-    yield session, events
-    session.close()
 
 
 def asked(session: Session, terms: Terms, text: str = "Tell me of a person.", **knobs: object) -> str:

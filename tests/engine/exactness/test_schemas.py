@@ -3,14 +3,12 @@
 import json
 import os
 import random
-from collections.abc import Iterator
 
 import pytest
 
-from spectui.engine.events import Message, Terms
+from spectui.engine.events import Event, Message, Terms
 from spectui.engine.session import Session
 from spectui.knobs import Knobs
-from tests.helpers.smollm2 import opened, setup
 
 HOW_MANY = int(os.environ.get("SCHEMAS", "20"))
 LEAVES = ("string", "integer", "number", "boolean", "enum", "const", "range", "pattern", "format")
@@ -53,15 +51,9 @@ def record(properties: dict[str, Schema], required: list[str]) -> Schema:
     return {"type": "object", "properties": properties, "required": required}
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    made, _ = opened(setup())
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize("seed", range(HOW_MANY))
-def test_a_random_schema_gives_json_and_the_same_text_with_drafts(session: Session, seed: int):
+def test_a_random_schema_gives_json_and_the_same_text_with_drafts(pair: tuple[Session, list[Event]], seed: int):
+    session, _ = pair
     choose = random.Random(seed)
     terms = Terms(grammar=json.dumps(schema(choose) | {"$defs": {"part": schema(choose, 0)}}))
     texts = []

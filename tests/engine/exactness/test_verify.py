@@ -1,14 +1,12 @@
 """`run --verify`: the same text is found the same, and another one is explained."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from spectui.engine.events import Message, RoundDone
 from spectui.engine.exactness.verify import verify
-from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs
 from tests.helpers.smollm2 import SNAKE, ask, setup
@@ -16,21 +14,12 @@ from tests.helpers.smollm2 import SNAKE, ask, setup
 KNOBS = Knobs(temperature=0.7, seed=3, predict=30)
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[tuple[Session, list]]:
-    events: list = []
-    session = Session(events.append)
-    session.load(setup())
-    yield session, events
-    session.close()
-
-
 def rounds_of(events: list) -> list:
     return [event.round for event in events if isinstance(event, RoundDone)]
 
 
-def test_the_same_text_is_found_the_same(session):
-    session, events = session
+def test_the_same_text_is_found_the_same(pair):
+    session, events = pair
     events.clear()
     finished = ask(session, KNOBS, SNAKE)
     verdict = verify(session, [Message("user", SNAKE)], finished, rounds_of(events))
@@ -39,9 +28,9 @@ def test_the_same_text_is_found_the_same(session):
     assert "over 30 tokens" in verdict.sentences[0]
 
 
-def test_a_difference_that_kernels_make_is_explained_with_both_probabilities(session):
+def test_a_difference_that_kernels_make_is_explained_with_both_probabilities(pair):
     """Without flash attention a single row rounds differently from several, at every length."""
-    session, events = session
+    session, events = pair
     session.load(replace(setup(), flash_attn="off", requantise_draft="off"))
     knobs = replace(KNOBS, policy="fixed", draft_max=5, p_min=0.0, predict=24)
     for seed in range(1, 80):  # 0 gives one text either way with the kernels of this build
@@ -56,9 +45,9 @@ def test_a_difference_that_kernels_make_is_explained_with_both_probabilities(ses
     assert re.fullmatch(r"A near-tie with this seed's noise, \.\d{3} and \.\d{3}: .*; --strict avoids it\.", explained)
 
 
-def test_a_text_that_no_kernel_explains_is_told_apart(session):
+def test_a_text_that_no_kernel_explains_is_told_apart(pair):
     """The negative control: a token that the target did not choose, in a text whose rows are equal otherwise."""
-    session, events = session
+    session, events = pair
     events.clear()
     finished = ask(session, KNOBS, SNAKE)
     rounds = rounds_of(events)
@@ -71,8 +60,8 @@ def test_a_text_that_no_kernel_explains_is_told_apart(session):
     assert not verdict.sentences[-1].startswith("A near-tie")
 
 
-def test_the_comparison_can_be_stopped(session):
-    session, events = session
+def test_the_comparison_can_be_stopped(pair):
+    session, events = pair
     events.clear()
     finished = ask(session, KNOBS, SNAKE)
     session._interrupt.set()
