@@ -22,12 +22,22 @@ def byte_names() -> list[str]:
     return [chr(byte) if byte in shown else chr(next(hidden)) for byte in range(256)]
 
 
-def add_vocabulary(writer: gguf.GGUFWriter) -> None:
-    """The five words and the 256 bytes, for models that are written otherwise."""
+def sized(path: Path, architecture: str, layers: int, width: int, feed_forward: int, n_ctx: int = 512) -> gguf.GGUFWriter:
+    """A writer with the keys of these sizes; those of attention and of the vocabulary are to be added."""
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_context_length(n_ctx)
+    writer.add_embedding_length(width)
+    writer.add_block_count(layers)
+    writer.add_feed_forward_length(feed_forward)
+    return writer
+
+
+def add_vocabulary(writer: gguf.GGUFWriter, more: int = 0) -> None:
+    """The five words, the 256 bytes and so many `more`, for models that are written otherwise."""
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
-    writer.add_token_list([*WORDS, *byte_names()])
-    writer.add_token_types([3] * len(WORDS) + [1] * 256)
+    writer.add_token_list([*WORDS, *byte_names(), *(f"more {number}" for number in range(more))])
+    writer.add_token_types([3] * len(WORDS) + [1] * (256 + more))
     writer.add_token_merges(["a b"])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
@@ -52,11 +62,7 @@ def write_model(
     another; the tokens of `SPM` are the likelier the earlier they come. Returns the path."""
     words = list(tokens) if tokens is not None else [*WORDS, *byte_names()]
     kinds = list(types) if types is not None else [3] * len(WORDS) + [1] * (len(words) - len(WORDS))
-    writer = gguf.GGUFWriter(path, architecture)
-    writer.add_context_length(512)
-    writer.add_embedding_length(WIDTH)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(WIDTH)
+    writer = sized(path, architecture, 1, WIDTH, WIDTH)
     writer.add_head_count(2)
     writer.add_head_count_kv(2)
     writer.add_layer_norm_rms_eps(1e-5)

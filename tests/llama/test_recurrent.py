@@ -22,7 +22,7 @@ from spectui.speculation.policies.strategy import Drafted, Strategy
 from spectui.speculation.records import Candidate, Reason
 from spectui.speculation.statistics import Statistics
 from tests.helpers.smollm2 import opened
-from tests.llama.ggufs import add_vocabulary, finished
+from tests.llama.ggufs import add_vocabulary, finished, sized
 from tests.toys import decode, emitted
 
 N_VOCAB, WIDTH, INNER, STATE, RANK, KERNEL = 261, 32, 64, 8, 4, 4
@@ -31,16 +31,13 @@ KV_HEADS = [0, 2, 0]
 
 
 def write(
-    path: Path, architecture: str, layers: int, shapes: dict[str, tuple[int, ...]], ones: dict[str, int],
+    path: Path, architecture: str, layers: int, feed_forward: int, shapes: dict[str, tuple[int, ...]], ones: dict[str, int],
     template: str | None = None,
 ) -> GGUFWriter:  # fmt: skip
     """The head and the tensors: random ones of these shapes, and norms of these widths. Keys may be added. `template`: of a
     model that chats; others have no texts."""
     numbers = np.random.default_rng(1)
-    writer = GGUFWriter(path, architecture)
-    writer.add_context_length(512)
-    writer.add_embedding_length(WIDTH)
-    writer.add_block_count(layers)
+    writer = sized(path, architecture, layers, WIDTH, feed_forward)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(N_VOCAB)
     if template is None:
@@ -66,8 +63,7 @@ def write_mamba(path: Path) -> None:
         "blk.0.ssm_dt": (INNER, RANK),
         "blk.0.ssm_out": (WIDTH, INNER),
     }
-    writer = write(path, "mamba", 1, shapes, {"output_norm": WIDTH, "blk.0.attn_norm": WIDTH})
-    writer.add_feed_forward_length(0)
+    writer = write(path, "mamba", 1, 0, shapes, {"output_norm": WIDTH, "blk.0.attn_norm": WIDTH})
     writer.add_head_count(0)
     writer.add_ssm_conv_kernel(KERNEL)
     writer.add_ssm_inner_size(INNER)
@@ -96,8 +92,7 @@ def write_lfm2(path: Path, template: str | None = None) -> None:
         else:
             shapes |= {f"{block}.shortconv.conv": (WIDTH, KERNEL), f"{block}.shortconv.in_proj": (3 * WIDTH, WIDTH)}
             shapes |= {f"{block}.shortconv.out_proj": (WIDTH, WIDTH)}
-    writer = write(path, "lfm2", len(KV_HEADS), shapes, ones, template)
-    writer.add_feed_forward_length(INNER)
+    writer = write(path, "lfm2", len(KV_HEADS), INNER, shapes, ones, template)
     writer.add_head_count(WIDTH // HEAD)
     writer.add_head_count_kv(KV_HEADS)
     writer.add_shortconv_l_cache(KERNEL)

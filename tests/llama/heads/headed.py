@@ -7,7 +7,7 @@ More layers and tokens make the target dearer, and change nothing that it says.
 
     python -m tests.llama.heads.headed FILE
 
-writes one of the shape of a 0.8B of Qwen3.5, 3.5 GB; `spectui draft make -m FILE --type q8_0 --no-compare` makes 0.9 GB of it.
+writes one of the shape of a 0.8B of Qwen3.5, 3.5 GB; `spectui draft make -m FILE --type q8_0` makes 0.9 GB of it.
 """
 
 import sys
@@ -17,7 +17,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.llama.ggufs import WORDS, byte_names, finished
+from tests.llama.ggufs import WORDS, add_vocabulary, finished, sized
 
 END = 2
 LETTERS = "etaoin shrdlu"
@@ -159,24 +159,13 @@ def begun(
     """A writer with the keys of these sizes and the vocabulary: the bytes, a few control tokens, and so many `more`.
 
     `attention`: heads of a layer. `cells`: those of its keys, if they are fewer. `rope`: numbers that positions turn."""
-    writer = gguf.GGUFWriter(path, architecture)
-    writer.add_context_length(4096)
-    writer.add_embedding_length(width)
-    writer.add_block_count(layers)
-    writer.add_feed_forward_length(feed_forward)
+    writer = sized(path, architecture, layers, width, feed_forward, 4096)
     writer.add_head_count(attention)
     writer.add_head_count_kv(cells or attention)
     writer.add_layer_norm_rms_eps(1e-6)
     if rope:
         writer.add_rope_dimension_count(rope)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
-    writer.add_token_list([*WORDS, *byte_names(), *(f"more {number}" for number in range(more))])
-    writer.add_token_types([3] * len(WORDS) + [1] * (256 + more))
-    writer.add_token_merges(["a b"])
-    writer.add_uint32("tokenizer.ggml.bos_token_id", 1)
-    writer.add_uint32("tokenizer.ggml.eos_token_id", END)
-    writer.add_add_bos_token(False)
+    add_vocabulary(writer, more)
     return writer
 
 
