@@ -321,19 +321,13 @@ def misfit(path: str, target: Model) -> str:
             f"{head} cannot draft: this llama.cpp does not give it the rows of a {architecture}'s layers; use a small model "
             "of the target's family as the draft."
         )
-    if not file.n_tokens:
-        return f"{head} cannot be read: check the file."
     own = file.number("embedding_length")
-    wide = file.number("target_hidden_size") or own
-    read, last = layers_read(file), layers if architecture in LAST_ROWS.split() else layers - 1
-    why = ""
-    if wide != target.width:
-        why = f"it reads rows of {wide} numbers instead of {target.width}"
-    elif any(not 0 <= layer <= last for layer in read):
-        why = f"it reads the layers {', '.join(map(str, read))}, and those of this one are 0 to {last}"
-    elif borrows(file) and (own, file.n_tokens) != (target.width, target.n_vocab):
-        why = f"it uses the target's embeddings, as {own} numbers of {file.n_tokens} tokens"
-    return f"{head} is that of another model ({why}): choose the file that was made for this target." if why else ""
+    last = layers if architecture in LAST_ROWS.split() else layers - 1
+    fits = (file.number("target_hidden_size") or own) == target.width
+    fits = fits and all(0 <= layer <= last for layer in layers_read(file))
+    if fits and (not borrows(file) or (own, file.n_tokens) == (target.width, target.n_vocab)):
+        return ""
+    return f"{head} is that of another model: choose the file that was made for this target."
 
 
 def _pointer(rows: Rows) -> Any:
