@@ -46,11 +46,6 @@ def usable_heads(file: Metadata) -> int:
     return named if known and named == file.tensors.heads else 0
 
 
-def kind_of_heads(file: Metadata) -> str:
-    """What llama.cpp calls the heads in the file, behind draft-: mtp, eagle3 or dflash."""
-    return file.architecture if file.architecture in READ_LAYERS else "mtp"
-
-
 def _chooses(file: Metadata) -> bool:
     """Whether a head that foresees a block chooses among its tokens by a part of its own (DSpark, DFlash 2)."""
     parts = {"markov_w1.weight", "selector_hidden.weight"}

@@ -53,7 +53,7 @@ def _exported(settings: Configuration, name: str) -> Exported:
     """The profile, with the file of heads that drafts for its target unasked."""
     from spectui.gguf_files.check import metadata_of
     from spectui.gguf_files.compatibility import drafting_heads
-    from spectui.gguf_files.heads import kind_of_heads
+    from spectui.gguf_files.heads import READ_LAYERS
 
     setup = settings.setup
     heads = drafting_heads(setup.model, setup.draft) if setup.model else None
@@ -61,5 +61,6 @@ def _exported(settings: Configuration, name: str) -> Exported:
         setup = dataclasses.replace(setup, draft=heads)
         origins = {**settings.origins, "draft": "beside the target"}
         settings = settings._replace(setup=setup, origins=origins)
-    kind = "" if heads is None else f"draft-{kind_of_heads(metadata_of(heads))}"
+    architecture = "" if heads is None else metadata_of(heads).architecture
+    kind = "" if heads is None else f"draft-{architecture if architecture in READ_LAYERS else 'mtp'}"
     return exported(settings, name, kind)
