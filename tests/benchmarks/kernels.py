@@ -9,17 +9,14 @@ longer ones, once.
 
 *roofline*: the bytes of the weights that a pass over one token reads, over the bandwidth at which this machine reads memory,
 which is measured in each round. No kernel can be faster. *perplexity*: of `--text`, in pages of 640 tokens. Rounding alone
-moves it, in small models more: *by chance* is the standard error of the difference. *greedy*: where llama.cpp's greedy text
-has another token than spectui's kernels would choose, and how far apart the two logits are.
+moves it, in small models more: *by chance* is the standard error of the difference.
 """
 
 import argparse
 import ctypes
-import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -45,13 +42,14 @@ FEW_SIZES = (1, 2, 4, 8, 16)
 """Behind long contexts."""
 LLAMA_CPP = "llama.cpp"
 PROMPT, GENERATED, PAGE, REPEATED = 512, 32, 640, 3
-BEFORE, GREEDY = 100, 400
 MOST_APART = 0.002
 """Share of a perplexity, beside twice what chance does."""
 
 TEXT = Path(__file__).parents[2] / "docs" / "exactness.md"
 
 Figures = Mapping[str, float]
+Times = Mapping[int, float]
+"""Seconds by the size of a pass."""
 
 
 class Worker:
@@ -77,16 +75,16 @@ class Worker:
         )  # fmt: skip
         self._contexts = contexts
 
-    def passes(self) -> Figures:
-        """Seconds by size behind the first context."""
+    def passes(self) -> Times:
+        """Behind the first context."""
         return self._seconds(self._contexts[0], SIZES)
 
-    def behind(self) -> Sequence[Figures]:
-        """Seconds by size behind each of the longer contexts."""
+    def behind(self) -> Sequence[Times]:
+        """Behind each of the longer contexts."""
         return [self._seconds(context, FEW_SIZES) for context in self._contexts[1:]]
 
-    def _seconds(self, context: int, sizes: Sequence[int]) -> Figures:
-        """By size: the fastest of some, since the first pass of a size costs more."""
+    def _seconds(self, context: int, sizes: Sequence[int]) -> Times:
+        """The fastest of some, since the first pass of a size costs more."""
         tokens = self._tokens(context + max(sizes))
         self._fill(tokens[:context])
         seconds = {}
@@ -97,7 +95,7 @@ class Worker:
                 began = perf_counter()
                 self._context.evaluate(tokens[context : context + n], n)
                 tried.append(perf_counter() - began)
-            seconds[str(n)] = min(tried)
+            seconds[n] = min(tried)
         return seconds
 
     def speeds(self) -> Figures:
@@ -132,29 +130,6 @@ class Worker:
             found += (log_total - rows[np.arange(len(part)), tokens[first + 1 : first + 1 + len(part)]]).tolist()
         return found
 
-    def greedy(self, text: str) -> list[int]:
-        """The tokens of the greatest logits behind the text's first tokens."""
-        self._context.clear()
-        token = int(self._context.evaluate(self._model.tokenize(text, special=False)[:BEFORE], 1)[0].argmax())
-        found = [token]
-        while len(found) < GREEDY:
-            token = int(self._context.evaluate([token], 1)[0].argmax())
-            found.append(token)
-        return found
-
-    def choose(self, text: str, greedy: Sequence[int]) -> list[float]:
-        """Where these kernels would choose another token than this greedy text has: by how much its logit is greater."""
-        self._context.clear()
-        tokens = [*self._model.tokenize(text, special=False)[:BEFORE], *greedy]
-        self._context.evaluate(tokens[: BEFORE - 1], 0)
-        gaps = []
-        for first in range(BEFORE - 1, len(tokens) - 1, max(SIZES)):
-            part = tokens[first : min(first + max(SIZES), len(tokens) - 1)]
-            rows = self._context.evaluate(part, len(part))
-            right = rows[np.arange(len(part)), tokens[first + 1 : first + 1 + len(part)]]
-            gaps += [float(gap) for gap in rows.max(axis=1) - right if gap > 0]
-        return gaps
-
     def _tokens(self, count: int) -> list[int]:
         return [(7 * at + 5) % min(20_000, self._model.n_vocab) for at in range(count)]
 
@@ -163,38 +138,32 @@ class Worker:
         if tokens:
             self._context.evaluate(tokens, 0)
 
-    def answer(self, asked: str, text: str) -> Any:
-        what, *numbers = asked.split()
-        if what == "choose":
-            return self.choose(text, [int(each) for each in numbers])
-        return getattr(self, what)(text) if what in ("surprises", "greedy") else getattr(self, what)()
-
 
 class Process:
     """A worker in a process of its own."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
-        command = [sys.executable, "-m", "tests.benchmarks.kernels", *arguments]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.load_s: float = self._answer()
+    _worker: Worker
+    """In that process."""
 
-    def ask(self, what: str) -> Any:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{what}\n")
-        self._process.stdin.flush()
-        return self._answer()
+    def __init__(self, *given: Any) -> None:
+        """`given`: what `Worker` takes."""
+        self._pool = ProcessPoolExecutor(1, get_context("spawn"), self._load, given)
 
-    def _answer(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit("A process ended: its last lines are above.")
-        return json.loads(line)
+    def ask(self, what: str, *given: str) -> Any:
+        """What the worker's method of this name, or its attribute, is."""
+        return self._pool.submit(self._answer, what, *given).result()
 
     def end(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        self._pool.shutdown()
+
+    @classmethod
+    def _load(cls, *given: Any) -> None:
+        cls._worker = Worker(*given)
+
+    @classmethod
+    def _answer(cls, what: str, *given: str) -> Any:
+        asked = getattr(cls._worker, what)
+        return asked(*given) if callable(asked) else asked
 
 
 class Memory:
@@ -228,20 +197,18 @@ def instruction_sets() -> list[str]:
 class Measured(NamedTuple):
     """Of a model: by kernels, and where there are several rounds, of each."""
 
-    passes: Mapping[str, Sequence[Figures]]
-    behind: Mapping[str, Sequence[Figures]]
+    passes: Mapping[str, Sequence[Times]]
+    behind: Mapping[str, Sequence[Times]]
     speeds: Mapping[str, Sequence[Figures]]
     loads: Mapping[str, Sequence[float]]
     memory: Mapping[str, Figures]
     surprises: Mapping[str, Sequence[float]]
-    gaps: Mapping[str, Sequence[float]]
     bandwidths: Sequence[float]
 
 
 def measure(model: str, kinds: Sequence[str], args: argparse.Namespace) -> Measured:
     """Load this model with each of these kernels, and ask them in turn."""
-    names = ("context", "behind", "threads", "flash_attn", "text")
-    shared = [f"--{name.replace('_', '-')}={getattr(args, name)}" for name in names]
+    contexts = [args.context, *numbers(args.behind)]
     memory = Memory(args.threads)
     loads: dict[str, list[float]] = {kind: [] for kind in kinds}
     processes: dict[str, Process] = {}
@@ -249,9 +216,9 @@ def measure(model: str, kinds: Sequence[str], args: argparse.Namespace) -> Measu
         for kind in kinds:
             if again:
                 processes[kind].end()
-            processes[kind] = Process(["-m", model, "--worker", kind, *shared])
-            loads[kind].append(processes[kind].load_s)
-    passes: dict[str, list[Figures]] = {kind: [] for kind in kinds}
+            processes[kind] = Process(model, kind, contexts, args.threads, args.flash_attn)
+            loads[kind].append(processes[kind].ask("load_s"))
+    passes: dict[str, list[Times]] = {kind: [] for kind in kinds}
     speeds: dict[str, list[Figures]] = {kind: [] for kind in kinds}
     bandwidths = []
     for _ in range(args.rounds):
@@ -261,15 +228,14 @@ def measure(model: str, kinds: Sequence[str], args: argparse.Namespace) -> Measu
             speeds[kind].append(processes[kind].ask("speeds"))
     behind = {kind: processes[kind].ask("behind") for kind in kinds}
     sizes = {kind: processes[kind].ask("memory") for kind in kinds}
-    surprises = {kind: processes[kind].ask("surprises") for kind in kinds}
-    chosen = " ".join(map(str, processes[LLAMA_CPP].ask("greedy")))
-    gaps = {kind: processes[kind].ask(f"choose {chosen}") for kind in kinds[1:]}
+    text = args.text.read_text(encoding="utf-8")
+    surprises = {kind: processes[kind].ask("surprises", text) for kind in kinds}
     for process in processes.values():
         process.end()
-    return Measured(passes, behind, speeds, loads, sizes, surprises, gaps, bandwidths)
+    return Measured(passes, behind, speeds, loads, sizes, surprises, bandwidths)
 
 
-def print_passes(times: Mapping[str, Mapping[int, float]], sizes: Sequence[int]) -> None:
+def print_passes(times: Mapping[str, Times], sizes: Sequence[int]) -> None:
     """By kernels: milliseconds, how many passes of one token that is, and the ratio to llama.cpp's."""
     print(f"{'ms a pass (of one token)':24}" + "".join(f"{n:>14}" for n in sizes))
     for kind, of in times.items():
@@ -287,11 +253,11 @@ def report(model: str, found: Measured, args: argparse.Namespace) -> None:
     """Print the tables."""
     kinds = list(found.passes)
     print(f"\n{Path(model).name}, {args.threads} threads, context {args.context}, medians of {args.rounds} rounds")
-    times = {kind: {n: median(each[str(n)] for each in found.passes[kind]) for n in SIZES} for kind in kinds}
+    times = {kind: {n: median(each[n] for each in found.passes[kind]) for n in SIZES} for kind in kinds}
     print_passes(times, SIZES)
     for number, context in enumerate(numbers(args.behind)):
         print(f"behind {context} tokens, once")
-        print_passes({kind: {n: found.behind[kind][number][str(n)] for n in FEW_SIZES} for kind in kinds}, FEW_SIZES)
+        print_passes({kind: {n: found.behind[kind][number][n] for n in FEW_SIZES} for kind in kinds}, FEW_SIZES)
     bandwidth, weights = median(found.bandwidths), read_bytes(model)
     least = weights / bandwidth / 1e9
     print(f"roofline: {weights / 1e6:.0f} MB a pass at {bandwidth:.1f} GB/s is {1e3 * least:.1f} ms; one token takes")
@@ -313,9 +279,6 @@ def report(model: str, found: Measured, args: argparse.Namespace) -> None:
         digits = 4 if name == "perplexity" else 1
         ratios = {kind: f" (x{values[kind] / values[LLAMA_CPP]:.{max(2, digits)}f})" for kind in kinds[1:]}
         print(f"{name:24}" + "".join(f"{f'{values[kind]:.{digits}f}' + ratios.get(kind, ''):>20}" for kind in kinds))
-    for kind, gaps in found.gaps.items():
-        most = max(gaps, default=0.0)
-        print(f"greedy: {kind} would choose {len(gaps)} of {GREEDY} tokens otherwise, by {most:.3f} of a logit at most")
     for kind in kinds[1:]:
         apart = np.subtract(found.surprises[kind], found.surprises[LLAMA_CPP])
         mean, error = abs(float(apart.mean())), float(apart.std()) / len(apart) ** 0.5
@@ -334,16 +297,8 @@ def main() -> None:
     parser.add_argument("--flash-attn", default=Setup().flash_attn)
     parser.add_argument("--sets", help="instruction sets, by commas; without it all that the library and this CPU have")
     parser.add_argument("--text", type=Path, default=TEXT)
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.threads = cores(args.threads)
-    if args.worker:
-        worker = Worker(args.model[0], args.worker, [args.context, *numbers(args.behind)], args.threads, args.flash_attn)
-        print(json.dumps(worker.load_s), flush=True)
-        text = args.text.read_text(encoding="utf-8")
-        for line in sys.stdin:
-            print(json.dumps(worker.answer(line.strip(), text)), flush=True)
-        return
     kinds = [LLAMA_CPP, *(args.sets.split(",") if args.sets else instruction_sets())]
     stolen, other = Stolen(), busy()
     if other:

@@ -28,19 +28,8 @@ from spectui.speculation.choice import choose
 from spectui.speculation.evaluator import Evaluator, feed
 from tests.benchmarks.prompts import PROMPTS, SHORT
 from tests.benchmarks.versus_llama_cpp import PAIRS, PLAIN, Spectui
-from tests.speculation.replaying import (
-    ACCEPTANCES,
-    HEADS,
-    KNOBS,
-    MACHINES,
-    RECORDED,
-    Costs,
-    begun_at,
-    recorded,
-    replay,
-    with_heads,
-)
-from tests.speculation.simulation import Recording
+from tests.speculation.replaying import ACCEPTANCES, HEADS, KNOBS, MACHINES, RECORDED, begun_at, recorded, replay, with_heads
+from tests.speculation.simulation import Machine, Recording, Simulator
 
 _LONGEST = 16
 """Tokens drafted at each position."""
@@ -97,12 +86,12 @@ def _chain(model: Evaluator, text: list[int], knobs: Knobs) -> list[tuple[int, f
     return chain
 
 
-def chats(recordings: list[Recording], costs: Costs) -> tuple[list[float], list[float]]:
+def chats(recordings: list[Recording], costs: Machine) -> tuple[list[float], list[float]]:
     """auto / plain of the first replies of chats, and of the later ones."""
     first, later = [], []
     for seed in range(_CHATS):
         chance = Random(seed)
-        simulator = costs.simulator(recordings)
+        simulator = Simulator(recordings, costs)
         chosen = chance.sample(recordings, min(6, len(recordings)))
         begins = ((each, chance.randrange(0, min(each.length - 48, 65))) for each in chosen)
         pays = [replay(begun_at(each, place), costs, KNOBS, simulator) for each, place in begins]

@@ -12,17 +12,15 @@ import json
 import os
 import shutil
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import geometric_mean, mean
 from typing import Any
+
+from tests.helpers.llama_server import LlamaServer, started
 
 TARGET, DRAFT = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 
@@ -80,22 +78,13 @@ def source(seed: int, functions: int = 8) -> str:
 class Client:
     """Asks one server, and notes when what came."""
 
-    def __init__(self, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}"
-
-    def ready(self) -> bool:
-        """Whether it answers."""
-        try:
-            return bool(urllib.request.urlopen(f"{self._url}/health", timeout=5).status == 200)
-        except OSError:
-            return False
+    def __init__(self, server: LlamaServer) -> None:
+        self._url = f"{server.address}/v1/chat/completions"
 
     def ask(self, messages: list[dict[str, Any]], predict: int, **others: Any) -> tuple[float, float, str]:
         """Seconds to the first token and to the end, and the text or the call."""
         body = {"messages": messages, "max_tokens": predict, "temperature": 0, "stream": True, **others}
-        request = urllib.request.Request(
-            f"{self._url}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
+        request = urllib.request.Request(self._url, json.dumps(body).encode(), {"Content-Type": "application/json"})
         since, first, said = time.perf_counter(), 0.0, ""
         with urllib.request.urlopen(request, timeout=600) as answer:
             for line in answer:
@@ -177,24 +166,6 @@ def long_prompt(client: Client, turns: int) -> Times:
 SCENES = {"edits": edits, "files": two_files, "tools": agent, "json": objects, "restart": long_prompt}
 
 
-@contextmanager
-def served(command: list[str], env: dict[str, str] | None = None) -> Iterator[Client]:
-    """A server that runs."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
-    try:
-        client = Client(port)
-        while not client.ready():
-            assert process.poll() is None, command
-            time.sleep(0.2)
-        yield client
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait()
-
-
 def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -226,8 +197,8 @@ def main() -> None:
                     shutil.rmtree(kept, ignore_errors=True)  # what passes cost stays
                     times: Times = []
                     for _ in range(2 if scene == "restart" else 1):
-                        with served(command, env) as client:
-                            times += SCENES[scene](client, args.turns)
+                        with started([*command, "--port", "${PORT}"], signal.SIGINT, env) as server:
+                            times += SCENES[scene](Client(server), args.turns)
                     found[name].append(times)
             report(scene, found)
 

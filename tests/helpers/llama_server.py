@@ -1,11 +1,12 @@
 """llama.cpp's own server, where it is built: what it makes of a conversation is what spectui must make of it."""
 
 import json
+import signal
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -72,23 +73,31 @@ def llama_server(model: Path) -> Iterator[LlamaServer]:
         yield server
 
 
-@contextmanager
-def serving(arguments: Sequence[str]) -> Iterator[LlamaServer]:
+def serving(arguments: Sequence[str]) -> AbstractContextManager[LlamaServer]:
     """A server with these arguments, in which ${PORT} stands for a free port."""
+    return started([str(PROGRAM), *arguments])
+
+
+@contextmanager
+def started(
+    command: Sequence[str], end: signal.Signals = signal.SIGKILL, env: Mapping[str, str] | None = None
+) -> Iterator[LlamaServer]:
+    """A server that is started with this command, in which ${PORT} stands for a free port, and answers. `end`: ends it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [PROGRAM, *(word.replace("${PORT}", str(port)) for word in arguments)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = [word.replace("${PORT}", str(port)) for word in command]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
     server = LlamaServer(port, process)
     given_up = monotonic() + _PATIENCE_S
     try:
         while not server.is_ready():
-            assert process.poll() is None, f"llama-server ended with {process.returncode}"
-            assert monotonic() < given_up, "llama-server does not answer"
+            with suppress(subprocess.TimeoutExpired):
+                raise AssertionError(f"{command[0]} ended with {process.wait(0.05)}")
+            assert monotonic() < given_up, f"{command[0]} does not answer"
         yield server
     finally:
-        process.kill()
+        process.send_signal(end)
         process.wait()
 
 

@@ -1,18 +1,17 @@
 """Recorded texts on machines of known costs: the policy decides again as in the real program, and no noise blurs what it gains.
 
 A recording is what a target wrote, greedily, with what its draft model would have drafted at each position of
-that. A machine is a table of what passes cost. Reading the prompt takes no time here.
+that. A machine is a table of what passes cost.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
 from typing import NamedTuple
 
 from spectui.knobs import Knobs
-from spectui.speculation.policies.cost_model import CostModel
 from tests.benchmarks.prompts import PROMPTS
 from tests.speculation.simulation import Machine, Recording, Simulator
 
@@ -26,51 +25,6 @@ def recorded(folder: Path, prompts: Iterable[str] = PROMPTS) -> dict[str, Record
     return {file.stem: Recording.read(file) for file in files if file.exists()}
 
 
-@dataclass(frozen=True)
-class Costs:
-    """What a machine takes, in plain passes with an empty context."""
-
-    verify: dict[int, float]
-    """A pass over so many tokens."""
-    draft: float = 0.0
-    """A drafted token; the first of a draft takes a tenth more."""
-    per_row: float = 0.0
-    """A row more, for each token of context."""
-    look: float = 0.0
-    """A look for repetitions."""
-    known: Sequence[int] | None = None
-    """Sizes that were measured at load; None for all of the table."""
-    pass_s: float = 1.0
-    """Seconds of a plain pass."""
-
-    def truth(self) -> CostModel:
-        """What passes take."""
-        table = {n: passes * self.pass_s for n, passes in self.verify.items()}
-        return CostModel(table, self.per_row * self.pass_s)
-
-    def model(self, drafts: bool) -> CostModel:
-        """What is known of it when a pair is loaded."""
-        known = {n: self.verify[n] * self.pass_s for n in self.known or self.verify}
-        each = self.draft * self.pass_s
-        draft = (1.1 * each, each) if drafts else (0.0, 0.0)
-        return CostModel(known, self.per_row * self.pass_s, 0.0, *draft)
-
-    def machine(self) -> Machine:
-        """The same for a simulation."""
-        each = self.draft * self.pass_s
-        truth = self.truth()
-        return Machine(
-            lambda rows, context: truth.verify(rows, context + rows - 1),  # the last row sees them all
-            lambda rows, context: each * (1.1 if rows > 1 else 1.0),
-            look=self.look * self.pass_s,
-        )
-
-    def simulator(self, recordings: Iterable[Recording]) -> Simulator:
-        """A pair just loaded on it, to decode these."""
-        known = list(recordings)
-        return Simulator(known, self.machine(), self.model(known[0].chains is not None))
-
-
 KNOBS = Knobs(temperature=0.0, predict=128)
 
 _AVX512 = {1: 1, 2: 1.61, 3: 1.79, 4: 1.97, 5: 2.75, 6: 3.43, 7: 3.39, 9: 3.48, 13: 4.35, 17: 5.41}
@@ -79,26 +33,26 @@ _SMOLLM2 = {1: 1, 2: 1.84, 3: 2.27, 4: 2.77, 5: 3.38, 6: 3.98, 7: 4.29, 9: 5.11,
 _SMOLLM2_BUSY = {1: 1, 2: 1.64, 3: 2.26, 4: 2.7, 6: 2.9, 7: 3.2, 9: 3.8, 13: 5.5, 17: 8.6, 33: 15.5}
 
 
-def _steps(*passes: float, draft: float, pass_s: float) -> Costs:
+def _steps(*passes: float, draft: float, pass_s: float) -> Machine:
     """A machine from its passes over 1 to 9, 12, 15, 16 and 17 rows; what larger ones take is drawn on."""
     sizes = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17)
-    return Costs(dict(zip(sizes, passes, strict=True)), draft, 1e-4, known=(1, 2, 3, 4, 5, 8, 9, 12, 16, 17), pass_s=pass_s)
+    return Machine(dict(zip(sizes, passes, strict=True)), draft, 1e-4, known=(1, 2, 3, 4, 5, 8, 9, 12, 16, 17), pass_s=pass_s)
 
 
-def _machine(*ms: float) -> Costs:
+def _machine(*ms: float) -> Machine:
     """A machine from the milliseconds of its passes over 1, 2, 3, 4, 6, 8, 12, 16 and 32 rows, and 13 for a drafted token."""
     table = dict(zip((1, 2, 3, 4, 6, 8, 12, 16, 32), ms, strict=True))
-    return Costs({n: each / ms[0] for n, each in table.items()}, 13 / ms[0], 1e-4, pass_s=ms[0] / 1000)
+    return Machine({n: each / ms[0] for n, each in table.items()}, 13 / ms[0], 1e-4, pass_s=ms[0] / 1000)
 
 
 MACHINES = {
     "q8": {
-        "AMX": Costs(
+        "AMX": Machine(
             {1: 1, 2: 1.3, 4: 1.36, 6: 1.45, 8: 1.5, 12: 1.65, 17: 1.8, 24: 2.3, 32: 2.8, 49: 3.9}, 0.2, 1e-4, pass_s=0.06
         ),
-        "AVX-512": Costs(_AVX512, 0.18, 1e-4, pass_s=0.1),
-        "AVX-512, memory busy": Costs(_AVX512_BUSY, 0.17, 1e-4, pass_s=0.1),
-        "AVX2": Costs(
+        "AVX-512": Machine(_AVX512, 0.18, 1e-4, pass_s=0.1),
+        "AVX-512, memory busy": Machine(_AVX512_BUSY, 0.17, 1e-4, pass_s=0.1),
+        "AVX2": Machine(
             {1: 1, 2: 1.65, 3: 2.4, 4: 2.1, 8: 3.7, 17: 6.5, 33: 12.8}, 0.17, 1e-4, known=(1, 2, 4, 8, 17), pass_s=0.12
         ),
         "AVX-512, Q8_0 in steps": _steps(
@@ -108,15 +62,15 @@ MACHINES = {
             1, 1.51, 1.73, 1.31, 1.84, 2.12, 2.41, 2.21, 2.52, 3.01, 3.95, 3.03, 3.57, draft=0.32, pass_s=0.057
         ),
         "AMX, Q4_K_M": _steps(1, 1.4, 1.69, 1.58, 1.61, 1.76, 1.8, 1.9, 1.94, 2.04, 2.17, 2.24, 2.59, draft=0.5, pass_s=0.06),
-        "GPU": Costs({1: 1, 2: 1.02, 4: 1.06, 8: 1.15, 9: 1.4, 17: 1.5, 33: 1.7, 49: 2}, 0.25, 1e-5, pass_s=0.008),
+        "GPU": Machine({1: 1, 2: 1.02, 4: 1.06, 8: 1.15, 9: 1.4, 17: 1.5, 33: 1.7, 49: 2}, 0.25, 1e-5, pass_s=0.008),
         "Zen 3, Q4_K_M": _machine(51.4, 91.3, 133.7, 159.9, 203.5, 340.2, 468.2, 452.6, 833.3),
         "Zen 3, Q4_K_M, spectui's kernels": _machine(35.9, 37.6, 40.4, 49.8, 72.3, 82.5, 133.9, 162.2, 343.4),
-        "rows nearly free": Costs({1: 1, 2: 1.05, 5: 1.12, 9: 1.2, 17: 1.4, 33: 1.8, 49: 2.2}, 0.15, 1e-5, pass_s=0.02),
+        "rows nearly free": Machine({1: 1, 2: 1.05, 5: 1.12, 9: 1.2, 17: 1.4, 33: 1.8, 49: 2.2}, 0.15, 1e-5, pass_s=0.02),
     },
     "smollm2": {
-        "AMX": Costs({1: 1, 2: 1.35, 4: 1.6, 8: 2.1, 17: 3.3, 33: 5.1, 49: 7}, 0.0, 1 / 300, look=0.01, pass_s=0.005),
-        "AVX-512": Costs(_SMOLLM2, 0.0, 1 / 1500, look=0.02, pass_s=0.006),
-        "AVX-512, memory busy": Costs(_SMOLLM2_BUSY, 0.0, 1 / 1500, look=0.02, pass_s=0.006),
+        "AMX": Machine({1: 1, 2: 1.35, 4: 1.6, 8: 2.1, 17: 3.3, 33: 5.1, 49: 7}, 0.0, 1 / 300, look=0.01, pass_s=0.005),
+        "AVX-512": Machine(_SMOLLM2, 0.0, 1 / 1500, look=0.02, pass_s=0.006),
+        "AVX-512, memory busy": Machine(_SMOLLM2_BUSY, 0.0, 1 / 1500, look=0.02, pass_s=0.006),
     },
 }
 """Machines by pair of models, all of two cores. Those with AVX-512 are what `spectui costs` printed on an EPYC: medians of five
@@ -153,11 +107,10 @@ def foreseen(acceptance: float, length: int) -> Recording:
     return Recording(tokens, prompt, [acceptance] * length, chains)
 
 
-def drafted_by(recording: Recording, costs: Costs, knobs: Knobs) -> tuple[float, float]:
+def drafted_by(recording: Recording, machine: Machine, knobs: Knobs) -> tuple[float, float]:
     """Tokens drafted in a round by the mean, and how many times as fast as plain decoding the whole reply comes."""
-    rounds, truth = costs.simulator([recording]).decode(recording, knobs), costs.truth()
-    plain = sum(truth.verify(1, recording.prompt + place) for place in range(recording.length))
-    return fmean(len(each.drafted) for each in rounds), plain / sum(each.seconds for each in rounds)
+    rounds = Simulator([recording], machine).decode(recording, knobs)
+    return fmean(len(each.drafted) for each in rounds), machine.plain_s(recording) / sum(each.seconds for each in rounds)
 
 
 class WithHeads(NamedTuple):
@@ -186,15 +139,12 @@ def begun_at(recording: Recording, position: int) -> Recording:
     return replace(recording, prompt=recording.prompt + position, confidences=recording.confidences[position:], chains=chains)
 
 
-def replay(recording: Recording, costs: Costs, knobs: Knobs, simulator: Simulator | None = None) -> float:
+def replay(recording: Recording, machine: Machine, knobs: Knobs, simulator: Simulator | None = None) -> float:
     """How many times as fast as plain decoding the reply comes, up to `knobs.predict` tokens of it.
 
     `simulator`: that of the replies before this one; None for a pair's first.
     """
-    simulator, truth = simulator or costs.simulator([recording]), costs.truth()
-    length = min(knobs.predict, recording.length)
+    simulator, length = simulator or Simulator([recording], machine), min(knobs.predict, recording.length)
     if length < recording.length:
         recording = replace(recording, tokens=recording.tokens[: recording.prompt + length], ends=False)
-    rounds = simulator.decode(recording, knobs)
-    plain = sum(truth.verify(1, recording.prompt + place) for place in range(length))
-    return plain / sum(round.seconds for round in rounds)
+    return machine.plain_s(recording) / sum(round.seconds for round in simulator.decode(recording, knobs))

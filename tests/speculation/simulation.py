@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -62,14 +63,43 @@ class Recording:
 
 @dataclass(frozen=True)
 class Machine:
-    """The times of a machine, in seconds."""
+    """What a machine takes, in plain passes with an empty context. Reading a prompt takes no time."""
 
-    verify: Callable[[int, int], float]
-    """A target pass over (rows, tokens of context)."""
-    draft: Callable[[int, int], float] = lambda rows, context: 0.0
-    """A pass of the draft model."""
+    verify: dict[int, float]
+    """A target's pass over so many rows."""
+    draft: float = 0.0
+    """A drafted token; the first of a draft takes a tenth more."""
+    per_row: float = 0.0
+    """A row more, for each token of context."""
     look: float = 0.0
     """A look for repetitions."""
+    known: Sequence[int] | None = None
+    """Sizes that were measured at load; None for all of the table."""
+    pass_s: float = 1.0
+    """Seconds of a plain pass."""
+
+    def measured(self, drafts: bool) -> CostModel:
+        """What is known of it when a pair is loaded."""
+        first, more = (1.1 * self.draft, self.draft) if drafts else (0.0, 0.0)
+        costs = CostModel({n: self.verify[n] for n in self.known or self.verify}, self.per_row, 0.0, first, more)
+        return costs.scaled(self.pass_s)
+
+    @cached_property
+    def truth(self) -> CostModel:
+        """What passes of the target take."""
+        return CostModel(self.verify, self.per_row).scaled(self.pass_s)
+
+    def target_s(self, rows: int, context: int) -> float:
+        """A pass of the target; the last row sees all."""
+        return self.truth.verify(rows, context + rows - 1)
+
+    def draft_s(self, rows: int, context: int) -> float:
+        """A pass of the draft model."""
+        return self.draft * self.pass_s * (1.1 if rows > 1 else 1.0)
+
+    def plain_s(self, recording: Recording) -> float:
+        """The recorded reply without drafts."""
+        return sum(self.truth.verify(1, recording.prompt + place) for place in range(recording.length))
 
 
 @dataclass
@@ -86,27 +116,28 @@ class Simulator:
     """Decodes the replies of a chat one after the other. Later replies use what earlier ones learned, as with a loaded
     pair."""
 
-    def __init__(self, recordings: Iterable[Recording], machine: Machine, costs: CostModel) -> None:
-        """`recordings`: all that will be decoded. `costs`: what is known of the machine at the beginning; it is learned on."""
+    def __init__(self, recordings: Iterable[Recording], machine: Machine, costs: CostModel | None = None) -> None:
+        """`recordings`: all that will be decoded. `costs`: what is known of the machine at the beginning, if it is not what
+        loading measures; it is learned on."""
         known = list(recordings)
         tokens = sorted({token for recording in known for token in _tokens(recording)})
         self._names = {token: _SPARE + number for number, token in enumerate(tokens)}
         self._ends = {self._names[recording.tokens[-1]] for recording in known if recording.ends}
         self._machine = machine
         self._clock = Clock()
-        self.strategy = Strategy(None, costs)
-        self.strategy.suffix = _TimedSuffix(self._clock, machine.look)
+        self.strategy = Strategy(None, costs or machine.measured(drafts=known[0].chains is not None))
+        self.strategy.suffix = _TimedSuffix(self._clock, machine.look * machine.pass_s)
 
     def decode(self, recording: Recording, knobs: Knobs) -> list[Round]:
         """The rounds in which the reply would have come under these knobs, with their times."""
         names, machine, clock = self._names, self._machine, self._clock
         text = [names[token] for token in recording.tokens]
         n_vocab = _SPARE + len(names)
-        target = _Replayed(n_vocab, clock, machine.verify, text)
+        target = _Replayed(n_vocab, clock, machine.target_s, text)
         target.confidences, target.begin = recording.confidences, recording.prompt
         self.strategy.model = None
         if recording.chains is not None:
-            draft = _ReplayedDraft(n_vocab, clock, machine.draft, text)
+            draft = _ReplayedDraft(n_vocab, clock, machine.draft_s, text)
             draft.chains = [[(names[token], p) for token, p in chain] for chain in recording.chains]
             draft.begin = recording.prompt
             self.strategy.model = ModelDrafter(draft, n_vocab, clock)

@@ -84,13 +84,13 @@ class CostModel:
         if not self.passes:
             costs = replace(self, passes={n: seconds}, trusted=1)
         elif not self.trusted:  # the pass tells the machine's speed
-            costs = replace(self._times(seconds / self.verify(n, context)), trusted=1)
+            costs = replace(self.scaled(seconds / self.verify(n, context)), trusted=1)
         else:
             error = min(max(log(seconds / self.verify(n, context)), -log(_MOST)), log(_MOST))
             guessed = n not in self.passes  # then the error is this size's own
             correction = error * (_WEIGHT_ANEW if guessed or n == 1 == self.trusted else _WEIGHT)
             shared = 0.0 if guessed else _SHARED
-            costs = self._times(exp(shared * correction))
+            costs = self.scaled(exp(shared * correction))
             passes = {**costs.passes, n: costs._without_context(n) * exp((1.0 - shared) * correction)}
             costs = replace(costs, passes=passes, trusted=TRUSTED if n == 1 else max(1, self.trusted - 1))
         token_s, index = [costs.first, costs.next], 0  # `index` in a run of the model's tokens
@@ -100,7 +100,7 @@ class CostModel:
             index = index + 1 if candidate.modelled else 0
         return replace(costs, first=token_s[0], next=token_s[1])
 
-    def _times(self, factor: float) -> CostModel:
+    def scaled(self, factor: float) -> CostModel:
         """The costs of a machine that is so many times as slow."""
         passes = {size: factor * cost for size, cost in self.passes.items()}
         return replace(

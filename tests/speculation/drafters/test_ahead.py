@@ -16,7 +16,6 @@ from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import Strategy
-from spectui.speculation.records import Round
 from spectui.speculation.statistics import Statistics
 from tests.toys import ToyModel, decode, emitted, never
 
@@ -61,6 +60,18 @@ def ahead() -> Iterator[Callable[[ToyModel], AheadDrafter]]:
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture
+def pair(ahead) -> tuple[Waiting, Waiting, AheadDrafter]:
+    """Target, a draft that is always right, and its drafter."""
+    draft = Waiting(3, ends=False)
+    return Waiting(3, ends=False), draft, ahead(draft)
+
+
+def said_behind(text: Sequence[int], seed: int = 3) -> int:
+    """What the toy of this seed drafts behind the text, without a thread."""
+    return next(ModelDrafter(ToyModel(seed, ends=False), n_vocab=12).propose(text, FIXED)).id
 
 
 def until_it_has(drafter: AheadDrafter, length: int) -> Callable[[], None]:
@@ -117,10 +128,9 @@ def test_the_text_does_not_depend_on_knobs_turned_meanwhile(ahead, temperature: 
     assert len(emitted(rounds)) == len(plain)
 
 
-def test_a_right_guess_begins_the_next_draft(ahead):
+def test_a_right_guess_begins_the_next_draft(pair):
     """With a draft that is always right, nothing but the first draft is waited for."""
-    target, draft = Waiting(3, ends=False), Waiting(3, ends=False)
-    drafter = ahead(draft)
+    target, draft, drafter = pair
     target.before = until_it_has(drafter, FIXED.draft_max + 1)
     _, rounds, _ = decode(target, PROMPT, FIXED, drafter)
     assert [each.guessed for each in rounds] == [None] + [True] * (len(rounds) - 1)
@@ -145,25 +155,24 @@ def test_stale_work_is_dropped(ahead):
     assert len(wrong) > len(rounds) / 2
     assert all(each.saved_s == 0.0 for each in wrong)
     for each in wrong:  # they draft what the model says behind the text
-        assert each.drafted == () or each.drafted[0].id == next(propose(ToyModel(9, ends=False), rounds, each)).id
+        text = PROMPT + emitted(rounds[: each.index])
+        assert each.drafted == () or each.drafted[0].id == said_behind(text, seed=9)
 
 
-def test_a_wrong_guess_behind_an_accepted_draft_is_dropped(ahead):
+def test_a_wrong_guess_behind_an_accepted_draft_is_dropped(pair):
     """The text is as long as the guess, and another one."""
-    drafter = ahead(Waiting(3, ends=False))
+    _, _, drafter = pair
     drafter.draft_ahead(PROMPT, (), FIXED, never)
     until_it_has(drafter, 3)()
     text = [*PROMPT, (guess_of(drafter) + 1) % 12]
     assert drafter.take(text, FIXED) is False
     assert not drafter.ready
-    expected = next(ModelDrafter(ToyModel(3, ends=False), n_vocab=12).propose(text, FIXED))
-    assert next(drafter.propose(text, FIXED)).id == expected.id
+    assert next(drafter.propose(text, FIXED)).id == said_behind(text)
 
 
-def test_nothing_is_drafted_when_the_reply_has_ended(ahead):
+def test_nothing_is_drafted_when_the_reply_has_ended(pair):
     """What uses the draft's context next, such as a measurement, must not meet the thread in it."""
-    target, draft = Waiting(3, ends=False), Waiting(3, ends=False)
-    drafter = ahead(draft)
+    target, draft, drafter = pair
 
     def last_until_it_is_enough() -> None:
         if threading.current_thread().name == "spectui-draft":
@@ -174,15 +183,9 @@ def test_nothing_is_drafted_when_the_reply_has_ended(ahead):
     assert drafter.job is not None and drafter.job.done.is_set() and not draft.used
 
 
-def propose(model: ToyModel, rounds: Sequence[Round], before: Round):
-    text = PROMPT + [token.id for each in rounds if each.index < before.index for token in each.tokens]
-    return ModelDrafter(model, n_vocab=12).propose(text, before.knobs)
-
-
-def test_plain_rounds_are_guessed_too(ahead):
+def test_plain_rounds_are_guessed_too(pair):
     """A round that sends nothing leaves the model time to go on from its guess of the one token."""
-    target, draft = Waiting(3, ends=False), Waiting(3, ends=False)
-    drafter = ahead(draft)
+    target, _, drafter = pair
     target.before = until_it_has(drafter, 2)
     knobs = [Knobs(policy="fixed", drafter="model", draft_max=4, draft_min=4, p_min=1.0, predict=9, temperature=0.0)]
     _, rounds, _ = decode(target, PROMPT, knobs, drafter)
@@ -190,9 +193,8 @@ def test_plain_rounds_are_guessed_too(ahead):
     assert [each.guessed for each in rounds[1:]] == [True] * 8
 
 
-def test_a_draft_that_fails_in_its_thread(ahead):
-    target, draft = Waiting(3, ends=False), Waiting(3, ends=False)
-    drafter = ahead(draft)
+def test_a_draft_that_fails_in_its_thread(pair):
+    target, draft, drafter = pair
     target.before = until_it_has(drafter, 3)
 
     def fail() -> None:
@@ -206,8 +208,18 @@ def test_a_draft_that_fails_in_its_thread(ahead):
     assert draft.tokens == []
 
 
-def test_turned_knobs_and_another_reply_drop_it(ahead):
-    drafter = ahead(Waiting(3, ends=False))
+def test_a_failure_that_nobody_asked_about_is_not_the_next_replys(pair):
+    _, draft, drafter = pair
+    draft.fails_after = 0
+    drafter.draft_ahead(PROMPT, (), FIXED, never)
+    assert drafter.job is not None and drafter.job.done.wait(PATIENCE)
+    drafter.drop()
+    draft.fails_after = None
+    assert next(drafter.propose(PROMPT, FIXED)).id == said_behind(PROMPT)
+
+
+def test_turned_knobs_and_another_reply_drop_it(pair):
+    _, _, drafter = pair
     drafter.draft_ahead(PROMPT, (), FIXED, never)
     until_it_has(drafter, 3)()
     guess = guess_of(drafter)
@@ -220,10 +232,10 @@ def test_turned_knobs_and_another_reply_drop_it(ahead):
     assert drafter.take([*PROMPT, guess], FIXED) is None
 
 
-def test_a_round_without_a_draft_does_not_wait_for_a_pass(ahead):
+def test_a_round_without_a_draft_does_not_wait_for_a_pass(pair):
     """The draft's device may take longer than the target's."""
-    draft = Waiting(3, ends=False)
-    drafter, entered, go = ahead(draft), threading.Event(), threading.Event()
+    _, draft, drafter = pair
+    entered, go = threading.Event(), threading.Event()
 
     def hold() -> None:
         entered.set()
@@ -240,13 +252,11 @@ def test_a_round_without_a_draft_does_not_wait_for_a_pass(ahead):
         drafter.draft_ahead(text, (), FIXED, never)
     go.set()
     until_it_has(drafter, 1)()
-    expected = next(ModelDrafter(ToyModel(3, ends=False), n_vocab=12).propose(text, FIXED))
-    assert guess_of(drafter) == expected.id, "it goes on behind the last text"
+    assert guess_of(drafter) == said_behind(text), "it goes on behind the last text"
 
 
-def test_the_pass_that_the_thread_is_in_gives_the_next_candidate(ahead):
-    draft = Waiting(3, ends=False)
-    drafter = ahead(draft)
+def test_the_pass_that_the_thread_is_in_gives_the_next_candidate(pair):
+    _, draft, drafter = pair
 
     def second_until_it_is_enough() -> None:
         assert drafter.job is not None and (not drafter.job.found or drafter.job.enough.wait(PATIENCE))
@@ -255,15 +265,14 @@ def test_the_pass_that_the_thread_is_in_gives_the_next_candidate(ahead):
     drafter.draft_ahead(PROMPT, (), FIXED, never)
     until_it_has(drafter, 1)()
     text = [*PROMPT, guess_of(drafter)]
-    candidate = next(drafter.propose(text, FIXED))
-    assert candidate.id == next(ModelDrafter(ToyModel(3, ends=False), n_vocab=12).propose(text, FIXED)).id
+    assert next(drafter.propose(text, FIXED)).id == said_behind(text)
     assert draft.threads == ["spectui-draft"] * 2
 
 
-def test_the_model_is_free_when_it_is_asked_for(ahead):
+def test_the_model_is_free_when_it_is_asked_for(pair):
     """Such as to close it."""
-    draft = Waiting(3, ends=False)
-    drafter, entered = ahead(draft), threading.Event()
+    _, draft, drafter = pair
+    entered = threading.Event()
 
     def until_it_is_enough() -> None:
         entered.set()

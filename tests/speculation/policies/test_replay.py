@@ -9,8 +9,8 @@ import pytest
 from spectui.speculation.policies.strategy import MAY_LOSE
 from tests.benchmarks.prompts import SHORT
 from tests.speculation import replaying
-from tests.speculation.replaying import HEADS, KNOBS, MACHINES, RECORDED, Costs, Recording, replay
-from tests.speculation.simulation import Simulator
+from tests.speculation.replaying import HEADS, KNOBS, MACHINES, RECORDED, replay
+from tests.speculation.simulation import Machine, Recording, Simulator
 
 recorded = cache(replaying.recorded)
 
@@ -31,18 +31,12 @@ GAINS = {
 """What the recorded replies reach at least by the mean, each as a pair's first."""
 
 
-def plain_s(recording: Recording, costs: Costs) -> float:
-    """Seconds that plain decoding takes for the reply."""
-    truth = costs.truth()
-    return sum(truth.verify(1, recording.prompt + place) for place in range(min(recording.length, KNOBS.predict)))
-
-
 @pytest.mark.parametrize(("pair", "machine"), GAINS)
 def test_no_recorded_reply_loses_more_than_it_may_and_together_they_gain(pair: str, machine: str):
     costs, recordings = MACHINES[pair][machine], recorded(RECORDED / pair).values()
     pays = [replay(each, costs, KNOBS) for each in recordings]
     for each, ratio in zip(recordings, pays, strict=True):
-        plain, longest_s = plain_s(each, costs), costs.truth().verify(1, len(each.tokens))
+        plain, longest_s = costs.plain_s(each), costs.truth.verify(1, len(each.tokens))
         # What a last look for repetitions takes is known only afterwards.
         lost = plain / ratio - plain - costs.look * costs.pass_s
         assert lost < MAY_LOSE * longest_s + 0.02 * plain
@@ -55,12 +49,12 @@ def test_a_conversation_of_recorded_replies_is_never_under_98_hundredths_of_plai
     """At the end of each reply from 500 tokens on, in two orders of them."""
     costs, recordings = MACHINES[pair][machine], list(recorded(RECORDED / pair).values())
     for order in (recordings, recordings[::-1]):
-        simulator = costs.simulator(order)
+        simulator = Simulator(order, costs)
         simulator.strategy.begin_conversation()
         tokens, plain, seconds = 0, 0.0, 0.0
         for each in order:
-            seconds += plain_s(each, costs) / replay(each, costs, KNOBS, simulator)
-            tokens, plain = tokens + each.length, plain + plain_s(each, costs)
+            seconds += costs.plain_s(each) / replay(each, costs, KNOBS, simulator)
+            tokens, plain = tokens + each.length, plain + costs.plain_s(each)
             assert tokens < 500 or plain / seconds > 0.98
 
 
@@ -69,10 +63,10 @@ def test_a_conversation_of_recorded_replies_is_never_under_98_hundredths_of_plai
 def test_a_pair_that_was_measured_on_a_busy_machine_loses_little(machine: str, times: int):
     """One size, and that so many times too slow, as is the draft. The table is not trusted."""
     costs, recordings = MACHINES["q8"][machine], recorded(RECORDED / "q8")
-    right = costs.model(drafts=True)
-    slow = replace(right, passes={1: times * right.passes[1]}, first=times * right.first, next=times * right.next, trusted=0)
+    right = costs.measured(drafts=True)
+    slow = replace(right, passes={1: right.passes[1]}, trusted=0).scaled(times)
     for name in ("story", "translation", "chess", "python"):
-        simulator = Simulator([recordings[name]], costs.machine(), slow)
+        simulator = Simulator([recordings[name]], costs, slow)
         assert replay(recordings[name], costs, KNOBS, simulator) > 0.9
 
 
@@ -91,8 +85,8 @@ def test_a_replay_takes_the_time_that_its_machine_says():
         tokens=[1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6], prompt=12, confidences=[0.9] * 6, chains=None
     )
     fixed = replace(KNOBS, policy="fixed", drafter="suffix", draft_max=2, p_min=0.0)
-    assert replay(recording, Costs({1: 1.0, 3: 1.5}), fixed) == pytest.approx(6 / 3.0)
-    assert replay(recording, Costs({1: 1.0, 3: 1.5}), replace(fixed, drafter="off")) == pytest.approx(1.0)
+    assert replay(recording, Machine({1: 1.0, 3: 1.5}), fixed) == pytest.approx(6 / 3.0)
+    assert replay(recording, Machine({1: 1.0, 3: 1.5}), replace(fixed, drafter="off")) == pytest.approx(1.0)
 
 
 def test_a_replayed_draft_model_drafts_what_it_did_and_takes_its_time():
@@ -102,7 +96,7 @@ def test_a_replayed_draft_model_drafts_what_it_did_and_takes_its_time():
     right = 0.1 + 0.1 + 1.5  # 2 3, and 4 from the target
     wrong = 0.11 + 0.1 + 1.5  # 9 8 instead of 5, after catching up on 4
     last = 0.1 + 1.2  # 6, and 7 from the target
-    costs = Costs({1: 1.0, 2: 1.2, 3: 1.5}, draft=0.1)
+    costs = Machine({1: 1.0, 2: 1.2, 3: 1.5}, draft=0.1)
     assert replay(recording, costs, fixed) == pytest.approx(6 / (right + wrong + last))
 
 
@@ -114,7 +108,7 @@ SHORT_ROWS = {"AMX": 35, "AVX-512": 28, "GPU": 38}
 def test_short_replies_take_no_row_behind_their_end(machine: str):
     """Five replies of two to ten tokens in one chat, to their ends, without a limit that would keep drafts before them."""
     recordings = list(recorded(RECORDED / "q8", tuple(SHORT)).values())
-    simulator = MACHINES["q8"][machine].simulator(recordings)
+    simulator = Simulator(recordings, MACHINES["q8"][machine])
     rounds = [round for each in recordings for round in simulator.decode(each, KNOBS)]
     emitted = sum(len(round.tokens) for round in rounds)
     assert emitted == sum(each.length for each in recordings)
