@@ -70,6 +70,27 @@ class ToyModel:
         del self.tokens[length:]
 
 
+class ToyGrammar:
+    """After each token others are allowed; after `most` of them nothing is."""
+
+    def __init__(self, most: int = 100, accepted: tuple[int, ...] = ()) -> None:
+        self.most, self.accepted = most, accepted
+
+    def allowed(self, ids: NDArray[np.intp]) -> NDArray[np.bool_]:
+        return np.array([len(self.accepted) < self.most and (token + sum(self.accepted)) % 3 == 1 for token in ids], bool)
+
+    def accept(self, token: int) -> bool:
+        possible = bool(self.allowed(np.array([token]))[0])
+        self.accepted += (token,) * possible
+        return possible
+
+    def clone(self) -> "ToyGrammar":
+        return ToyGrammar(self.most, self.accepted)
+
+    def only_way(self) -> Sequence[int]:
+        return []
+
+
 class ToyHooks:
     """A reply whose texts are the numbers of its tokens, and which nothing ends."""
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
@@ -12,7 +12,7 @@ from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import StopReason
 from spectui.speculation.statistics import Statistics
-from tests.toys import END, ToyModel, decode, emitted, toy_drafter
+from tests.toys import END, ToyGrammar, ToyModel, decode, emitted, toy_drafter
 
 PROMPT = [3, 1, 4, 1, 5]
 
@@ -33,13 +33,24 @@ samplers = st.builds(
 speculation = st.tuples(st.integers(0, 20), st.integers(0, 6), st.sampled_from([0.0, 0.2, 0.5, 0.9, 1.0]))
 
 
-@given(samplers, st.lists(speculation, min_size=1, max_size=30), st.integers(0, 50), st.sampled_from([0.0, 0.5, 2.0]))
-def test_text_is_plain_decodings_whatever_the_drafts(sampler, settings, seed, noise):
-    _, plain, _ = decode(ToyModel(seed), PROMPT, sampler)
-    knobs = [replace(sampler, draft_max=most, draft_min=min(least, most), p_min=p) for most, least, p in settings]
-    decoder, drafted, _ = decode(ToyModel(seed), PROMPT, knobs, toy_drafter(seed, noise))
-    assert emitted(drafted) == emitted(plain)
-    assert decoder.tokens == PROMPT + emitted(plain)
+@given(
+    samplers, st.lists(speculation, min_size=1, max_size=30), st.integers(0, 50), st.sampled_from([0.0, 0.5, 2.0]),
+    st.sampled_from(["model", "auto", "suffix"]), st.sampled_from([None, None, 9, 100]),
+)  # fmt: skip
+@settings(max_examples=400)
+def test_text_is_plain_decodings_whatever_the_drafts(sampler, turned, seed, noise, drafter, allowed):
+    """`allowed`: tokens, by a grammar."""
+    knobs = [
+        replace(sampler, drafter=drafter, draft_max=most, draft_min=min(least, most), p_min=p) for most, least, p in turned
+    ]
+    grammars = [ToyGrammar(allowed) if allowed else None for _ in range(2)]
+    plainly, plain, _ = decode(ToyModel(seed), PROMPT, replace(sampler, drafter="off"), grammar=grammars[0])
+    decoder, drafted, _ = decode(ToyModel(seed), PROMPT, knobs, toy_drafter(seed, noise), grammar=grammars[1])
+    assert emitted(drafted) == emitted(plain) == decoder.tokens[len(PROMPT) :]
+    assert decoder.reason == plainly.reason
+    for round in drafted if allowed else ():  # no draft was refused by the grammar
+        asked = ToyGrammar(allowed, tuple(emitted(plain)[: round.position - len(PROMPT)]))
+        assert all(asked.accept(token.id) for token in round.drafted)
 
 
 @given(samplers, st.integers(0, 50), st.sampled_from([0.0, 1.0]))
@@ -119,8 +130,8 @@ def test_p_min_is_checked_before_a_token_is_taken():
 
 
 def test_knobs_act_on_the_next_round():
-    settings = [fixed(temperature=0, draft_max=most, p_min=0.0, predict=40) for most in (2, 7, 0, 3)]
-    _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, settings, toy_drafter(1, 0.0, ends=False))
+    knobs = [fixed(temperature=0, draft_max=most, p_min=0.0, predict=40) for most in (2, 7, 0, 3)]
+    _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, toy_drafter(1, 0.0, ends=False))
     assert [len(round.drafted) for round in rounds[:4]] == [2, 7, 0, 3]
 
 

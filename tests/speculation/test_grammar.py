@@ -1,60 +1,17 @@
 """The choice rule under a grammar: the best allowed candidate, whatever was drafted."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spectui.knobs import Knobs
 from spectui.speculation.choice import NothingAllowed, choose, choose_rows
 from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.records import StopReason
-from tests.speculation.test_decoder import PROMPT, samplers, speculation
-from tests.toys import ToyModel, decode, emitted, toy_drafter
-
-
-class ToyGrammar:
-    """After each token others are allowed; after `most` of them nothing is."""
-
-    def __init__(self, most: int = 100, accepted: tuple[int, ...] = ()) -> None:
-        self.most, self.accepted = most, accepted
-
-    def allowed(self, ids):
-        return np.array([len(self.accepted) < self.most and (token + sum(self.accepted)) % 3 == 1 for token in ids], bool)
-
-    def accept(self, token):
-        possible = bool(self.allowed([token])[0])
-        self.accepted += (token,) * possible
-        return possible
-
-    def clone(self):
-        return ToyGrammar(self.most, self.accepted)
-
-    def only_way(self):
-        return []
-
-
-@given(
-    samplers, st.lists(speculation, min_size=1, max_size=30), st.integers(0, 50), st.sampled_from([0.0, 0.5, 2.0]),
-    st.sampled_from(["auto", "model", "suffix"]), st.sampled_from([9, 100]),
-)  # fmt: skip
-def test_text_is_plain_decodings_whatever_the_drafts(sampler, settings, seed, noise, drafter, most):
-    plainly, plain, _ = decode(ToyModel(seed), PROMPT, replace(sampler, drafter="off"), grammar=ToyGrammar(most))
-    knobs = [
-        replace(sampler, drafter=drafter, draft_max=longest, draft_min=min(least, longest), p_min=p)
-        for longest, least, p in settings
-    ]
-    grammar = ToyGrammar(most)
-    decoder, drafted, _ = decode(ToyModel(seed), PROMPT, knobs, toy_drafter(seed, noise), grammar=grammar)
-    assert emitted(drafted) == emitted(plain) == list(grammar.accepted) == decoder.tokens[len(PROMPT) :]
-    assert decoder.reason == plainly.reason
-    for round in drafted:  # no draft was refused by the grammar
-        asked = ToyGrammar(most, grammar.accepted[: round.position - len(PROMPT)])
-        assert all(asked.accept(token.id) for token in round.drafted)
+from tests.speculation.test_decoder import PROMPT
+from tests.toys import ToyGrammar, ToyModel, decode, emitted, toy_drafter
 
 
 class Eager(ModelDrafter):

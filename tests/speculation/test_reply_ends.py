@@ -136,8 +136,7 @@ def test_a_draft_of_another_vocabulary_stops_at_the_end(kind: type[IntersectionD
     prompt = [*TARGET.bos, *TARGET.tokenize(before)]
     end = partial(decode, is_end=lambda token: token == END)
     rounds = end(Reciter(TARGET, text), prompt, FIXED, drafter)[1]
-    assert rounds[-1].tokens[-1].id == END
-    assert rounds[-1].drafted[-1].id == END
+    assert (rounds[-1].tokens[-1].id, rounds[-1].tokens[-1].origin, rounds[-1].drafted[-1].id) == (END, "accepted", END)
     rejected = sum(round.count("rejected") for round in rounds)
     ends = sum(token.id == END for round in rounds for token in round.drafted if token.fate == "rejected")
     assert sum(round.pass_size - len(round.tokens) for round in rounds) == rejected - ends

@@ -120,16 +120,6 @@ def test_cells_of_accepted_tokens_are_kept(kind, words):
 
 
 @kinds
-def test_a_draft_that_stops_ends_the_reply_whatever_its_end_is_called(kind, words):
-    target, model = Reciter(TARGET, PROMPT + "abca bca"), Reciter(words, PROMPT + "abca bca")
-    drafter = kind(model, VocabularyMap(TARGET, words))
-    knobs = fixed(temperature=0.0, draft_max=16, predict=30)
-    _, rounds, _ = decode(target, prompt_of(PROMPT), knobs, drafter)
-    end = next(token for round in rounds for token in round.tokens if token.id == END)
-    assert end.origin == "accepted"
-
-
-@kinds
 def test_a_full_or_failing_draft_only_ends_the_drafting(kind, words):
     knobs = fixed(temperature=0.0, draft_max=4, predict=60)
     _, plain, _ = decode(Reciter(TARGET, TEXT), prompt_of(PROMPT), knobs)
