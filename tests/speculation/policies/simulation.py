@@ -10,7 +10,7 @@ from spectui.speculation.drafters.model import DraftModel
 from spectui.speculation.evaluator import Cancelled
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import Strategy
-from spectui.speculation.records import Candidate, Round
+from spectui.speculation.records import Candidate, Reason, Round
 from tests.toys import never
 
 TEXT = tuple(range(10))
@@ -37,6 +37,27 @@ class Dice(DraftModel):
         while True:
             self.asked += 1
             yield Candidate(1, self.confidence(), "model", seconds=self.seconds)
+
+
+def sure_pair(passes: dict[int, float], draft_s: float, confidence: float, target: float | None = None) -> Strategy:
+    """A draft model that is so sure of its tokens, behind a text in which the target was as sure, or `target`, of its own."""
+    strategy = Strategy(Dice(lambda: confidence, draft_s), CostModel(passes, first=draft_s, next=draft_s))
+    strategy.prepare(TEXT, 0, 0.0, lambda: False, never)
+    strategy.acceptance.observe((), (), [confidence if target is None else target] * 60)
+    strategy._written = 1  # behind the first token
+    return strategy
+
+
+def timed_round(
+    knobs: Knobs, drafted: Sequence[Candidate], sent: int, tokens: Sequence[int], draft_s: float, verify_s: float,
+    index: int = 0, reason: Reason | None = None,
+) -> Round:  # fmt: skip
+    """A round in which the target chose these tokens."""
+    chosen = [(token, 1.0) for token in tokens]
+    return Round.of(
+        index, len(TEXT), knobs, drafted, sent, chosen, draft_s=draft_s, verify_s=verify_s, choose_s=0.0,
+        seconds=draft_s + verify_s, pass_size=sent + 1, reason=reason,
+    )  # fmt: skip
 
 
 @dataclass
@@ -76,10 +97,7 @@ class Machine:
             accepted = (*agreed[:sent], False).index(False)
             chosen = [1] * accepted + [2 - int(accepted < len(drafted) and agreed[accepted])]
             draft_s, verify_s = drift * len(drafted) * self.draft, drift * self.verify(sent + 1)
-            round = Round.of(
-                index, len(TEXT), knobs, drafted, sent, [(token, 1.0) for token in chosen], draft_s=draft_s,
-                verify_s=verify_s, choose_s=0.0, seconds=draft_s + verify_s, pass_size=sent + 1, reason=reason,
-            )  # fmt: skip
+            round = timed_round(knobs, drafted, sent, chosen, draft_s, verify_s, index, reason)
             strategy.learn(round, drafted, [1.0] * len(chosen))
             yield round
             emitted += len(chosen)

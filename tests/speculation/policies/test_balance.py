@@ -11,8 +11,8 @@ from spectui.speculation.drafters.suffix import SuffixDrafter
 from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import MAY_LOSE, LossBudget, Strategy
 from spectui.speculation.records import Candidate, Round
-from tests.speculation.policies.simulation import TEXT, Dice, Machine
-from tests.toys import ToyModel, decode, never
+from tests.speculation.policies.simulation import TEXT, Machine, sure_pair, timed_round
+from tests.toys import ToyModel, decode
 
 MACHINES = {
     "cheap rows": Machine(lambda n: 0.06 if n == 1 else 0.08 + 0.003 * n, 0.012, lambda p, token: 0.0),
@@ -68,10 +68,7 @@ def outcome(
     drafted: list[Candidate], draft_s: float, verify_s: float = 1.0, rows: int = 1, **knobs: str
 ) -> tuple[Round, list[Candidate]]:
     """A round at whose end the target chose another token than was drafted."""
-    return Round.of(
-        0, 0, Knobs(**knobs), drafted, rows - 1, [(2, 1.0)], draft_s=draft_s, verify_s=verify_s, choose_s=0.0,
-        seconds=draft_s + verify_s, pass_size=rows,
-    ), drafted  # fmt: skip
+    return timed_round(Knobs(**knobs), drafted, rows - 1, [2], draft_s, verify_s), drafted
 
 
 DRAFTED = [Candidate(1, 0.3, "model", seconds=0.2)]
@@ -102,10 +99,8 @@ def test_what_another_policy_loses_is_a_persons_wish(policy: str):
 @pytest.mark.parametrize(("balance", "longest"), [(8.1, 16), (4.2, 8), (2.2, 4), (0.6, 1), (0.4, 0), (0.0, 0)])
 def test_no_draft_is_longer_than_the_balance_allows(balance: float, longest: int):
     """A pass over n + 1 tokens costs n / 2 plain ones more, and a draft that fails whole gives one token."""
-    strategy = Strategy(Dice(lambda: 0.999), CostModel({1: 1.0, 17: 9.0}, first=1e-6, next=1e-6))
-    strategy.prepare(TEXT, 0, 0.0, lambda: False, never)
-    strategy.acceptance.observe((), (), [1.0] * 60)
-    strategy.budget.balance, strategy._written = balance, 1
+    strategy = sure_pair({1: 1.0, 17: 9.0}, 1e-6, 0.999, 1.0)
+    strategy.budget.balance = balance
     found = strategy.draft(TEXT, Knobs(drafter="model"), 16)
     assert found.sent == len(found.tokens) == longest
     assert (found.reason.kind == "budget") == (longest == 0)

@@ -11,7 +11,7 @@ from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.draft import RoundTimes
 from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import Reason, ReasonKind, Round
-from tests.speculation.policies.simulation import TEXT, Dice
+from tests.speculation.policies.simulation import TEXT, sure_pair
 from tests.toys import SameCosts, ToyModel, decode, never, toy_drafter
 
 PROMPT = [3, 1, 4, 1, 5]
@@ -107,9 +107,7 @@ def test_strict_is_where_no_pass_over_two_rows_is_allowed(policy: str, longest: 
 
 def drafted(passes: dict[int, float], draft_s: float, confidence: float, balance: float = 8.0, limit: int = 16) -> Reason:
     """Why a draft of a model that is so sure, behind a text of which the target was as sure, is as long as it is."""
-    found = Strategy(Dice(lambda: confidence), CostModel(passes, first=draft_s, next=draft_s))
-    found.prepare(TEXT, 0, 0.0, lambda: False, never)
-    found.acceptance.observe((), (), [confidence] * 60)
+    found = sure_pair(passes, draft_s, confidence)
     found.budget.balance = balance
     return found.draft(TEXT, Knobs(drafter="model"), limit).reason
 
@@ -137,10 +135,8 @@ def test_unlikely_is_exactly_where_the_expected_acceptance_is_under_what_is_need
     """At a speed that was reached lately more is needed than against plain decoding."""
     needs = needed(RoundTimes.of(CostModel(ROWS, first=0.0018, next=0.0018), 0, limit), rate)
     for percent in range(1, 100):
-        found = Strategy(Dice(lambda: 0.9), CostModel(ROWS, first=0.0018, next=0.0018))
-        found.prepare((), 0, 0.0, lambda: False, never)
-        found._written, found.budget.tokens = 1, rate
-        found.acceptance.observe((), (), [percent / 100] * 60)
+        found = sure_pair(ROWS, 0.0018, 0.9, percent / 100)
+        found.budget.tokens = rate
         reason = found.draft((), Knobs(drafter="model"), limit).reason
         if reason.kind != "unlikely":
             assert needs is not None and percent / 100 > needs - 0.001

@@ -6,26 +6,14 @@ from itertools import pairwise
 import pytest
 
 from spectui.knobs import Knobs
-from spectui.speculation.policies.cost_model import CostModel
 from spectui.speculation.policies.strategy import MAY_LOSE, Drafted, Strategy
-from spectui.speculation.records import Round
-from tests.speculation.policies.simulation import TEXT, Dice
-from tests.toys import never
+from tests.speculation.policies.simulation import TEXT, sure_pair, timed_round
 
 KNOBS = Knobs(drafter="model", draft_max=16)
 FLAT = {n: 1.0 + 0.02 * (n - 1) for n in range(1, 18)}
 LINEAR = {n: 0.5 + 0.5 * n for n in range(1, 18)}
 NEARLY_FREE = {n: 1.0 + 0.05 * (n - 1) for n in range(1, 18)}
 STEPS = {n: 1.0 if n <= 4 else 3.0 for n in range(1, 18)}
-
-
-def pair(passes: dict[int, float], draft: float, confidence: float = 0.9, target: float = 0.9) -> Strategy:
-    """A draft model that is so sure of its tokens, behind a text in which the target was as sure of its own."""
-    found = Strategy(Dice(lambda: confidence, draft), CostModel(passes, first=draft, next=draft))
-    found.prepare(TEXT, 0, 0.0, lambda: False, never)
-    found.acceptance.observe((), (), [target] * 60)
-    found._written = 1  # behind the first token
-    return found
 
 
 def draft(strategy: Strategy) -> Drafted:
@@ -36,18 +24,14 @@ def done(strategy: Strategy, drafted: Drafted, right: int) -> None:
     """The round ends: so many of the tokens that were sent are accepted. It took what was planned."""
     costs, sent = strategy.costs, drafted.sent
     tokens = [1] * min(right, sent) + [1 if right > sent else 2]
-    draft_s, verify_s = costs.drafting(len(drafted.tokens)), costs.verify(sent + 1)
-    round = Round.of(
-        0, len(TEXT), KNOBS, drafted.tokens, sent, [(token, 0.9) for token in tokens], draft_s=draft_s, verify_s=verify_s,
-        choose_s=0.0, seconds=draft_s + verify_s, pass_size=sent + 1,
-    )  # fmt: skip
+    round = timed_round(KNOBS, drafted.tokens, sent, tokens, costs.drafting(len(drafted.tokens)), costs.verify(sent + 1))
     strategy.learn(round, drafted.tokens, [0.9] * len(tokens))
 
 
 @pytest.mark.parametrize(("passes", "length"), [(NEARLY_FREE, 1), (LINEAR, 0)])
 def test_a_dear_draft_that_is_right_every_second_time_drafts_one_token_or_none(passes: dict[int, float], length: int):
     """It costs .4. One token is worth .5 * (2 - 1.05) of a round where rows are nearly free, and .5 * (2 - 1.5) elsewhere."""
-    found = draft(pair(passes, 0.4, confidence=0.5, target=0.5))
+    found = draft(sure_pair(passes, 0.4, confidence=0.5))
     assert len(found.tokens) == found.sent == length
     assert found.reason.kind == ("draft" if length else "unlikely")
 
@@ -57,7 +41,7 @@ def test_a_dear_draft_that_is_right_every_second_time_drafts_one_token_or_none(p
 )
 def test_a_replys_first_token_waits_for_no_long_pass(passes: dict[int, float], policy: str, first: int):
     """It may take .3 passes more, unless a person has fixed the length. The next round drafts what pays."""
-    strategy, text = pair(passes, 0.6), [n * n % 1013 + 100 for n in range(40)] * 2
+    strategy, text = sure_pair(passes, 0.6, 0.9), [n * n % 1013 + 100 for n in range(40)] * 2
     knobs, sent = replace(KNOBS, drafter="suffix", policy=policy, p_min=0.0), []
     for strategy._written in (0, 1):
         sent.append(strategy.draft(text, knobs, KNOBS.draft_max).sent)
@@ -68,7 +52,7 @@ def test_a_replys_first_token_waits_for_no_long_pass(passes: dict[int, float], p
 @pytest.mark.parametrize(("times", "sources"), [(2, {"suffix"}), (1, set())])
 def test_where_only_repetitions_pay_the_model_is_not_asked(times: int, sources: set[str]):
     """The text stood before, or not."""
-    strategy, text = pair(FLAT, 0.6, confidence=0.5, target=0.5), [n * n % 1013 + 100 for n in range(40)] * times
+    strategy, text = sure_pair(FLAT, 0.6, confidence=0.5), [n * n % 1013 + 100 for n in range(40)] * times
     found = strategy.draft(text, replace(KNOBS, drafter="auto"), KNOBS.draft_max)
     assert {candidate.source for candidate in found.tokens} == sources
     assert found.sent == (KNOBS.draft_max if sources else 0)
@@ -77,19 +61,19 @@ def test_where_only_repetitions_pay_the_model_is_not_asked(times: int, sources: 
 def test_the_draft_ends_where_the_next_token_is_not_worth_its_time():
     """By hand: rows of .1 passes, drafted tokens of .1, each .8 likely, at plain decoding's rate. The fourth token adds .41."""
     rows = {n: 1.0 + 0.1 * (n - 1) for n in range(1, 18)}
-    found = draft(pair(rows, 0.1, confidence=0.8, target=0.8))
+    found = draft(sure_pair(rows, 0.1, confidence=0.8))
     worth = [sum(0.8**k for k in range(n + 1)) - 0.1 * n for n in range(17)]
     assert found.sent == max(range(len(found.tokens) + 1), key=worth.__getitem__) >= 6
 
 
 @pytest.mark.parametrize(("passes", "lengths"), [(STEPS, {3, 16}), (FLAT, {16})])
 def test_lengths_are_those_at_which_the_cost_steps(passes: dict[int, float], lengths: set[int]):
-    assert draft(pair(passes, 0.01, confidence=0.97, target=0.97)).sent in lengths
+    assert draft(sure_pair(passes, 0.01, confidence=0.97)).sent in lengths
 
 
 def test_where_acceptance_falls_the_balance_is_lost_and_then_a_fiftieth_of_the_time():
     """Right 40 times, then wrong. Then a draft of one token, which costs .6 passes, is tried every 30 tokens."""
-    strategy = pair(LINEAR, 0.1, confidence=0.95, target=0.95)
+    strategy = sure_pair(LINEAR, 0.1, confidence=0.95)
     for _ in range(40):
         found = draft(strategy)
         assert found.sent
