@@ -7,7 +7,6 @@ import pytest
 
 from spectui.knobs import Knobs
 from spectui.speculation.choice import NothingAllowed, choose, choose_rows
-from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.model import ModelDrafter
 from spectui.speculation.records import StopReason
 from tests.speculation.test_decoder import PROMPT
@@ -32,12 +31,10 @@ def test_a_draft_that_knows_no_grammar_is_cut_at_the_first_token_that_is_refused
         assert all(grammar.accept(token.id) for token in round.tokens)
 
 
-def test_a_draft_made_ahead_is_cut_there_too():
+def test_a_draft_made_ahead_is_cut_there_too(ahead):
     knobs = Knobs(policy="fixed", drafter="model", temperature=0.8, seed=5, draft_max=6, p_min=0.0, predict=60)
     _, plain, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, grammar=ToyGrammar())
-    drafter = AheadDrafter(toy_drafter(1, 0.0, ends=False))
-    _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, drafter, grammar=ToyGrammar())
-    drafter.close()
+    _, rounds, _ = decode(ToyModel(1, ends=False), PROMPT, knobs, ahead(ToyModel(1, ends=False)), grammar=ToyGrammar())
     assert emitted(rounds) == emitted(plain) and any(token.origin == "accepted" for each in rounds for token in each.tokens)
 
 

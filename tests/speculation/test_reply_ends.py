@@ -1,6 +1,6 @@
 """Nothing is drafted behind the end of a reply, and no row of a pass lies behind it: counted, in every drafter."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -8,7 +8,6 @@ import pytest
 from numpy.typing import NDArray
 
 from spectui.knobs import Knobs
-from spectui.speculation.drafters.ahead import AheadDrafter
 from spectui.speculation.drafters.cross_vocabulary.drafters import IntersectionDrafter, RetokenisingDrafter
 from spectui.speculation.drafters.cross_vocabulary.vocabulary_map import VocabularyMap
 from spectui.speculation.drafters.model import DraftModel, ModelDrafter
@@ -56,20 +55,9 @@ def without_waste(rounds: Sequence[Round]) -> bool:
 
 
 @pytest.fixture(params=["alone", "ahead"])
-def drafting(request: pytest.FixtureRequest) -> Iterator[Callable[[ToyModel], DraftModel]]:
+def drafting(request: pytest.FixtureRequest, ahead: Callable[[ToyModel], DraftModel]) -> Callable[[ToyModel], DraftModel]:
     """Makes the drafter of a model: one that waits for its rounds, or one that drafts ahead."""
-    made: list[AheadDrafter] = []
-
-    def make(model: ToyModel) -> DraftModel:
-        drafter = ModelDrafter(model, n_vocab=100)
-        if request.param == "alone":
-            return drafter
-        made.append(AheadDrafter(drafter))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
+    return ahead if request.param == "ahead" else partial(ModelDrafter, n_vocab=100)
 
 
 @pytest.mark.parametrize("policy", ["fixed", "auto", "expected"])

@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -47,19 +47,6 @@ class Waiting(ToyModel):
     def truncate(self, length: int) -> None:
         assert not self.used
         super().truncate(length)
-
-
-@pytest.fixture
-def ahead() -> Iterator[Callable[[ToyModel], AheadDrafter]]:
-    made: list[AheadDrafter] = []
-
-    def make(model: ToyModel) -> AheadDrafter:
-        made.append(AheadDrafter(ModelDrafter(model, n_vocab=12)))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
 
 
 @pytest.fixture
