@@ -305,16 +305,18 @@ def schema(session: ChatSession, words: str) -> str:
 
 def profile(session: ChatSession, words: str) -> str:
     """List profiles, or turn the knobs to one."""
-    profiles = session.user_knobs.profiles
+    knobs = session.user_knobs
     if not words:
-        return f"Profiles: {', '.join(profiles.names()) or 'none'}."
-    session.user_knobs.use_profile(words)
+        return f"Profiles: {', '.join(knobs.profiles.names()) or 'none'}."
+    knobs.take(knobs.profiles.load(words))
+    knobs.profile = words
     return Remark(f"Profile {words}.")
 
 
 def save(session: ChatSession, words: str, setup: Setup | None = None) -> str:
     """Save the knobs in the configuration, under a name; with a set-up, or without."""
-    session.user_knobs.save_profile(words, setup)
+    session.user_knobs.profiles.save(words, session.knobs, setup)
+    session.user_knobs.profile = words
     return Remark(f"Saved: spectui chat -P {shlex.quote(words)} starts with it.")
 
 

@@ -111,7 +111,7 @@ CHAT = (
     Command("new-chat", "New", "Begin a new chat", "ctrl+n", "new",
             do=wordless(ChatSession.new_chat, "A new chat.")),
     Command("without-draft", "No draft", "Go on with the target alone", "ctrl+d", "nodraft",
-            do=wordless(lambda session: session.models.load_without_draft()),
+            do=wordless(lambda session: session.models.load_others(session.setup.model, None)),
             possible=lambda session: session.models.without_draft),
     Command("load", "Load again", "Try to load the models once more", "ctrl+l", "load", "[TARGET [DRAFT]]",
             "load other models, by number or file; alone: these again", do=actions.load,

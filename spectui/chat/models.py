@@ -138,10 +138,6 @@ class LoadedModels:
         """Load these files; the other settings stay."""
         return self.load(replace(self.setup, model=target, draft=draft))
 
-    def load_without_draft(self) -> bool:
-        """Load the target alone."""
-        return self.load_others(self.setup.model, None)
-
     def load_safely(self) -> bool:
         """Load the models after a crash with settings that are likelier to work."""
         self.crash, self.held = None, False

@@ -102,11 +102,6 @@ def _counts(counts: Counts) -> str:
     return f"{count(counts.drafted)} drafted, {count(counts.accepted)} accepted ({percent(counts.accepted / counts.drafted)})"
 
 
-def dropped_mark(turns: int) -> str:
-    """The line between the turns that are dropped and the others."""
-    return f"↑ dropped turns: {turns}, no part of the prompt any more"
-
-
 def context_full(n_ctx: int | None) -> str:
     """Half a sentence on a context without room for more tokens. None: its size is not known."""
     return f"the context of {n_ctx} tokens is full" if n_ctx else "the context is full"

@@ -10,7 +10,7 @@ from typing import Any
 from spectui import paths
 from spectui.engine.protocol import Engine
 from spectui.errors import UsageError
-from spectui.knobs import Knobs, Setup, json_object, specs
+from spectui.knobs import Knobs, json_object, specs
 from spectui.profiles.file import ProfileFile
 
 
@@ -92,13 +92,3 @@ class UserKnobs:
         """Turn these knobs, which a model's file leaves as they are. Raises UsageError."""
         self.now = replace(self.now, **values).checked()
         self.given |= values.keys()
-
-    def use_profile(self, name: str) -> None:
-        """Turn the knobs that a profile sets. Raises UsageError."""
-        self.take(self.profiles.load(name))
-        self.profile = name
-
-    def save_profile(self, name: str, setup: Setup | None = None) -> None:
-        """Save the knobs as a profile, with a set-up or without. Raises SpectuiError."""
-        self.profiles.save(name, self.now, setup)
-        self.profile = name

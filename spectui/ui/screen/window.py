@@ -8,7 +8,6 @@ from typing import Literal
 from textual.content import Content
 from textual.screen import ScreenResultType
 
-from spectui.chat.sentences import dropped_mark
 from spectui.chat.session import ChatSession
 from spectui.gguf_files.catalogue import ModelCatalogue
 from spectui.knobs import Setup
@@ -75,7 +74,8 @@ class Window(DirectScreen):
             self.rate.hurry()
         # Each blink draws a frame, which takes time from decoding.
         self.prompt.cursor_blink = not (session.replying or self.prompt.disabled)
-        self.transcript.mark_dropped(session.oldest.dropped, dropped_mark(session.oldest.turns))
+        below = f"↑ dropped turns: {session.oldest.turns}, no part of the prompt any more"
+        self.transcript.mark_dropped(session.oldest.dropped, below)
         self.prompt.border_title = Content(self.way_on)
         self.refresh_bindings()
 
