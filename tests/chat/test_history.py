@@ -70,13 +70,13 @@ def test_without_a_file_nothing_is_saved_listed_or_deleted(engine: FakeEngine) -
             ask()
 
 
-def test_a_title_is_one_line_of_limited_length(engine: FakeEngine, tmp_path: Path) -> None:
-    session = chat(engine, tmp_path / "c.db", "one")
+def test_a_title_is_one_line_of_limited_length_at_first_the_prompts_first_one(engine: FakeEngine, tmp_path: Path) -> None:
+    session = chat(engine, tmp_path / "c.db", "one two three four five six seven eight nine ten\nmore")
     (found,) = session.stored.find()
     assert session.stored.rename(found.id, " \n") == ""
-    assert session.stored.find()[0].title == "one"
+    assert session.stored.find()[0].title == session.journal.title == "one two three four five six seven eight nine ten"
     assert session.stored.rename(found.id, "two\n words" + "x" * 100) == "two words" + "x" * 51
-    assert session.stored.find()[0].title == "two words" + "x" * 51
+    assert session.stored.find()[0].title == session.journal.title == "two words" + "x" * 51
     session.close()
 
 

@@ -225,16 +225,6 @@ def test_a_schema_is_for_the_replies_that_begin_while_it_is_there(engine: FakeEn
             actions.schema(session, str(file))
 
 
-def test_the_title_is_the_one_on_disk(engine: FakeEngine, tmp_path: Path) -> None:
-    file = tmp_path / "conversations.db"
-    session = loaded(engine, Journal(file))
-    assert session.journal.title == ""
-    turn(session, "one two three four five six seven eight nine ten\nmore", "a")
-    session.journal.flush()
-    assert session.journal.title == last(file).title == "one two three four five six seven eight nine ten"
-    session.close()
-
-
 def test_the_code_of_the_last_finished_reply(engine: FakeEngine) -> None:
     session = loaded(engine)
     assert last_code_blocks(session.messages) == []
