@@ -96,16 +96,12 @@ class ProfileFile:
         from tomlkit.exceptions import TOMLKitError
 
         for name in profiles:
-            if problem := not_allowed(name):
-                raise ProfileError(problem)
+            if not (name and name.isprintable() and len(name) <= LONGEST_NAME):
+                raise ProfileError(f"A profile's name has 1 to {LONGEST_NAME} printable characters, not {name!r}.")
         text = ""
         if os.path.exists(self._path):
             config.read(self._path)  # says in one sentence what is wrong with it
-            text = self._path.read_bytes().decode()
-        # What an editor of Windows begins a file with, and how it ends lines, stays as it is.
-        mark = "\ufeff" if text.startswith("\ufeff") else ""
-        line_end = "\r\n" if "\n" in text and text.count("\n") == text.count("\r\n") else "\n"
-        text = text.removeprefix(mark).replace(line_end, "\n")
+            text = self._path.read_bytes().decode("utf-8-sig")
         try:
             document: Any = tomlkit.parse(text)
             tables = document.setdefault("profiles", tomlkit.table(is_super_table=True))
@@ -119,16 +115,9 @@ class ProfileFile:
                     # A profile may have sections, and names with _ for -: change a value where it already is.
                     spelled, holder = _where(profile, key)
                     holder[spelled] = config.in_file(config.SETTINGS[key].spec, value)
-            return mark + str(tomlkit.dumps(document)).replace("\n", line_end)
+            return str(tomlkit.dumps(document))
         except (TOMLKitError, TypeError, AttributeError) as error:
             raise UsageError(f"{self._path} cannot be written to as it is ({error}): edit it by hand.") from error
-
-
-def not_allowed(name: str) -> str:
-    """Why no profile can have this name; "" if one can."""
-    if name and name.isprintable() and len(name) <= LONGEST_NAME:
-        return ""
-    return f"A profile's name has 1 to {LONGEST_NAME} printable characters, not {name!r}."
 
 
 def _where(profile: Any, key: str) -> tuple[str, Any]:

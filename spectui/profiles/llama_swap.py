@@ -82,9 +82,7 @@ def parsed(text: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1})" if mark else ""
         raise UsageError(f"It is not valid YAML{where}: {getattr(error, 'problem', None) or 'it cannot be read'}.") from None
-    except RecursionError:
-        raise UsageError("It is no such configuration: its values are nested too deeply.") from None
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise UsageError(f"It is not valid YAML: {error}.") from None
 
 

@@ -2,7 +2,7 @@
 
 The grammar is that of llama.cpp's common/preset.cpp: `#` and `;` begin a comment anywhere, there are no quotes, and the
 section `[*]` holds what all the others share. A key is a flag without its dashes, or an environment variable, and is there
-once: of stop texts only a single plain one is written for llama-server, others are kept in a comment.
+once: stop texts, which may be several, are kept in a comment.
 """
 
 from __future__ import annotations
@@ -63,12 +63,11 @@ def write(profiles: Sequence[tuple[str, Exported]]) -> str:
         if name == SHARED or re.search(r"[]\r\n]", name) or name != name.strip():
             raise UsageError(f"A preset cannot be named {name!r}: give the profile another name.")
         lines = [f"[{name}]", *(f"; {line}" for line in exported.comments())]
-        arguments = list(exported.arguments)
-        stops = [argument for argument in arguments if argument[0] == FLAGS["stop"]]
-        if len(stops) > 1 or any(_UNWRITABLE.search(text) or text != text.strip() for _, text in stops):
-            lines.append(f"; spectui: stop = {toml([unescaped(text) for _, text in stops])}")
-            arguments = [argument for argument in arguments if argument not in stops]
-        for flag, *values in arguments:
+        if stops := [unescaped(text) for flag, *values in exported.arguments for text in values if flag == FLAGS["stop"]]:
+            lines.append(f"; spectui: stop = {toml(stops)}")
+        for flag, *values in exported.arguments:
+            if flag == FLAGS["stop"]:
+                continue
             value = values[0] if values else "true"
             if _UNWRITABLE.search(value) or value != value.strip():
                 raise UsageError(

@@ -142,7 +142,7 @@ def test_a_value_of_yaml_stays_as_it_is_written() -> None:
         ("models:\n  a: b: c\n", "It is not valid YAML (line 2): mapping values are not allowed here."),
         ("models: !!python/object:os.system x\n", "It is not valid YAML (line 1)"),
         ("models: \x00\n", "It is not valid YAML"),
-        pytest.param("models: " + "[" * 1000, "nested too deeply", id="deep"),
+        pytest.param("models: " + "[" * 1000, "It is not valid YAML: maximum recursion", id="deep"),
         ("models:\n  a: 3\n", "No model in it can be imported; of a: it has no cmd."),
         ("models:\n  a: {cmd: [llama-server]}\n", "of a: it has no cmd."),
         ("models:\n  a: {cmd: 'llama-server -m \"x'}\n", "of a: quotes are not closed in its command."),

@@ -13,7 +13,7 @@ from spectui import paths
 from spectui.cli.options import Command
 from spectui.config import LARGEST_FILE, nearest
 from spectui.errors import SpectuiError, UsageError
-from spectui.profiles.file import ProfileFile, not_allowed
+from spectui.profiles.file import ProfileFile
 from spectui.profiles.formats import FORMATS, detect
 from spectui.profiles.imported import NO_VALUE, OF_THE_HUB, ImportedFile, ImportedProfile
 from spectui.text import one_line
@@ -64,12 +64,6 @@ def import_command(
         raise UsageError(f"--as names one profile, and {len(chosen)} models were chosen: import them one by one.")
     for profile in chosen:
         _check(profile, where)
-    if every:  # one name that cannot be is no reason to lose the others
-        bad = {profile.name: problem for profile in chosen if (problem := not_allowed(profile.name))}
-        source = source._replace(refused={**source.refused, **bad})
-        chosen = [profile for profile in chosen if profile.name not in bad]
-        if not chosen:
-            raise UsageError(f"{where} has no model that can be imported: {next(iter(bad.values()), '')}")
     target = config_path or paths.config_file()
     ProfileFile(target).write({profile.name: profile.settings for profile in chosen}, replace=replace)
     for profile in chosen:

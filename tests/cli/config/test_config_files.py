@@ -120,18 +120,6 @@ def test_a_line_without_a_name_asks_for_one() -> None:
     assert long.stderr.startswith("spectui: A profile's name has 1 to 120 printable characters, not 'xxx")
 
 
-def test_one_name_that_cannot_be_is_no_reason_to_lose_the_others(directory: Path) -> None:
-    hub = "unsloth/Qwen3-Coder-480B-A35B-Instruct-1M-GGUF:UD-Q4_K_XL"
-    long = "x" * 121
-    text = f"[{hub}]\nmodel = /m/a.gguf\n[{long}]\nmodel = /m/b.gguf\n"
-    result = spectui("import", "-", "--from", "preset", "--all", typed=text)
-    assert result.exit_code == 0, result.output
-    assert f"Wrote profile {hub} to " in result.stdout
-    assert f"Not imported: {long}: A profile's name has 1 to 120 printable characters" in result.stdout
-    result = spectui("import", "-", "--from", "preset", "--all", typed=f"[{long}]\nmodel = /m/b.gguf\n")
-    assert result.exit_code == 2 and "no model that can be imported: A profile's name has" in result.stderr
-
-
 def test_a_full_disk_loses_nothing(directory: Path) -> None:
     file = directory / "config.toml"
     file.write_text(COMMENTED)
