@@ -2,7 +2,7 @@
 
 So each run has a directory under the state directory. It holds a marker, which says what is going on while models are loaded or
 used, and a log, which gets llama.cpp's messages, Python's faulthandler and everything written to standard error. A clean end
-deletes both. The directory is named after the process, so the next start finds those of processes that are gone.
+deletes both. The directory's name has the process's id and the time, so the next start finds those of processes that are gone.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Run:
         self._file = -1
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._home = Path(tempfile.mkdtemp(prefix=f"{_HOME}{_name_of(os.getpid())}-", dir=directory))
+            self._home = Path(tempfile.mkdtemp(prefix=f"{_HOME}{os.getpid()}-{time.time():.0f}-", dir=directory))
             self._file = os.open(self._home / _LOG, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         except OSError:
             return
@@ -192,16 +192,11 @@ def _read(marker: Path) -> dict[str, Any]:
 
 
 def _is_alive(home: Path) -> bool:
-    """Whether the process of this directory lives."""
-    number = home.name.removeprefix(_HOME).partition("-")[0]
-    return number.isdecimal() and home.name.startswith(f"{_HOME}{_name_of(int(number))}-")
-
-
-def _name_of(process: int) -> str:
-    """What no other process has: its id and when it began; "" where none has this id."""
-    import psutil
+    """Whether the process of this directory lives, and not a later one that has its id."""
+    import psutil  # which takes long, and is seldom needed here
 
     try:
-        return f"{process}-{psutil.Process(process).create_time():.0f}"
-    except psutil.Error:
-        return ""
+        number, made = home.name.removeprefix(_HOME).split("-")[:2]
+        return bool(psutil.Process(int(number)).create_time() < float(made) + 1)
+    except (psutil.Error, ValueError):
+        return False

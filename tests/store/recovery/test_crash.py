@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import stat
 import subprocess
 import sys
@@ -81,6 +82,15 @@ def test_the_latest_of_several_is_reported_and_its_log_kept(tmp_path: Path) -> N
     crash = take_crash(tmp_path)
     assert crash is not None and crash.stage == "stage 3" and crash.log.read_text() == "of crash 3"
     assert list(tmp_path.iterdir()) == [crash.log]
+
+
+def test_a_run_whose_id_another_process_has_now_is_reported(tmp_path: Path) -> None:
+    home = tmp_path / f"run-{os.getpid()}-1000-x"
+    home.mkdir()
+    (home / "doing.json").write_text(json.dumps({"stage": "decoding", "setup": {"model": "t.gguf"}, "when": 1}))
+    (home / "log.txt").touch()
+    crash = take_crash(tmp_path)
+    assert crash is not None and crash.stage == "decoding"
 
 
 def test_the_log_does_not_grow_beyond_its_limit_and_keeps_the_last_lines(tmp_path: Path) -> None:
