@@ -128,3 +128,13 @@ def test_the_switch_keeps_what_else_the_template_is_told() -> None:
     assert knobs.switch_thinking(False) is True and '"enable_thinking": true' in engine.knobs.chat_template_kwargs
     with pytest.raises(UsageError, match="no switch"):
         knobs.switch_thinking(None)
+
+
+def test_ending_a_thought_twice_leaves_the_knobs_as_they_were() -> None:
+    engine = FakeEngine(before := Knobs(reasoning_budget=70))
+    knobs = UserKnobs(engine)
+    for _ in range(2):
+        knobs.end_thinking()
+        assert (engine.knobs.reasoning_budget, knobs.now) == (0, before)
+    knobs.restore()
+    assert engine.knobs == before

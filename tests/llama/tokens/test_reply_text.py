@@ -185,6 +185,12 @@ def test_a_budget_ends_the_thinking_and_no_character(written: type[Written], mar
         assert (found.strip(), set(answer)) == (thought, {"é"}), budget
 
 
+def test_each_thought_of_a_reply_has_the_budget(written: type[Written]) -> None:
+    seed = written("<seed:think>", "</seed:think>")  # type: ignore[call-arg,arg-type]
+    said = seed.think(4, "<seed:think>" + "é" * 6 + "<seed:think>")
+    assert said.count("éé</think>") == 2 and said.endswith("é")
+
+
 def test_a_budget_ends_what_the_prompt_has_opened(written: type[Written]) -> None:
     seed = written("<seed:think>", "</seed:think>", "[THINK]", "[/THINK]")  # type: ignore[call-arg,arg-type]
     assert seed.think(2, "", prompt="hi\n[THINK]").startswith("<think>\né</think>\n\né")
