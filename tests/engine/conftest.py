@@ -1,4 +1,4 @@
-"""SmolLM2 with a draft and without; sessions are closed; and the llama.cpp that has RPC."""
+"""SmolLM2 with a draft and without, and a pair of random weights; sessions are closed; and the llama.cpp that has RPC."""
 
 import threading
 from collections.abc import Iterator
@@ -8,8 +8,11 @@ import pytest
 
 from spectui.engine.events import Event
 from spectui.engine.session import Session
+from spectui.knobs import Setup
+from spectui.llama.quantiser import quantise
+from tests.helpers import smollm2
 from tests.helpers.rpc_server import LIBRARIES
-from tests.helpers.smollm2 import alone, opened, setup
+from tests.llama.ggufs import write_model
 
 Opened = tuple[Session, list[Event]]
 
@@ -33,16 +36,29 @@ def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Opened]:
-    session, events = opened(setup())
+    session, events = smollm2.opened(smollm2.setup())
     yield session, events
     session.close()
 
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[Opened]:
-    session, events = opened(alone())
+    session, events = smollm2.opened(smollm2.alone())
     yield session, events
     session.close()
+
+
+TEMPLATE = "{% for message in messages %}{{ message.content }}{% if 'refuse' in message.content %}" \
+    "{{ raise_exception('I refuse') }}{% endif %}{% endfor %}"  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
+    """A target of random weights on this machine, and a copy in Q4_0, which agrees with it now and then."""
+    place = tmp_path_factory.mktemp("pair")
+    target = write_model(place / "target.gguf", template=TEMPLATE)
+    quantise(target, place / "draft.gguf", "Q4_0")
+    return Setup(model=str(target), draft=str(place / "draft.gguf"), ctx_size=256, threads=1, no_profile="on")
 
 
 @pytest.fixture

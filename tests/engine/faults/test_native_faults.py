@@ -18,21 +18,9 @@ from spectui.errors import DraftError, SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.library import llama
 from spectui.llama.quantiser import quantise
-from tests.llama.ggufs import write_model
 
 KNOBS = Knobs(temperature=0.8, seed=3, predict=24, draft_max=4, draft_min=0, p_min=0.0, drafter="model", policy="fixed")
 QUESTION = [Message("user", "what now")]
-TEMPLATE = "{% for message in messages %}{{ message.content }}{% if 'refuse' in message.content %}" \
-    "{{ raise_exception('I refuse') }}{% endif %}{% endfor %}"  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
-    """A target of random weights, and a copy in Q4_0, which agrees with it now and then."""
-    place = tmp_path_factory.mktemp("pair")
-    target = write_model(place / "target.gguf", template=TEMPLATE)
-    quantise(target, place / "draft.gguf", "Q4_0")
-    return Setup(model=str(target), draft=str(place / "draft.gguf"), ctx_size=256, threads=1, no_profile="on")
 
 
 @dataclass
