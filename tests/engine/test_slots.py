@@ -14,16 +14,15 @@ import pytest
 
 from spectui import paths
 from spectui.engine import worker
-from spectui.engine.events import Event, Finished, Message, Notice, Prompt
+from spectui.engine.events import Finished, Message
 from spectui.engine.kept import slots
 from spectui.engine.loading.plan import make_plan
-from spectui.engine.session import Session
 from spectui.engine.worker import Worker
-from spectui.knobs import Knobs, Setup
+from spectui.knobs import Setup
 from spectui.llama.cells import saved_state
 from spectui.llama.quantiser import quantise
 from tests.engine.exactness.test_heads import PAIRS
-from tests.engine.test_turns import WRITERS
+from tests.engine.test_turns import WRITERS, Chat
 from tests.engine.waiting import PATIENCE
 
 A, B, C = ([Message("user", text)] for text in ("a question " * 30, "something else, and longer " * 20, "a third thing " * 20))
@@ -32,27 +31,6 @@ A, B, C = ([Message("user", text)] for text in ("a question " * 30, "something e
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECTUI_CACHE_DIR", str(tmp_path / "cache"))
-
-
-class Chat:
-    """A session that keeps what it reads."""
-
-    def __init__(self, model: Path, draft: Path | None = None, **setup: Any) -> None:
-        self.events: list[Event] = []
-        self.session = Session(self.events.append)
-        self.setup = Setup(
-            model=str(model), draft=draft and str(draft), ctx_size=1024, threads=1, ubatch=32, no_profile="on",
-            requantise_draft="off", **setup,
-        )  # fmt: skip
-        self.session.load(self.setup)
-
-    def answer(self, messages: list[Message], **knobs: Any) -> tuple[str, Prompt]:
-        self.session.knobs = Knobs(temperature=0.9, seed=5, predict=40, **knobs)
-        text = self.session.generate(messages).text
-        return text, [event for event in self.events if isinstance(event, Prompt)][-1]
-
-    def told(self) -> list[str]:
-        return [event.message for event in self.events if isinstance(event, Notice) and "onversation" in event.message]
 
 
 def files() -> list[Path]:

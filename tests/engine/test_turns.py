@@ -1,13 +1,12 @@
 """A turn reads its own text and the last reply, whatever the template drops of it and whatever kind of memory the model has."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from spectui.engine.events import Event, Finished, Message, Prompt
+from spectui.engine.events import Event, Message, Notice, Prompt
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.llama.quantiser import quantise
@@ -27,19 +26,26 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 
 
 class Chat:
-    """A session, and what was told of the last prompt."""
+    """A session, and what it told."""
 
-    def __init__(self, path: Path, draft: str | None = None) -> None:
+    def __init__(self, path: Path, draft: Path | None = None, **setup: Any) -> None:
         self.events: list[Event] = []
         self.session = Session(self.events.append)
-        setup = Setup(model=str(path), draft=draft, ctx_size=2048, threads=1, ubatch=32, no_profile="on")
-        self.session.load(replace(setup, requantise_draft="off"))
+        self.setup = Setup(
+            model=str(path), draft=draft and str(draft), ctx_size=2048, threads=1, ubatch=32, no_profile="on",
+            requantise_draft="off", **setup,
+        )  # fmt: skip
+        self.session.load(self.setup)
 
-    def answer(self, messages: list[Message], **knobs: Any) -> tuple[Finished, Prompt]:
-        self.events.clear()
+    def answer(self, messages: list[Message], **knobs: Any) -> tuple[str, Prompt]:
+        """The text, and what was told of the prompt last."""
         self.session.knobs = Knobs(temperature=0.9, seed=5, predict=40, **knobs)
-        finished = self.session.generate(messages)
-        return finished, [event for event in self.events if isinstance(event, Prompt)][-1]
+        self.finished = self.session.generate(messages)
+        return self.finished.text, [event for event in self.events if isinstance(event, Prompt)][-1]
+
+    def told(self) -> list[str]:
+        """The notices about conversations."""
+        return [event.message for event in self.events if isinstance(event, Notice) and "onversation" in event.message]
 
 
 @pytest.fixture(params=WRITERS)
@@ -54,14 +60,14 @@ def test_a_turn_reads_its_own_text_and_the_last_reply(chat: Chat) -> None:
     messages, ends = [], []
     for number in range(3):
         messages.append(Message("user", f"question {number} " * 30))
-        finished, prompt = chat.answer(messages)
+        text, prompt = chat.answer(messages)
         assert prompt.reused >= (ends[-1] if ends else 0) - 30, "from the last prompt's end on, which opens a thought"
         again, prompt = chat.answer(messages)
-        assert (again.text, prompt.reused) == (finished.text, pytest.approx(prompt.total, abs=1)), "another attempt"
+        assert (again, prompt.reused) == (text, pytest.approx(prompt.total, abs=1)), "another attempt"
         ends.append(prompt.total)
-        messages.append(Message("assistant", finished.text))
+        messages.append(Message("assistant", text))
     fresh = Chat(Path(chat.session.pair.target.path))  # type: ignore[union-attr]
-    assert fresh.answer(messages[:-1])[0].text == messages[-1].content
+    assert fresh.answer(messages[:-1])[0] == messages[-1].content
     fresh.session.close()
     edited = [*messages[:2], Message("user", "something else")]
     _, prompt = chat.answer(edited)
@@ -73,13 +79,12 @@ def test_a_hybrid_drafts_for_a_hybrid(tmp_path: Path) -> None:
     """Its context goes back to the text where its tokens are rejected."""
     write_lfm2(tmp_path / "target.gguf", TEMPLATE)
     quantise(tmp_path / "target.gguf", tmp_path / "draft.gguf", "Q4_0")
-    plain, drafted = (Chat(tmp_path / "target.gguf", draft) for draft in (None, str(tmp_path / "draft.gguf")))
+    plain, drafted = (Chat(tmp_path / "target.gguf", draft) for draft in (None, tmp_path / "draft.gguf"))
     messages = [Message("user", "a question " * 30)]
     knobs = {"policy": "fixed", "drafter": "model", "draft_max": 4, "p_min": 0.0, "top_k": 3}
     expected, _ = plain.answer(messages, **knobs)
-    finished, _ = drafted.answer(messages, **knobs)
-    assert finished.text == expected.text
-    assert finished.statistics.accepted > 5 and finished.statistics.rejected > 5
+    assert drafted.answer(messages, **knobs)[0] == expected
+    assert drafted.finished.statistics.accepted > 5 and drafted.finished.statistics.rejected > 5
     draft = drafted.session.pair.draft_context  # type: ignore[union-attr]
     assert draft is not None and len(draft.tokens) > 300
     for chat in (plain, drafted):
