@@ -16,17 +16,17 @@ from typing import NamedTuple
 from spectui.errors import SpectuiError
 from spectui.kernels.build import LIBRARY
 
-ABI = 3
+ABI = 4
 """Of the library's own functions: spectui_kernels_abi()."""
 
 API_VERSION = 2
-"""Of ggml's plug-in interface (GGML_BACKEND_API_VERSION), which src/ggml.h declares."""
+"""Of ggml's plug-in interface (GGML_BACKEND_API_VERSION), which src/ggml_abi.h declares."""
 
 FUNCTIONS = (
     "ggml_backend_buffer_init", "ggml_backend_buft_is_host", "ggml_backend_dev_by_type", "ggml_backend_dev_buffer_type",
     "ggml_graph_n_nodes", "ggml_graph_node", "ggml_abort",
 )  # fmt: skip
-"""What the library calls, in the order of `ggml_functions` in src/ggml.h."""
+"""What the library calls, in the order of `ggml_functions` in src/ggml_abi.h."""
 
 DEVICE = "SPECTUI"
 """What ggml calls the backend and its device. It computes on the CPU, so it is listed nowhere."""
@@ -78,7 +78,7 @@ class Plugin:
             sets = library_.spectui_kernels_sets().decode().split()
             library_.spectui_kernels_bytes.restype = ctypes.c_size_t
             library_.spectui_kernels_bytes.argtypes = [ctypes.c_int, *[ctypes.c_int64] * 3]
-            for function in ("request", "keep_mapped", "attend"):
+            for function in ("request", "attend"):
                 library_[f"spectui_kernels_{function}"].restype = None
         except AttributeError:
             raise Unusable("their library is damaged, or old: install spectui again") from None
@@ -103,9 +103,7 @@ class Plugin:
         `attention`: they compute that of a context's passes too, where flash attention is on. `beside`: the weights
         stay in the mapped file too.
         """
-        self._library.spectui_kernels_request(threads, int(signs), int(attention))
-        if beside:
-            self._library.spectui_kernels_keep_mapped()
+        self._library.spectui_kernels_request(threads, int(signs), int(attention), int(beside))
 
     def attend(self) -> None:
         """Let the context that this thread made last have its attention computed by them too, from its first pass on."""

@@ -3,7 +3,7 @@
 //   check SET [SEED]           every format: error of the products, and bit-equality of one column with several
 //   check SET bench THREADS [TYPE]   time of a product by format and number of columns (the caller measures alone); in the
 //                              environment K and ROWS for another matrix: one that fits the L2 cache shows the kernels' own speed
-#include "../../spectui/kernels/src/formats.h"
+#include "../../spectui/kernels/src/layout.h"
 #include "../../spectui/kernels/src/set.h"
 #include <algorithm>
 #include <chrono>
@@ -24,6 +24,11 @@
 static const KernelSet * SETS[] = { &amx_set, &avx512_set, &avxvnni_set, &avx2_set };
 static std::mt19937 rng(1);
 
+static int64_t tiles(const KernelSet & set, int64_t rows) { return (rows + set.lanes - 1)/set.lanes; }
+static size_t packed_bytes(const KernelSet & set, int format, int64_t k, int64_t rows) {
+    return tiles(set, rows)*tile_bytes(FORMATS[format], set.lanes, k);
+}
+
 static int number(int most) { return (int) (rng() % (uint32_t) most); }
 static float value() { return std::normal_distribution<float>()(rng); }
 
@@ -40,8 +45,8 @@ static void random_block(const Format & f, uint8_t * p) {
     if (f.floats()) {
         for (int i = 0; i < f.block; i++) {
             const float v = value();
-            const uint16_t h = f.type == TYPE_F16 ? some_half() : 0;
-            if (f.type == TYPE_F16) memcpy(p + 2*i, &h, 2);
+            const uint16_t h = f.type == GGML_TYPE_F16 ? some_half() : 0;
+            if (f.type == GGML_TYPE_F16) memcpy(p + 2*i, &h, 2);
             else memcpy(p + f.bytes/8*i, (const uint8_t *) &v + 4 - f.bytes/8, f.bytes/8);
         }
         return;
@@ -49,10 +54,10 @@ static void random_block(const Format & f, uint8_t * p) {
     for (int i = 0; i < f.bytes; i++) p[i] = (uint8_t) rng();
     std::vector<int> halves;
     switch (f.type) {
-    case TYPE_Q4_1: case TYPE_Q5_1: case TYPE_Q4_K: case TYPE_Q5_K: halves = { 0, 2 }; break;
-    case TYPE_Q2_K: halves = { 80, 82 }; break;
-    case TYPE_Q3_K: halves = { 108 }; break;
-    case TYPE_Q6_K: halves = { 208 }; break;
+    case GGML_TYPE_Q4_1: case GGML_TYPE_Q5_1: case GGML_TYPE_Q4_K: case GGML_TYPE_Q5_K: halves = { 0, 2 }; break;
+    case GGML_TYPE_Q2_K: halves = { 80, 82 }; break;
+    case GGML_TYPE_Q3_K: halves = { 108 }; break;
+    case GGML_TYPE_Q6_K: halves = { 208 }; break;
     default: halves = { 0 };
     }
     for (int at : halves) { const uint16_t h = some_half(); memcpy(p + at, &h, 2); }
@@ -64,12 +69,12 @@ static void weights_of(const Format & f, const uint8_t * p, double * w) {
         for (int i = 0; i < f.block; i++) {
             uint16_t h; memcpy(&h, p + 2*i, 2);
             float v = 0; memcpy((uint8_t *) &v + 4 - f.bytes/8, p + f.bytes/8*i, f.bytes/8);
-            w[i] = f.type == TYPE_F16 ? from_half(h) : v;
+            w[i] = f.type == GGML_TYPE_F16 ? from_half(h) : v;
         }
         return;
     }
     Values v; memset(&v, 0, sizeof v);
-    read_block(f.type, p, v);
+    read_block(f, p, v);
     const double d = from_half(v.d), m = from_half(v.dmin);
     for (int i = 0; i < f.block; i++) {
         const int q = f.codebook ? CODEBOOK[v.q[i]] : v.q[i];
@@ -98,14 +103,14 @@ struct Matrix {
     size_t bytes;
     Fenced file, packed;
     Matrix(const KernelSet & set, int format, int64_t k, int64_t rows) : format(format), k(k), rows(rows),
-        bytes(k/FORMATS[format].block*FORMATS[format].bytes*rows), file(bytes), packed(set.tensor_bytes(format, k, rows)) {
+        bytes(k/FORMATS[format].block*FORMATS[format].bytes*rows), file(bytes), packed(packed_bytes(set, format, k, rows)) {
         for (size_t at = 0; at < bytes; at += FORMATS[format].bytes) random_block(FORMATS[format], file.begin + at);
-        set.pack(format, k, rows, file.begin, packed.begin, 0, set.tiles(rows));
+        set.pack(format, k, rows, file.begin, packed.begin, 0, tiles(set, rows));
     }
 };
 
 static std::vector<float> product(const KernelSet & set, const Matrix & m, const float * x, int n) {
-    const Fenced columns(set.columns(m.format, m.k, n)), values(4*n*m.k), results(4*n*m.rows);
+    const Fenced columns(columns_bytes(FORMATS[m.format].block, m.k, n)), values(4*n*m.k), results(4*n*m.rows);
     memcpy(values.begin, x, 4*n*m.k);
     float * out = (float *) results.begin;
     std::vector<float *> at;
@@ -113,7 +118,7 @@ static std::vector<float> product(const KernelSet & set, const Matrix & m, const
         set.quantise(m.format, m.k, n, c, 0, m.k/FORMATS[m.format].block, (const float *) values.begin + c*m.k, columns.begin);
         at.push_back(out + c*m.rows);
     }
-    set.multiply(m.format, m.k, m.rows, m.packed.begin, n, columns.begin, at.data(), 0, set.tiles(m.rows));
+    set.multiply(m.format, m.k, m.rows, m.packed.begin, n, columns.begin, at.data(), 0, tiles(set, m.rows));
     return std::vector<float>(out, out + n*m.rows);
 }
 
@@ -175,14 +180,14 @@ static void bench(const KernelSet & set, int threads, int only) {
     for (int format = 0; format < N_FORMATS; format++) {
         if (only >= 0 && FORMATS[format].type != only) continue;
         const int64_t k = getenv("K") ? atol(getenv("K")) : 1536, rows = getenv("ROWS") ? atol(getenv("ROWS")) : (int64_t) 1024*128;
-        const size_t bytes = set.tensor_bytes(format, k, rows);
+        const size_t bytes = packed_bytes(set, format, k, rows);
         std::vector<uint8_t> packed(bytes);
         for (size_t i = 0; i < bytes; i++) packed[i] = (uint8_t) (0x11 + i % 7);
         printf("%s type %d, %.0f MB:", set.name, FORMATS[format].type, bytes/1e6);
         for (int n : { 1, 2, 3, 4, 6, 8, 12, 16 }) {
             std::vector<float> x(n*k);
             for (float & v : x) v = value();
-            std::vector<uint8_t> buffer(set.columns(format, k, n));
+            std::vector<uint8_t> buffer(columns_bytes(FORMATS[format].block, k, n));
             for (int c = 0; c < n; c++) set.quantise(format, k, n, c, 0, k/FORMATS[format].block, &x[c*k], buffer.data());
             std::vector<float> out(n*rows);
             std::vector<float *> at;
@@ -191,9 +196,9 @@ static void bench(const KernelSet & set, int threads, int only) {
             for (int run = 0; run < 7; run++) {
                 const double begun = seconds();
                 std::vector<std::thread> all;
-                const int64_t tiles = set.tiles(rows);
+                const int64_t count = tiles(set, rows);
                 for (int i = 0; i < threads; i++)
-                    all.emplace_back([&, i] { for (int64_t z = 0; z < 1024*128/rows; z++) set.multiply(format, k, rows, packed.data(), n, buffer.data(), at.data(), tiles*i/threads, tiles*(i + 1)/threads); });
+                    all.emplace_back([&, i] { for (int64_t z = 0; z < 1024*128/rows; z++) set.multiply(format, k, rows, packed.data(), n, buffer.data(), at.data(), count*i/threads, count*(i + 1)/threads); });
                 for (auto & t : all) t.join();
                 best = std::min(best, seconds() - begun);
             }

@@ -40,5 +40,5 @@ def kernels(request: pytest.FixtureRequest, library: ctypes.CDLL) -> Iterator[st
     functions = (ctypes.c_void_p * len(FUNCTIONS))(*map(address, FUNCTIONS))
     assert library.spectui_kernels_bind(functions, request.param.encode()) == 0
     yield request.param
-    library.spectui_kernels_request(0, 0, 0)
+    library.spectui_kernels_request(0, 0, 0, 0)
     assert library.spectui_kernels_bind(functions, b"") == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import gguf
@@ -66,7 +65,7 @@ class Graph:
         self._contexts = [
             (_P, call("ggml_init", _P, (_ContextParameters, parameters))) for _ in ("weights", "all other tensors")
         ]
-        self._data: list[tuple[Any, list[tuple[int, bytes]]]] = []
+        self._data: list[tuple[Any, bytes]] = []
         self._buffers: list[Any] = []
 
     def __enter__(self) -> Graph:
@@ -78,24 +77,22 @@ class Graph:
         for context in self._contexts:
             call("ggml_free", None, context)
 
-    def weights(self, kind: Kind, data: bytes, *ne: int, parts: Sequence[int] = ()) -> Any:
-        """A tensor in the device's own buffers. `parts`: where its bytes are cut; the last piece is handed over first."""
-        cuts = [0, *parts, len(data)]
-        pieces = [(a, data[a:b]) for a, b in pairwise(cuts)]
-        return self._tensor(0, kind, ne, pieces[::-1])
+    def weights(self, kind: Kind, data: bytes, *ne: int) -> Any:
+        """A tensor in the device's own buffers."""
+        return self._tensor(0, kind, ne, data)
 
     def tensor(self, kind: Kind, data: bytes | NDArray[Any], *ne: int) -> Any:
         """A tensor in host memory."""
-        return self._tensor(1, kind, ne, [(0, data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes())])
+        return self._tensor(1, kind, ne, data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes())
 
     def columns(self, values: NDArray[np.float32]) -> Any:
         """Floats in host memory: numpy's shape, turned round, is ggml's."""
         return self.tensor(Kind.F32, values.astype(np.float32), *values.shape[::-1])
 
-    def _tensor(self, context: int, kind: Kind, ne: Sequence[int], pieces: list[tuple[int, bytes]]) -> Any:
+    def _tensor(self, context: int, kind: Kind, ne: Sequence[int], data: bytes) -> Any:
         shape = (_I, len(ne)), (ctypes.POINTER(_L), (_L * len(ne))(*ne))
         found = (_P, call("ggml_new_tensor", _P, self._contexts[context], (_I, int(kind)), *shape))
-        self._data.append((found, pieces))
+        self._data.append((found, data))
         return found
 
     def op(self, name: str, *arguments: Any) -> Any:
@@ -119,9 +116,8 @@ class Graph:
             of_device = (_P, call("ggml_backend_dev_buffer_type", _P, device))
             if call("ggml_get_first_tensor", _P, context) is not None:
                 self._buffers.append((_P, call("ggml_backend_alloc_ctx_tensors_from_buft", _P, context, of_device)))
-        for tensor, pieces in self._data:
-            for offset, piece in pieces:
-                call("ggml_backend_tensor_set", None, tensor, (ctypes.c_char_p, piece), (_S, offset), (_S, len(piece)))
+        for tensor, data in self._data:
+            call("ggml_backend_tensor_set", None, tensor, (ctypes.c_char_p, data), (_S, 0), (_S, len(data)))
 
     def compute(self, *results: Any, needed: bool = True) -> list[NDArray[np.float32]]:
         """Compute them in one graph; the values of each, flat. `needed`: ggml says so of each result."""

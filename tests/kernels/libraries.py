@@ -12,8 +12,7 @@ _SOURCE = """
 int spectui_kernels_abi(void) { return ABI; }
 const char *spectui_kernels_sets(void) { return SETS; }
 int spectui_kernels_bind(const void *functions, const char *set) { return BIND; }
-void spectui_kernels_request(int threads, int signs, int attention) {}
-void spectui_kernels_keep_mapped(void) {}
+void spectui_kernels_request(int threads, int signs, int attention, int mapped) {}
 void spectui_kernels_attend(void) {}
 unsigned long spectui_kernels_bytes(int type, long k, long rows, long matrices) { return 0; }
 int ggml_backend_score(void) { return 1; }
@@ -21,7 +20,7 @@ void *ggml_backend_init(void) { return 0; }
 """
 
 
-def library(folder: Path, *flags: str, abi: int = 3, sets: str = "avx2", bind: int = 0, source: str = _SOURCE) -> Path:
+def library(folder: Path, *flags: str, abi: int = 4, sets: str = "avx2", bind: int = 0, source: str = _SOURCE) -> Path:
     """Compile one with this number, these instruction sets and this answer to what ggml's functions are."""
     code, found = folder / "claims.c", folder / "libclaims.so"
     code.write_text(source)

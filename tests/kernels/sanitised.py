@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 SETS = ("avx2", "avxvnni", "avx512vnni", "amx")
 EMULATED = ("amx", "avx512", "avxvnni")
 FLAGS = (
-    "-O1", "-g1", "-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fopenmp", "-Wall", "-Wextra",
+    "-O1", "-g1", "-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fopenmp", "-Wall", "-Wextra", "-Wno-psabi",
     "-mavx2", "-mfma", "-mf16c", f"-I{HERE / 'emulated'}", "-DEMULATED=true",
 )  # fmt: skip
 SANITISED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "--param", "asan-stack=0")

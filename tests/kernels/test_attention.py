@@ -128,7 +128,7 @@ CASES = {
 
 @pytest.fixture
 def attending(kernels: str, library) -> str:
-    library.spectui_kernels_request(0, 0, 1)
+    library.spectui_kernels_request(0, 0, 1, 0)
     return kernels
 
 
@@ -199,7 +199,7 @@ def test_what_is_left_to_ggml(kernels: str, library):
             return graph.supports(tried.operation(graph))
 
     assert not taken(case(random, 4, 64))
-    library.spectui_kernels_request(0, 0, 1)
+    library.spectui_kernels_request(0, 0, 1, 0)
     assert taken(case(random, 4, 64))
     with ThreadPoolExecutor() as other:
         assert not other.submit(taken, case(random, 4, 64)).result()  # of contexts that another thread makes

@@ -45,9 +45,9 @@ def test_a_file_that_is_no_library(tmp_path: Path):
 @pytest.mark.parametrize(
     ("claims", "said"),
     [
-        ({"abi": 7}, "their library is of another version (7 instead of 3): install spectui again"),
+        ({"abi": 7}, "their library is of another version (7 instead of 4): install spectui again"),
         ({"sets": ""}, "this CPU has no AVX2"),
-        ({"source": "int spectui_kernels_abi(void) { return 3; }"}, "their library is damaged, or old: install spectui again"),
+        ({"source": "int spectui_kernels_abi(void) { return 4; }"}, "their library is damaged, or old: install spectui again"),
         ({"source": "int other(void) { return 1; }"}, "their library is damaged, or old: install spectui again"),
         ({"bind": 1}, "their library refuses this llama.cpp"),
         ({}, "ggml does not load their library"),
@@ -87,12 +87,12 @@ def test_a_llama_cpp_without_a_function(tmp_path: Path, name: str):
     assert refusal(library(tmp_path, *OPENMP), without(name)) == f"this llama.cpp has no {name}"
 
 
-@pytest.mark.skipif(not (SOURCES / "ggml.h").exists(), reason="the sources are not there")
+@pytest.mark.skipif(not (SOURCES / "ggml_abi.h").exists(), reason="the sources are not there")
 def test_the_functions_are_those_of_the_header_in_its_order():
-    text = (SOURCES / "ggml.h").read_text()
+    text = (SOURCES / "ggml_abi.h").read_text()
     struct = text[text.index("struct ggml_functions {") :]
     assert tuple(re.findall(r"\(\*(\w+)\)\(", struct[: struct.index("};")])) == FUNCTIONS
-    assert f"GGML_API_VERSION = {plugin.API_VERSION};" in text
+    assert f"GGML_BACKEND_API_VERSION = {plugin.API_VERSION};" in text
 
 
 def test_a_name_for_people():

@@ -17,7 +17,7 @@ from spectui.kernels.build import SOURCES
 from tests.kernels.conftest import ANOTHER
 from tests.kernels.ggml import CPU, KERNELS, Graph, Kind, call, plain, quantised
 
-KINDS = [Kind[name] for name in re.findall(r"\{ TYPE_(\w+),", (SOURCES / "formats.h").read_text())]
+KINDS = [Kind[name] for name in re.findall(r"\{ GGML_TYPE_(\w+),", (SOURCES / "formats.h").read_text())]
 
 BLOCKS = {kind: max(8, GGML_QUANT_SIZES[kind][0]) for kind in KINDS}
 """Rows are of whole blocks; floats are taken by eight."""
@@ -195,9 +195,9 @@ def test_an_output_matrix_with_signs_is_read_where_their_products_are_largest(ke
     x = exact[[7, rows - 1]] + exact[[rows // 2, 40_000]]  # two rows stand out
 
     def outputs(columns: NDArray[np.float32], name: bytes = b"output.weight", *, signs: bool = True) -> NDArray[np.float32]:
-        library.spectui_kernels_request(1, signs, 0)
+        library.spectui_kernels_request(1, signs, 0, 0)
         with Graph(KERNELS) as graph:
-            matrix = graph.weights(kind, w, k, rows, parts=(100_000,))
+            matrix = graph.weights(kind, w, k, rows)
             call("ggml_set_name", ctypes.c_void_p, matrix, (ctypes.c_char_p, name))
             (found,) = graph.compute(graph.op("mul_mat", matrix, graph.columns(columns)))
         return found.reshape(-1, rows)
@@ -214,21 +214,6 @@ def test_an_output_matrix_with_signs_is_read_where_their_products_are_largest(ke
         assert np.abs(found - signs)[~read].max() < 0.05 * signs.std()  # ggml's quantisation of the column
     (found,) = outputs(np.full((1, k), np.nan, np.float32))
     assert len(found) == rows
-
-
-@pytest.mark.parametrize("kind", [Kind.Q8_0, Kind.Q5_K], ids=lambda kind: kind.name)
-def test_weights_that_come_in_parts(kernels: str, kind: Kind):
-    """llama.cpp hands large tensors over in parts, which may cut blocks."""
-    random = np.random.default_rng(13)
-    k, rows, n = 512, 33, 4
-    w, x = weights(random, kind, 2, rows, k), floats(random, n, 1, k)
-    ids = np.arange(n, dtype=np.int32) % 2
-    found = []
-    for parts in ((), (1,), (100, 10_000), (len(w) // 2,)):
-        with Graph(KERNELS) as graph:
-            experts = graph.weights(kind, w, k, rows, 2, parts=parts)
-            found.append(graph.compute(graph.op("mul_mat_id", experts, graph.columns(x), graph.tensor(Kind.I32, ids, 1, n)))[0])
-    assert all(np.array_equal(each, found[0]) for each in found)
 
 
 def test_a_node_that_need_not_be_computed_is_left(kernels: str):
@@ -292,7 +277,7 @@ def test_weights_are_repacked_by_as_many_threads_as_asked_for(kernels: str, libr
 
     def others(threads: int) -> float:
         """Seconds of other threads, of each second of this one."""
-        library.spectui_kernels_request(threads, 0, 0)
+        library.spectui_kernels_request(threads, 0, 0, 0)
         with Graph(KERNELS) as graph:
             graph.weights(Kind.Q4_K, w, 256, 256 * 64)
             process, thread = time.process_time(), time.thread_time()

@@ -85,7 +85,7 @@ REFUSED: dict[str, Build] = {
 
 @pytest.fixture(autouse=True)
 def _layers(kernels: str, library: ctypes.CDLL) -> None:
-    library.spectui_kernels_request(0, 0, 1)
+    library.spectui_kernels_request(0, 0, 1, 0)
 
 
 def computed(device: bytes, build: Build, n: int) -> NDArray[np.float32]:
@@ -112,7 +112,7 @@ def test_what_is_left_to_ggml(build: Build):
 
 
 def test_a_context_of_another_model_computes_no_rows(library: ctypes.CDLL):
-    library.spectui_kernels_request(0, 0, 0)
+    library.spectui_kernels_request(0, 0, 0, 0)
     with Graph(KERNELS) as graph:
         assert not graph.supports(TAKEN["add"](graph, 3))
 

@@ -11,6 +11,8 @@ namespace {
 
 using V = Avx512;
 using I = V::I;
+using I16 = V::I16;
+typedef uint8_t Bytes __attribute__((vector_size(64)));
 
 constexpr int MANY = 32;                               // columns: for fewer the widening is not worth it
 constexpr int ROWS = V::LANES, HALF = 16, GROUP = 32;  // columns of a tile register, and of a group
@@ -22,9 +24,8 @@ struct Wide {
     alignas(64) int32_t mins[8][ROWS];                 // of two runs, a half of each
     alignas(64) float d[8][ROWS], m[8][ROWS];          // of each block
 };
-// What tile registers have added up: of high and low, or of two small blocks.
+// What tile registers have added up: of high and low, or of a small block.
 struct Sums { alignas(64) int32_t of[2][GROUP][ROWS]; };
-struct Outputs { alignas(64) float of[GROUP][ROWS]; };
 
 // GCC does not know what memory the operations with tile registers read and write.
 INLINE void in_memory(const void * p) { __asm__ volatile("" : : "r"(p) : "memory"); }
@@ -36,10 +37,8 @@ struct Configuration {
     ~Configuration() { if (before[0]) _tile_loadconfig(before); else _tile_release(); }
 };
 
-INLINE void store(void * p, I v) { _mm512_storeu_si512(p, v); }
-
 template <int W, int J> INLINE I signed_codes(const uint8_t * w) {
-    return _mm512_sub_epi8(codes<V, W, J>(w), _mm512_set1_epi8((char) FORMATS[W].offset));
+    return (I) ((Bytes) codes<V, W, J>(w) - (uint8_t) FORMATS[W].offset);
 }
 
 template <int W> void widen_super(const uint8_t * block, Wide & to) {
@@ -52,16 +51,15 @@ template <int W> void widen_super(const uint8_t * block, Wide & to) {
     for (int p = 0; p < 128/f.run; p++, w += f.run/16*row) {
         I scales, mins;
         read_scales<V, W>(block, p, scales, mins);
-        store(to.mins[p], mins);
+        V::store(to.mins[p], mins);
         repeat<2>([&](auto h) INLINE_LAMBDA {
             const I s = V::template lane_scale<h>(scales);
-            const I twice = V::either(V::shift_32<16>(s), _mm512_and_si512(s, _mm512_set1_epi32(0xFFFF)));
+            const I16 twice = (I16) (s << 16 | (s & 0xFFFF));
             repeat<f.run/4>([&](auto i) INLINE_LAMBDA {
-                const I q = signed_codes<W, i + (f.run == 16 ? 4*h : 0)>(w + (f.run == 16 ? 0 : h*row));
-                const I even = _mm512_mullo_epi16(_mm512_srai_epi16(V::shift<8>(q), 8), twice);
-                const I odd = _mm512_mullo_epi16(_mm512_srai_epi16(q, 8), twice);
-                store(high, V::either(V::bits_16(V::shift<-7>(even), 255), V::shift<8>(V::shift<-7>(odd))));
-                store(low, V::either(V::bits_16(even, 127), V::shift<8>(V::bits_16(odd, 127))));
+                const I16 q = (I16) signed_codes<W, i + (f.run == 16 ? 4*h : 0)>(w + (f.run == 16 ? 0 : h*row));
+                const I16 even = (q << 8 >> 8)*twice, odd = (q >> 8)*twice;
+                V::store(high, (I) ((even >> 7 & 255) | odd >> 7 << 8));
+                V::store(low, (I) ((even & 127) | (odd & 127) << 8));
                 high += 4*ROWS;
                 low += 4*ROWS;
             });
@@ -76,122 +74,78 @@ template <int W> void widen_small(const uint8_t * tile, int64_t k, int64_t first
     for (int64_t b = 0; b < count; b++, d += 2*ROWS, w += words_bytes(f, ROWS)) {
         V::store(to.d[b], V::halves(d));
         if constexpr (f.mins) V::store(to.m[b], V::halves(d + k/32*ROWS*2));
-        repeat<8>([&](auto j) INLINE_LAMBDA { store(to.codes[0] + (32*b + 4*j)*ROWS, signed_codes<W, j>(w)); });
+        repeat<8>([&](auto j) INLINE_LAMBDA { V::store(to.codes[0] + (32*b + 4*j)*ROWS, signed_codes<W, j>(w)); });
     }
 }
 
-// Add a block's sums to the outputs of columns [first, last) of nc.
-template <int W> INLINE void add_super(const Wide & w, const Sums & sums, const uint8_t * x, int nc, int first, int last, Outputs & acc) {
+// Add the sums of block b of w to the outputs of columns [first, last) of nc.
+template <int W>
+INLINE void add(const Wide & w, int b, const Sums & sums, const uint8_t * x, int nc, int first, int last, float (&acc)[GROUP][ROWS]) {
     constexpr Format f = FORMATS[W];
-    const V::F d = V::load_floats(w.d[0]), m = V::load_floats(w.m[0]);
-    UNROLL for (int c = first; c < last; c++) {
-        const V::F dx = V::set(float_at(x + 304*nc + 4*c));
-        const I total = V::add(V::shift_32<7>(V::load(sums.of[0][c])), V::load(sums.of[1][c]));
-        V::F a = V::fma(V::mul(d, dx), V::floats(total), V::load_floats(acc.of[c]));
-        if constexpr (f.mins) {
-            const uint8_t * pairs = f.run == 16 ? x + 256*nc + 32*c : x + 288*nc + 16*c;
-            I of_mins = V::zero();
-            UNROLL for (int p = 0; p < 128/f.run; p++) of_mins = V::add_pairs(of_mins, V::load(w.mins[p]), V::broadcast(pairs + 4*p));
-            a = V::fnma(V::mul(m, dx), V::floats(of_mins), a);
-        }
-        V::store(acc.of[c], a);
-    }
-}
-
-template <int W> INLINE void add_small(const Wide & w, int b, const int32_t (*sums)[ROWS], const uint8_t * x, int nc, Outputs & acc) {
     const V::F d = V::load_floats(w.d[b]), m = V::load_floats(w.m[b]);
-    UNROLL for (int c = 0; c < nc; c++) {
-        const V::F dx = V::set(float_at(x + 36*nc + 4*c));
-        V::F a = V::fma(V::mul(d, dx), V::floats(V::load(sums[c])), V::load_floats(acc.of[c]));
-        if constexpr (FORMATS[W].mins) a = V::fnma(V::mul(m, dx), V::floats(V::broadcast(x + 32*nc + 4*c)), a);
-        V::store(acc.of[c], a);
+    UNROLL for (int c = first; c < last; c++) {
+        const float dx = float_at(x + (record_bytes(f.block) - 4)*nc + 4*c);
+        I total = V::load(sums.of[0][c]), of_mins = {};
+        if constexpr (f.block == 256) total = (total << 7) + V::load(sums.of[1][c]);
+        V::F a = V::fma(d*dx, V::floats(total), V::load_floats(acc[c]));
+        if constexpr (f.mins && f.block == 32) of_mins = V::broadcast(x + 32*nc + 4*c);
+        else if constexpr (f.mins) {
+            const uint8_t * pairs = f.run == 16 ? x + 256*nc + 32*c : x + 288*nc + 16*c;
+            UNROLL for (int p = 0; p < 128/f.run; p++) of_mins = V::add_pairs(of_mins, V::load(w.mins[p]), V::broadcast(pairs + 4*p));
+        }
+        if constexpr (f.mins) a = V::fnma(m*dx, V::floats(of_mins), a);
+        V::store(acc[c], a);
     }
 }
 
 // What tile registers hold: 0 to 3 sums, 4 and 5 the halves of a group's columns, 6 and 7 weights.
 void configure(int block, int columns) {
     struct { uint8_t palette = 1, unused[15] = {}; uint16_t bytes[16] = {}; uint8_t rows[16] = {}; } c;
-    const uint8_t rest = (uint8_t) (columns > HALF ? columns - HALF : 1), k = block == 32 ? 8 : 16;   // no register may be empty
-    const uint8_t of_super[8] = { HALF, HALF, rest, rest, HALF, rest, k, k }, of_small[8] = { HALF, rest, HALF, rest, HALF, rest, k, k };
-    memcpy(c.rows, block == 32 ? of_small : of_super, 8);
-    for (int t = 0; t < 8; t++) c.bytes[t] = t == 4 || t == 5 ? 4*k : 64;
+    const int rest = columns > HALF ? columns - HALF : 1, k = block == 32 ? 8 : 16;   // no register may be empty
+    for (int t = 0; t < 8; t++) {
+        c.bytes[t] = (uint16_t) (t == 4 || t == 5 ? 4*k : 64);
+        c.rows[t] = (uint8_t) (t > 5 ? k : t % 2 ? rest : HALF);
+    }
     in_memory(&c);
     _tile_loadconfig(&c);
 }
 
 // While the tile registers multiply a block, the sums of the one before are added to the outputs.
-template <int W> INLINE void multiply_super(const Wide * wide, int64_t count, const uint8_t * x, int nc, Outputs & acc) {
+template <int W> INLINE void multiply_group(const Wide * wide, int64_t count, const uint8_t * x, int nc, float (&acc)[GROUP][ROWS]) {
+    constexpr int block = FORMATS[W].block, in_wide = 256/block, parts = block == 32 ? 1 : 4;
     Sums sums[2];
-    const size_t record = record_bytes(256)*nc;
+    const size_t record = record_bytes(block)*nc;
     for (int64_t b = 0; b <= count; b++, x += record) {
+        const Wide & w = wide[b/in_wide];
         if (b < count) { _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3); }
-        UNROLL for (int j = 0; j < 4; j++) {
+        UNROLL for (int j = 0; j < parts; j++) {
             if (b < count) {
-                _tile_loadd(4, x + 64*j, 256);
-                _tile_loadd(5, x + 256*HALF + 64*j, 256);
-                _tile_loadd(6, wide[b].codes[0] + 64*ROWS*j, 64);
-                _tile_loadd(7, wide[b].codes[1] + 64*ROWS*j, 64);
+                _tile_loadd(4, x + 64*j, block);
+                _tile_loadd(5, x + block*HALF + 64*j, block);
+                _tile_loadd(6, w.codes[0] + (b % in_wide*32 + 64*j)*ROWS, 64);
                 _tile_dpbssd(0, 4, 6);
-                _tile_dpbssd(1, 4, 7);
-                _tile_dpbssd(2, 5, 6);
-                _tile_dpbssd(3, 5, 7);
+                _tile_dpbssd(1, 5, 6);
+                if constexpr (block == 256) {
+                    _tile_loadd(7, w.codes[1] + 64*ROWS*j, 64);
+                    _tile_dpbssd(2, 4, 7);
+                    _tile_dpbssd(3, 5, 7);
+                }
             }
-            if (b > 0) add_super<W>(wide[b - 1], sums[(b - 1) % 2], x - record, nc, nc*j/4, nc*(j + 1)/4, acc);
+            if (const int64_t a = b - 1; a >= 0)
+                add<W>(wide[a/in_wide], (int) (a % in_wide), sums[a % 2], x - record, nc, nc*j/parts, nc*(j + 1)/parts, acc);
         }
         if (b == count) break;
         Sums & to = sums[b % 2];
         _tile_stored(0, to.of[0], 64);
-        _tile_stored(1, to.of[1], 64);
-        _tile_stored(2, to.of[0] + HALF, 64);
-        _tile_stored(3, to.of[1] + HALF, 64);
-    }
-}
-
-// The same with two small blocks at a time.
-template <int W> INLINE void multiply_small(const Wide * wide, int64_t count, const uint8_t * x, int nc, Outputs & acc) {
-    Sums sums[2];
-    const size_t record = record_bytes(32)*nc;
-    for (int64_t b = 0; b < count + 2; b += 2, x += 2*record) {
-        if (b < count) {
-            const uint8_t * w = wide[b/8].codes[0] + b % 8*32*ROWS;
-            _tile_zero(0);
-            _tile_zero(1);
-            _tile_loadd(4, x, 32);
-            _tile_loadd(5, x + 32*HALF, 32);
-            _tile_loadd(6, w, 64);
-            _tile_dpbssd(0, 4, 6);
-            _tile_dpbssd(1, 5, 6);
-            if (b + 1 < count) {
-                _tile_zero(2);
-                _tile_zero(3);
-                _tile_loadd(4, x + record, 32);
-                _tile_loadd(5, x + record + 32*HALF, 32);
-                _tile_loadd(7, w + 32*ROWS, 64);
-                _tile_dpbssd(2, 4, 7);
-                _tile_dpbssd(3, 5, 7);
-            }
-        }
-        if (b > 0) {
-            const Sums & from = sums[b/2 % 2 ^ 1];
-            add_small<W>(wide[(b - 2)/8], (b - 2) % 8, from.of[0], x - 2*record, nc, acc);
-            if (b - 1 < count) add_small<W>(wide[(b - 1)/8], (b - 1) % 8, from.of[1], x - record, nc, acc);
-        }
-        if (b >= count) break;
-        Sums & to = sums[b/2 % 2];
-        _tile_stored(0, to.of[0], 64);
         _tile_stored(1, to.of[0] + HALF, 64);
-        _tile_stored(2, to.of[1], 64);
-        _tile_stored(3, to.of[1] + HALF, 64);
+        if constexpr (block == 256) {
+            _tile_stored(2, to.of[1], 64);
+            _tile_stored(3, to.of[1] + HALF, 64);
+        }
     }
 }
 
-template <int W>
-INLINE void multiply_group(const Wide * wide, int64_t count, const uint8_t * x, int nc, Outputs & acc) {
-    if constexpr (FORMATS[W].block == 32) multiply_small<W>(wide, count, x, nc, acc);
-    else multiply_super<W>(wide, count, x, nc, acc);
-}
-
-template <int W>
+template <int W> __attribute__((noinline))
 void multiply_many(int64_t k, int64_t rows, const uint8_t * packed, int n, const uint8_t * buffer, float * const * out,
                    int64_t first, int64_t last) {
     constexpr Format f = FORMATS[W];
@@ -199,7 +153,7 @@ void multiply_many(int64_t k, int64_t rows, const uint8_t * packed, int n, const
     const Groups groups(n, GROUP);
     const Configuration of_others;
     Wide wide[PART];
-    Outputs acc;
+    alignas(64) float acc[GROUP][ROWS];
     int configured = 0;
     for (int64_t b = 0; b < k/f.block; b += in_part) {
         const int64_t count = b + in_part < k/f.block ? in_part : k/f.block - b;
@@ -216,10 +170,10 @@ void multiply_many(int64_t k, int64_t rows, const uint8_t * packed, int n, const
                 float * const * to = out + groups.first(g);
                 const uint8_t * x = buffer + columns_bytes(f.block, k, groups.first(g)) + b*record_bytes(f.block)*nc;
                 if (nc != configured) configure(f.block, configured = nc);
-                for (int c = 0; c < nc; c++) V::store(acc.of[c], b ? _mm512_maskz_loadu_ps(there, to[c] + row) : V::floats_zero());
+                for (int c = 0; c < nc; c++) V::store(acc[c], b ? (V::F) _mm512_maskz_loadu_ps(there, to[c] + row) : V::F{});
                 if (nc == GROUP) multiply_group<W>(wide, count, x, GROUP, acc);   // a number that the compiler knows
                 else multiply_group<W>(wide, count, x, nc, acc);
-                for (int c = 0; c < nc; c++) _mm512_mask_storeu_ps(to[c] + row, there, V::load_floats(acc.of[c]));
+                for (int c = 0; c < nc; c++) _mm512_mask_storeu_ps(to[c] + row, there, V::load_floats(acc[c]));
             }
         }
     }
@@ -236,18 +190,12 @@ void quantise(int format, int64_t k, int n, int column, int64_t first, int64_t l
     for (int64_t b = first; b < last; b++) quantise_block(block, k, groups, column, b, x + b*block, buffer);
 }
 
-struct Multiply {
-    decltype(&multiply_many<0>) of[N_FORMATS] = {};
-    template <int W> constexpr void fill() { if constexpr (!FORMATS[W].floats()) of[W] = multiply_many<W>; }
-    template <int... W> constexpr Multiply(std::integer_sequence<int, W...>) { (fill<W>(), ...); }
-};
-constexpr Multiply MULTIPLY(std::make_integer_sequence<int, N_FORMATS>{});
-
 void multiply(int format, int64_t k, int64_t rows, const uint8_t * packed, int n, const uint8_t * buffer, float * const * out,
               int64_t first, int64_t last) {
-    const auto function = many(format, n) ? MULTIPLY.of[format] : nullptr;
-    if (function) function(k, rows, packed, n, buffer, out, first, last);
-    else avx512_set.multiply(format, k, rows, packed, n, buffer, out, first, last);
+    if (!many(format, n)) return avx512_set.multiply(format, k, rows, packed, n, buffer, out, first, last);
+    with_format(format, [&](auto W) INLINE_LAMBDA {
+        if constexpr (!FORMATS[W].floats()) multiply_many<W>(k, rows, packed, n, buffer, out, first, last);
+    });
 }
 
 // Linux gives tile registers to a process that asks for them.

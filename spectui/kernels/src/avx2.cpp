@@ -1,25 +1,26 @@
 // AVX2 and FMA: all x86-64 CPUs since 2013 (Intel) and 2015 (AMD).
 //
-// maddubs multiplies unsigned with signed bytes and adds pairs in 16 bits: at most 127 x 2 x (2^bits - 1) a step. So codes of 4
+// maddubs multiplies unsigned with signed bytes and adds pairs in 16 bits: at most 127 x 2 x (2^bits - 1) an operand. So codes of 4
 // bits and less are added eight times before madd widens and scales the sums, of 5 bits four times, of 6 bits twice. Codes of 8
 // bits are two nibbles: 4 operations for 32 products, where codes of 4 bits take 2. Half of them multiply, which two ports do.
-#include "avx256.h"
+#include "attend.h"
 
 namespace {
 
 struct Avx2 : Avx256 {
     static constexpr bool WIDE = false;
-    static constexpr int steps(int bits) { return bits <= 4 ? 8 : bits == 5 ? 4 : 2; }
+    static constexpr int safe_operands(int bits) { return bits <= 4 ? 8 : bits == 5 ? 4 : 2; }
 
-    static INLINE I set_16(int v) { return _mm256_set1_epi16((short) v); }
-    static INLINE I dot(I sum, I codes, I x) { return at_once(_mm256_add_epi16(sum, _mm256_maddubs_epi16(codes, x))); }
-    static INLINE I scaled(I sum, I scale) { return _mm256_madd_epi16(sum, scale); }
+    static INLINE I dot(I sum, I codes, I x) {
+        return at_once((I) ((Bits16) sum + (Bits16) _mm256_maddubs_epi16((__m256i) codes, (__m256i) x)));
+    }
+    static INLINE I scaled(I sum, I scale) { return (I) _mm256_madd_epi16((__m256i) sum, (__m256i) scale); }
     template <int BITS> static INLINE I add_scaled(I total, I sum, I scale) { return add(total, scaled(sum, scale)); }
     // The low (0) or the high (1) 16-bit half of each lane, in both of its halves.
     template <int H> static INLINE I lane_scale(I a) {
-        return H ? _mm256_blend_epi16(a, _mm256_srli_epi32(a, 16), 0x55) : _mm256_blend_epi16(a, _mm256_slli_epi32(a, 16), 0xAA);
+        return (I) _mm256_blend_epi16((__m256i) a, (__m256i) (H ? a >> 16 : a << 16), H ? 0x55 : 0xAA);
     }
-    static INLINE I add_pairs(I sum, I a, I b) { return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)); }
+    static INLINE I add_pairs(I sum, I a, I b) { return sum + scaled(a, b); }
 };
 
 bool supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"); }

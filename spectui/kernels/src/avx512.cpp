@@ -1,4 +1,3 @@
-// AVX-512 VNNI (Intel servers since Ice Lake, AMD since Zen 4).
 #include "attend.h"
 #include "avx512.h"
 

@@ -4,20 +4,17 @@
 // operations. For an output element the order of all operations depends on the format and on V alone, never on NC or on the
 // number of columns: a pass over one token computes the same bits as a pass over sixty.
 //
-// Registers: NC integer sums, NC float sums, and a few for operands. V::GROUP is the largest NC of which these stay in registers (16
-// registers: 4, 32: 8). Super-blocks have NC sums of scaled runs and of minima beside them: their float sums wait on the stack.
+// Registers: small blocks have an integer and a float sum a column, and V::GROUP is the largest NC of which these and the operands fit
+// (16 registers: 4, 32: 8). Super-blocks have three integer sums a column: with NC = V::GROUP the compiler keeps the float sums and a
+// few others on the stack, and 2 to 6 % of the inner loop's instructions fetch them.
 //
 // Integer sums. V::dot multiplies unsigned codes with signed activations and adds four neighbours. With VNNI it adds to 32-bit
-// lanes. With AVX2 it adds to pairs of 16-bit lanes, which hold V::steps(bits) products safely: 127 x 2 x (2^bits - 1) each;
-// then they are widened. Codes of 8 bits do not fit even once, and are taken as two nibbles.
+// lanes. With AVX2 it adds to pairs of 16-bit lanes, which hold V::safe_operands(bits) products safely: 127 x 2 x (2^bits - 1) each;
+// then they are widened. Codes of 8 bits do not fit even once, and become two nibbles.
 #pragma once
-#include "layout.h"
+#include "quantise.h"
 #include "set.h"
 #include <utility>
-
-#define INLINE inline __attribute__((always_inline))
-#define INLINE_LAMBDA __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 8")
 
 namespace {
 
@@ -28,26 +25,22 @@ template <class F, int... I> INLINE void unrolled(F && f, std::integer_sequence<
 // f(0), f(1) ... f(N - 1), each with its number as a compile-time constant.
 template <int N, class F> INLINE void repeat(F && f) { unrolled(f, std::make_integer_sequence<int, N>()); }
 
-constexpr int log2_of(int n) { return n == 1 ? 0 : 1 + log2_of(n/2); }
-
-INLINE float float_at(const uint8_t * p) { float v; memcpy(&v, p, 4); return v; }
-
 // Operand J of the 32 weights whose words begin at w: its codes, from one plane or two.
 template <class V, int W, int J> INLINE typename V::I codes(const uint8_t * w) {
     constexpr Format f = FORMATS[W];
-    constexpr int each = 8/f.low, row = V::LANES*4;
-    typename V::I q = V::load(w + J/each*row);
-    if constexpr (f.low < 8) q = V::bits(V::template shift<f.left() - f.low*(J % each)>(q), ((1 << f.low) - 1) << f.left());
-    if constexpr (f.high > 0) {
-        constexpr int of_high = 8/(f.high ? f.high : 1);
-        const typename V::I h = V::load(w + (f.low + J/of_high)*row);
-        q = V::either(q, V::bits(V::template shift<f.low - f.high*(J % of_high)>(h), ((1 << f.high) - 1) << f.low));
+    constexpr int low = f.low.bits, high = f.high.bits, each = 8/low, word = V::LANES*4;
+    typename V::I q = V::load(w + J/each*word);
+    if constexpr (low < 8) q = V::bits(V::template shift<f.left() - low*(J % each)>(q), ((1 << low) - 1) << f.left());
+    if constexpr (high > 0) {
+        constexpr int of_high = 8/high;
+        const typename V::I h = V::load(w + (low + J/of_high)*word);
+        q |= V::bits(V::template shift<low - high*(J % of_high)>(h), ((1 << high) - 1) << low);
     }
     if constexpr (f.codebook) q = V::look_up(q);
     return q;
 }
 
-// Codes of 8 bits, which V may have to take as two nibbles.
+// Codes of 8 bits, which V may have to multiply as two nibbles.
 constexpr bool eight_bits(const Format & f) { return f.codebook || f.bits() == 8; }
 template <class V, int W> constexpr bool split() { return !V::WIDE && eight_bits(FORMATS[W]); }
 
@@ -81,30 +74,30 @@ template <class V> INLINE void fetch(const uint8_t * p, size_t bytes) {
 template <class V, int W, int NC> void small_tile(const uint8_t * tile, int64_t k, const uint8_t * x, typename V::F (&acc)[NC]) {
     using I = typename V::I;
     constexpr Format f = FORMATS[W];
-    constexpr int steps = V::steps(eight_bits(f) ? 4 : f.bits()), R = V::LANES;
+    constexpr int safe = V::safe_operands(eight_bits(f) ? 4 : f.bits()), R = V::LANES;
     const uint8_t * d = tile, * w = tile + small_head(f, R, k);
     for (int64_t b = 0; b < k/32; b++, d += 2*R, w += words_bytes(f, R), x += record_bytes(32)*NC) {
         I total[NC];
         fetch<V>(w, words_bytes(f, R));
         if constexpr (V::WIDE) {
-            UNROLL for (int c = 0; c < NC; c++) total[c] = V::zero();
+            UNROLL for (int c = 0; c < NC; c++) total[c] = I{};
             dots<V, W, NC, 0, 8, 32>(w, x, total, total);
-        } else repeat<8/steps>([&](auto part) INLINE_LAMBDA {
+        } else repeat<8/safe>([&](auto part) INLINE_LAMBDA {
             I sum[NC], high[NC];
-            UNROLL for (int c = 0; c < NC; c++) sum[c] = high[c] = V::zero();
-            dots<V, W, NC, part*steps, steps, 32>(w, x, sum, high);
+            UNROLL for (int c = 0; c < NC; c++) sum[c] = high[c] = I{};
+            dots<V, W, NC, part*safe, safe, 32>(w, x, sum, high);
             UNROLL for (int c = 0; c < NC; c++) {
-                if constexpr (part == 0) total[c] = V::scaled(sum[c], V::set_16(1));
-                else total[c] = V::add(total[c], V::scaled(sum[c], V::set_16(1)));
-                if constexpr (split<V, W>()) total[c] = V::add(total[c], V::scaled(high[c], V::set_16(16)));
+                if constexpr (part == 0) total[c] = V::scaled(sum[c], I{} + 0x00010001);
+                else total[c] = V::add(total[c], V::scaled(sum[c], I{} + 0x00010001));
+                if constexpr (split<V, W>()) total[c] = V::add(total[c], V::scaled(high[c], I{} + 0x00100010));
             }
         });
         const typename V::F scale = V::halves(d);
         UNROLL for (int c = 0; c < NC; c++) {
-            if constexpr (f.offset) total[c] = V::add(total[c], V::template shift_32<log2_of(f.offset)>(V::broadcast(x + 32*NC + 4*c)));
-            const typename V::F dx = V::set(float_at(x + 36*NC + 4*c));
-            acc[c] = V::fma(V::mul(scale, dx), V::floats(total[c]), acc[c]);
-            if constexpr (f.mins) acc[c] = V::fnma(V::mul(V::halves(d + k/32*R*2), dx), V::floats(V::broadcast(x + 32*NC + 4*c)), acc[c]);
+            if constexpr (f.offset) total[c] = V::add(total[c], f.offset*V::broadcast(x + 32*NC + 4*c));
+            const float dx = float_at(x + 36*NC + 4*c);
+            acc[c] = V::fma(scale*dx, V::floats(total[c]), acc[c]);
+            if constexpr (f.mins) acc[c] = V::fnma(V::halves(d + k/32*R*2)*dx, V::floats(V::broadcast(x + 32*NC + 4*c)), acc[c]);
         }
     }
 }
@@ -113,7 +106,7 @@ template <class V, int W, int NC> void small_tile(const uint8_t * tile, int64_t 
 template <class V, int W> INLINE void read_scales(const uint8_t * block, int p, typename V::I & scales, typename V::I & mins) {
     constexpr Format f = FORMATS[W];
     scales = mins = V::template bytes_to_16<!merged(f)>(block + p*2*V::LANES);
-    if constexpr (merged(f)) { mins = V::template shift<-4>(scales); scales = V::bits_16(scales, 15); }
+    if constexpr (merged(f)) { mins = V::template shift<-4>(scales); scales &= 0x000F000F; }
     else if constexpr (f.mins) mins = V::template bytes_to_16<true>(block + scales_bytes(f, V::LANES) + p*2*V::LANES);
 }
 
@@ -122,24 +115,24 @@ template <class V, int W, int NC> void super_tile(const uint8_t * tile, int64_t 
     using I = typename V::I;
     constexpr Format f = FORMATS[W];
     constexpr int R = V::LANES, operands = f.run/4, bits = split<V, W>() ? 4 : eight_bits(f) ? 8 : f.bits();
-    constexpr int most = V::steps(bits), steps = most < operands ? most : operands;
-    constexpr size_t row = words_bytes(f, R);
+    constexpr int most = V::safe_operands(bits), safe = most < operands ? most : operands;
+    constexpr size_t words = words_bytes(f, R);
     for (int64_t b = 0; b < k/256; b++, tile += super_bytes(f, R), x += record_bytes(256)*NC) {
         const uint8_t * w = tile + super_head(f, R);
         I total[NC], sums[NC];                                               // of s q x; of m or s times the sums of x
-        UNROLL for (int c = 0; c < NC; c++) total[c] = sums[c] = V::zero();
-        for (int p = 0; p < 128/f.run; p++, w += f.run/16*row) {             // two runs
-            fetch<V>(w, f.run/16*row);
+        UNROLL for (int c = 0; c < NC; c++) total[c] = sums[c] = I{};
+        for (int p = 0; p < 128/f.run; p++, w += f.run/16*words) {           // two runs
+            fetch<V>(w, f.run/16*words);
             I scales, mins;
             read_scales<V, W>(tile, p, scales, mins);
             repeat<2>([&](auto h) INLINE_LAMBDA {
                 constexpr int first = f.run == 16 ? 4*h : 0;
-                const uint8_t * words = w + (f.run == 16 ? 0 : h*row), * xs = x + 2*f.run*p + (f.run == 16 ? 0 : 32*h);
+                const uint8_t * ws = w + (f.run == 16 ? 0 : h*words), * xs = x + 2*f.run*p + (f.run == 16 ? 0 : 32*h);
                 const I scale = V::template lane_scale<h>(scales);
-                repeat<operands/steps>([&](auto part) INLINE_LAMBDA {
+                repeat<operands/safe>([&](auto part) INLINE_LAMBDA {
                     I sum[NC], high[NC];
-                    UNROLL for (int c = 0; c < NC; c++) sum[c] = high[c] = V::zero();
-                    dots<V, W, NC, first + part*steps, steps, 256>(words, xs, sum, high);
+                    UNROLL for (int c = 0; c < NC; c++) sum[c] = high[c] = I{};
+                    dots<V, W, NC, first + part*safe, safe, 256>(ws, xs, sum, high);
                     UNROLL for (int c = 0; c < NC; c++) {
                         total[c] = V::template add_scaled<bits>(total[c], sum[c], scale);
                         if constexpr (split<V, W>()) total[c] = V::template add_scaled<bits>(total[c], high[c], V::template shift<4>(scale));
@@ -153,12 +146,19 @@ template <class V, int W, int NC> void super_tile(const uint8_t * tile, int64_t 
         }
         const uint8_t * d = tile + scales_bytes(f, R)*(f.mins && !merged(f) ? 2 : 1);
         UNROLL for (int c = 0; c < NC; c++) {
-            const typename V::F dx = V::set(float_at(x + 304*NC + 4*c));
-            if constexpr (f.offset) total[c] = V::sub(total[c], V::template shift_32<log2_of(f.offset)>(sums[c]));
-            acc[c] = V::fma(V::mul(V::halves(d), dx), V::floats(total[c]), acc[c]);
-            if constexpr (f.mins) acc[c] = V::fnma(V::mul(V::halves(d + 2*R), dx), V::floats(sums[c]), acc[c]);
+            const float dx = float_at(x + 304*NC + 4*c);
+            if constexpr (f.offset) total[c] -= f.offset*sums[c];
+            acc[c] = V::fma(V::halves(d)*dx, V::floats(total[c]), acc[c]);
+            if constexpr (f.mins) acc[c] = V::fnma(V::halves(d + 2*R)*dx, V::floats(sums[c]), acc[c]);
         }
     }
+}
+
+// A register of floats of this type of weights.
+template <class V, int TYPE> INLINE typename V::F read_floats(const uint8_t * p) {
+    if constexpr (TYPE == GGML_TYPE_F32) return V::load_floats((const float *) p);
+    else if constexpr (TYPE == GGML_TYPE_F16) return V::halves(p);
+    else return V::bfloats(p);
 }
 
 // sum over weights of w x: the even ones in one sum, the odd ones in another, so that one waits half as long for the last addition
@@ -166,25 +166,25 @@ template <class V, int W, int NC> void float_tile(const uint8_t * tile, int64_t 
     using F = typename V::F;
     constexpr size_t column = FORMATS[W].bytes/8*V::LANES;
     F odd[NC];
-    UNROLL for (int c = 0; c < NC; c++) odd[c] = V::floats_zero();
+    UNROLL for (int c = 0; c < NC; c++) odd[c] = F{};
     for (int64_t b = 0; b < k/8; b++, tile += 8*column, x += record_bytes(8)*NC) {
         fetch<V>(tile, 8*column);
         repeat<8>([&](auto i) INLINE_LAMBDA {
-            const F w = V::template floats_of<FORMATS[W].type>(tile + i*column);
+            const F w = read_floats<V, FORMATS[W].type>(tile + i*column);
             F (&sum)[NC] = i % 2 ? odd : acc;
-            UNROLL for (int c = 0; c < NC; c++) sum[c] = V::fma(w, V::set(float_at(x + 32*c + 4*i)), sum[c]);
+            UNROLL for (int c = 0; c < NC; c++) sum[c] = V::fma(w, V::splat(float_at(x + 32*c + 4*i)), sum[c]);
         });
     }
-    UNROLL for (int c = 0; c < NC; c++) acc[c] = V::fma(odd[c], V::set(1), acc[c]);
+    UNROLL for (int c = 0; c < NC; c++) acc[c] += odd[c];
 }
 
 // Rows [row, row + rows) of the columns' outputs, or what a part of k adds to them. `rows`: as many as the tile has, fewer at a
 // matrix's end.
-template <class V, int W, int NC>
+template <class V, int W, int NC> __attribute__((noinline))
 void tile_times_group(const uint8_t * tile, int64_t k, const uint8_t * x, float * const * out, int64_t row, int rows, bool adds) {
     typename V::F acc[NC];
     UNROLL for (int c = 0; c < NC; c++) {
-        if (!adds) { acc[c] = V::floats_zero(); continue; }
+        if (!adds) { acc[c] = typename V::F{}; continue; }
         if (rows == V::LANES) { acc[c] = V::load_floats(out[c] + row); continue; }
         float rest[V::LANES] = {};
         memcpy(rest, out[c] + row, 4*rows);
@@ -203,49 +203,26 @@ void tile_times_group(const uint8_t * tile, int64_t k, const uint8_t * x, float 
 
 // ---------------------------------------------------------------- the functions of KernelSet
 
-template <class V> size_t tensor_bytes(int format, int64_t k, int64_t rows) {
-    return (size_t) ((rows + V::LANES - 1)/V::LANES)*tile_bytes(FORMATS[format], V::LANES, k);
+// f(Constant<format>()), so that what it calls is compiled for each format.
+template <class F> INLINE void with_format(int format, F && f) {
+    repeat<N_FORMATS>([&](auto W) INLINE_LAMBDA { if (format == W) f(W); });
 }
 
-template <class V> int64_t tiles(int64_t rows) { return (rows + V::LANES - 1)/V::LANES; }
-
-template <class V, int W>
-void pack_format(int64_t k, int64_t rows, const uint8_t * data, uint8_t * packed, int64_t first, int64_t last) {
-    constexpr Format f = FORMATS[W];
-    const size_t row_bytes = (size_t) k/f.block*f.bytes;
+template <class V>
+void pack(int format, int64_t k, int64_t rows, const uint8_t * data, uint8_t * packed, int64_t first, int64_t last) {
+    const size_t row_bytes = (size_t) k/FORMATS[format].block*FORMATS[format].bytes;
     for (int64_t i = first; i < last; i++) {
         const int64_t row = i*V::LANES, n = rows - row < V::LANES ? rows - row : V::LANES;
-        pack_tile<V::LANES, W>(k, data + row*row_bytes, row_bytes, (int) n, packed + i*tile_bytes(f, V::LANES, k));
+        uint8_t * tile = packed + i*tile_bytes(FORMATS[format], V::LANES, k);
+        with_format(format, [&](auto W) INLINE_LAMBDA { pack_tile<V::LANES, W>(k, data + row*row_bytes, row_bytes, (int) n, tile); });
     }
 }
-
-template <class V> size_t columns(int format, int64_t k, int n) { return columns_bytes(FORMATS[format].block, k, n); }
 
 template <class V>
 void quantise(int format, int64_t k, int n, int column, int64_t first, int64_t last, const float * x, uint8_t * buffer) {
     const Groups groups(n, V::GROUP);
     const int block = FORMATS[format].block;
     for (int64_t b = first; b < last; b++) quantise_block(block, k, groups, column, b, x + b*block, buffer);
-}
-
-// The functions above by format, and by the number of columns less one.
-template <class V> struct Table {
-    void (*pack[N_FORMATS])(int64_t, int64_t, const uint8_t *, uint8_t *, int64_t, int64_t);
-    void (*kernel[N_FORMATS][V::GROUP])(const uint8_t *, int64_t, const uint8_t *, float * const *, int64_t, int, bool);
-
-    template <int W, int... C> constexpr void fill(std::integer_sequence<int, C...>) {
-        pack[W] = pack_format<V, W>;
-        ((kernel[W][C] = tile_times_group<V, W, C + 1>), ...);
-    }
-    template <int... W> constexpr Table(std::integer_sequence<int, W...>) : pack(), kernel() {
-        (fill<W>(std::make_integer_sequence<int, V::GROUP>()), ...);
-    }
-};
-template <class V> constexpr Table<V> TABLE{ std::make_integer_sequence<int, N_FORMATS>() };
-
-template <class V>
-void pack(int format, int64_t k, int64_t rows, const uint8_t * data, uint8_t * packed, int64_t first, int64_t last) {
-    TABLE<V>.pack[format](k, rows, data, packed, first, last);
 }
 
 constexpr size_t NEAR = 1 << 20;   // bytes of columns that stay in the L2 cache while the tiles are multiplied with them
@@ -265,7 +242,12 @@ void multiply(int format, int64_t k, int64_t rows, const uint8_t * packed, int n
             for (int g = 0; g < groups.count; g++) {
                 const int nc = groups.size(g), c = groups.first(g);
                 const uint8_t * x = buffer + columns_bytes(f.block, k, c) + b*record_bytes(f.block)*nc;
-                TABLE<V>.kernel[format][nc - 1](tile, count*f.block, x, out + c, row, left < V::LANES ? (int) left : V::LANES, b > 0);
+                const int here = left < V::LANES ? (int) left : V::LANES;
+                with_format(format, [&](auto W) INLINE_LAMBDA {
+                    repeat<V::GROUP>([&](auto i) INLINE_LAMBDA {
+                        if (nc == i + 1) tile_times_group<V, W, i + 1>(tile, count*f.block, x, out + c, row, here, b > 0);
+                    });
+                });
             }
         }
     }
@@ -275,7 +257,7 @@ template <class V> void attend(const Attention & a, int64_t item, float * scratc
 template <class V> void combine(const Attention & a, int64_t row, const float * partials);
 
 template <class V> constexpr KernelSet kernel_set(const char * name, bool (*supported)()) {
-    return { name, supported, V::LANES, tensor_bytes<V>, tiles<V>, pack<V>, columns<V>, quantise<V>, multiply<V>, attend<V>, combine<V> };
+    return { name, supported, V::LANES, pack<V>, quantise<V>, multiply<V>, attend<V>, combine<V> };
 }
 
 } // namespace

@@ -5,7 +5,6 @@
 // GPUs, and leaves everything else to the CPU's backend. Results stay in the CPU's memory.
 #include "plugin.h"
 #include "attention.h"
-#include "pass.h"
 #include "rows.h"
 #include "signs.h"
 #include <new>
@@ -24,24 +23,21 @@ namespace {
 const KernelSet * const SETS[] = { &amx_set, &avx512_set, &avxvnni_set, &avx2_set };   // the best first
 bool usable(const KernelSet * set) { return set && set->supported(); }
 
-// ---------------------------------------------------------------- what is taken
+// ---------------------------------------------------------------- which operations are the plug-in's
 
 // What a context's backend computes beside products, of tensors in host memory: its device's `context`.
 enum Computes : intptr_t { PRODUCTS_ALONE, ATTENTION, LAYERS };
-bool computes(const ggml_device * d, Computes what) { return (intptr_t) d->context >= what; }
-
-bool is_ours(const ggml_tensor * t) {
-    return t->buffer && (t->buffer->type == &weights_type || t->buffer->type == &mapped_type) && !t->view_src;
-}
+bool computes(ggml_backend_dev_t d, Computes what) { return (intptr_t) d->context >= what; }
 
 // llama.cpp asks the device that it knows before it loads a weight, and a context's own device ever after.
-bool multiplies(ggml_device * d, const ggml_tensor * w) {
-    return is_ours(w) && format_of_weights(w) >= 0 && (d != &weights_device || request.threads > 0);
+bool multiplies(ggml_backend_dev_t d, const ggml_tensor * w) {
+    const bool ours = w->buffer && (w->buffer->buft == &weights_type || is_mapped(w)) && !w->view_src;
+    return ours && format_of_weights(w) >= 0 && (d != &weights_device || request.threads > 0);
 }
 
 bool in_host_memory(const ggml_tensor * t) {
-    const ggml_buffer * b = t->view_src ? t->view_src->buffer : t->buffer;
-    return !b || ggml.ggml_backend_buft_is_host(b->type);
+    const ggml_backend_buffer_t b = t->view_src ? t->view_src->buffer : t->buffer;
+    return !b || ggml.ggml_backend_buft_is_host(b->buft);
 }
 
 // Passes over so many tokens are the GPU's, if it can read the weights: the number that ggml's backends have.
@@ -56,98 +52,97 @@ bool has_host_operands(const ggml_tensor * op) {
     return true;
 }
 
-bool supports_product(ggml_device * d, const ggml_tensor * op) {
+bool supports_product(ggml_backend_dev_t d, const ggml_tensor * op) {
     const ggml_tensor * w = op->src[0], * x = op->src[1];
     if (!multiplies(d, w)) return false;
-    if (is_mapped(w) && d != &weights_device && (!w->extra || op->ne[op->op == OP_MUL_MAT ? 1 : 2] >= from_tokens())) return false;
-    if (x->type != TYPE_F32 || x->nb[0] != 4 || !in_host_memory(x)) return false;
-    if (op->type != TYPE_F32 || op->nb[0] != 4) return false;
-    if (op->op == OP_MUL_MAT) return matrices(w) == 1;
-    return w->ne[3] == 1 && op->src[2]->type == TYPE_I32 && in_host_memory(op->src[2]);
+    if (is_mapped(w) && d != &weights_device && (!w->extra || op->ne[op->op == GGML_OP_MUL_MAT ? 1 : 2] >= from_tokens())) return false;
+    if (!has_floats(x) || !in_host_memory(x) || !has_floats(op)) return false;
+    if (op->op == GGML_OP_MUL_MAT) return matrices(w) == 1;
+    return w->ne[3] == 1 && op->src[2]->type == GGML_TYPE_I32 && in_host_memory(op->src[2]);
 }
 
-bool supports_op(ggml_device * d, const ggml_tensor * op) {
+bool supports_op(ggml_backend_dev_t d, const ggml_tensor * op) {
     switch (op->op) {
-    case OP_NONE: case OP_RESHAPE: case OP_VIEW: case OP_PERMUTE: case OP_TRANSPOSE: return true;
-    case OP_MUL_MAT: case OP_MUL_MAT_ID: return supports_product(d, op);
-    case OP_FLASH_ATTN_EXT: return computes(d, ATTENTION) && Attention::supports(op) && has_host_operands(op);
+    case GGML_OP_NONE: case GGML_OP_RESHAPE: case GGML_OP_VIEW: case GGML_OP_PERMUTE: case GGML_OP_TRANSPOSE: return true;
+    case GGML_OP_MUL_MAT: case GGML_OP_MUL_MAT_ID: return supports_product(d, op);
+    case GGML_OP_FLASH_ATTN_EXT: return computes(d, ATTENTION) && supports_attention(op) && has_host_operands(op);
     default: return computes(d, LAYERS) && supports_rows(op) && has_host_operands(op);
     }
 }
 
 // ---------------------------------------------------------------- device and registry
 
-const char * name_of_backend(ggml_backend *) { return "SPECTUI"; }
-thread_local ggml_device * latest = nullptr;   // of the context that this thread made last
-void free_backend(ggml_backend * b) {
+template <class T> const char * name(T) { return "SPECTUI"; }   // of the backend, its device and its registry
+thread_local ggml_backend_dev_t latest = nullptr;   // of the context that this thread made last
+void free_backend(ggml_backend_t b) {
     if (latest == b->device) latest = nullptr;
-    delete_pass((Pass *) b->context);
+    delete (Pass *) b->context;
     delete b->device;
     delete b;
 }
-void set_backend_threads(ggml_backend * b, int n) { set_threads((Pass *) b->context, n); }
-void set_abort_callback(ggml_backend * b, bool (*asked)(void *), void * data) { set_abort((Pass *) b->context, asked, data); }
-int graph_compute(ggml_backend * b, ggml_graph * graph) {
-    try { return compute((Pass *) b->context, graph); } catch (const std::bad_alloc &) { return STATUS_ALLOC_FAILED; }
+void set_backend_threads(ggml_backend_t b, int n) { ((Pass *) b->context)->threads = n; }
+void set_abort_callback(ggml_backend_t b, bool (*asked)(void *), void * data) {
+    Pass * pass = (Pass *) b->context;
+    pass->abort_asked = asked;
+    pass->abort_data = data;
+}
+ggml_status graph_compute(ggml_backend_t b, ggml_cgraph * graph) {
+    try { return ((Pass *) b->context)->compute(graph); } catch (const std::bad_alloc &) { return GGML_STATUS_ALLOC_FAILED; }
 }
 
-const char * name_of_device(ggml_device *) { return "SPECTUI"; }
-const char * describe(ggml_device *) { return kernels->name; }
-void memory_of(ggml_device *, size_t * free, size_t * total) { *free = *total = 0; }
-int type_of(ggml_device *) { return DEVICE_ACCEL; }
-void properties(ggml_device * d, ggml_device_properties * p) {
+const char * describe(ggml_backend_dev_t) { return kernels->name; }
+void memory_of(ggml_backend_dev_t, size_t * free, size_t * total) { *free = *total = 0; }
+int type_of(ggml_backend_dev_t) { return GGML_BACKEND_DEVICE_TYPE_ACCEL; }
+void properties(ggml_backend_dev_t d, ggml_backend_dev_props * p) {
     memset(p, 0, sizeof *p);
-    p->name = name_of_device(d);
+    p->name = name(d);
     p->description = describe(d);
-    p->type = DEVICE_ACCEL;
-    p->mmap_support = true;
-    p->buffer_from_host_ptr = request.mapped;
+    p->type = GGML_BACKEND_DEVICE_TYPE_ACCEL;
+    p->caps.mmap_support = true;
+    p->caps.buffer_from_host_ptr = request.mapped;
 }
-bool supports_buft(ggml_device *, ggml_buffer_type * type) { return type == &weights_type || ggml.ggml_backend_buft_is_host(type); }
-ggml_backend * init_backend(ggml_device *, const char *);
+bool supports_buft(ggml_backend_dev_t, ggml_backend_buffer_type_t type) {
+    return type == &weights_type || ggml.ggml_backend_buft_is_host(type);
+}
+ggml_backend_t init_backend(ggml_backend_dev_t, const char *);
 
-const char * name_of_registry(ggml_registry *) { return "SPECTUI"; }
-size_t count(ggml_registry *) { return 1; }
-ggml_device * device_at(ggml_registry *, size_t) { return &weights_device; }
-void * function_at(ggml_registry *, const char * name) {
+size_t device_count(ggml_backend_reg_t) { return 1; }
+ggml_backend_dev_t device_at(ggml_backend_reg_t, size_t) { return &weights_device; }
+void * function_at(ggml_backend_reg_t, const char * name) {
     if (strcmp(name, "ggml_backend_set_n_threads") == 0) return (void *) set_backend_threads;
     return strcmp(name, "ggml_backend_set_abort_callback") == 0 ? (void *) set_abort_callback : nullptr;
 }
-ggml_buffer_type * type_of_weights(ggml_device *) { return request.mapped ? &mapped_type : &weights_type; }
+ggml_backend_buffer_type_t type_of_weights(ggml_backend_dev_t) { return request.mapped ? &mapped_type : &weights_type; }
 // The scheduler allocates a backend's results in its device's buffer type, and llama.cpp takes the weights' buffer type from the
 // same function. Results must lie in host memory, or each would be copied. So each backend, which is a context's, has a device of
 // its own, which is not registered.
-ggml_buffer_type * type_of_results(ggml_device *) {
-    return ggml.ggml_backend_dev_buffer_type(ggml.ggml_backend_dev_by_type(DEVICE_CPU));
+ggml_backend_buffer_type_t type_of_results(ggml_backend_dev_t) {
+    return ggml.ggml_backend_dev_buffer_type(ggml.ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU));
 }
 
-ggml_registry registry = { GGML_API_VERSION, name_of_registry, count, device_at, function_at, nullptr };
+ggml_backend_reg registry = { GGML_BACKEND_API_VERSION, { name<ggml_backend_reg_t>, device_count, device_at, function_at }, nullptr };
 
-ggml_device device(ggml_buffer_type * (*buffer_type)(ggml_device *)) {
-    ggml_device d = {};
-    d.registry = &registry;
-    d.get_name = name_of_device; d.get_description = describe; d.get_memory = memory_of; d.get_type = type_of; d.get_props = properties;
-    d.init_backend = init_backend; d.get_buffer_type = buffer_type; d.supports_op = supports_op; d.supports_buft = supports_buft;
-    d.buffer_from_host_ptr = buffer_of_mapping;
-    return d;
+ggml_backend_device device(ggml_backend_buffer_type_t (*buffer_type)(ggml_backend_dev_t)) {
+    return { { name<ggml_backend_dev_t>, describe, memory_of, type_of, properties, init_backend, buffer_type, nullptr, buffer_of_mapping,
+               supports_op, supports_buft, {} }, &registry, nullptr };
 }
 
-ggml_backend * init_backend(ggml_device *, const char *) {
+ggml_backend_t init_backend(ggml_backend_dev_t, const char *) {
     static uint8_t guid[16] = { 0x9d, 0x44, 0x1f, 0x6e, 0x02, 0xb7, 0x4c, 0x8a, 0xb1, 0x35, 0x77, 0xd0, 0x5c, 0xe9, 0x60, 0x2f };
-    ggml_device * d = latest = new ggml_device(device(type_of_results));
+    ggml_backend_dev_t d = latest = new ggml_backend_device(device(type_of_results));
     d->context = (void *) (request.attention ? LAYERS : PRODUCTS_ALONE);
-    ggml_backend * b = new ggml_backend { &guid, {}, d, new_pass() };
-    b->functions.get_name = name_of_backend;
-    b->functions.free = free_backend;
-    b->functions.graph_compute = graph_compute;
+    ggml_backend_t b = new ggml_backend { &guid, {}, d, new_pass() };
+    b->iface.get_name = name<ggml_backend_t>;
+    b->iface.free = free_backend;
+    b->iface.graph_compute = graph_compute;
     return b;
 }
 
 } // namespace
 
-ggml_device weights_device = device(type_of_weights);
+ggml_backend_device weights_device = device(type_of_weights);
 
-EXPORT int spectui_kernels_abi(void) { return 3; }
+EXPORT int spectui_kernels_abi(void) { return 4; }
 
 EXPORT const char * spectui_kernels_sets(void) {
     static std::string names;
@@ -167,18 +162,17 @@ EXPORT int spectui_kernels_bind(const ggml_functions * functions, const char * n
     return 1;
 }
 
-EXPORT void spectui_kernels_request(int threads, int signs, int attention) { request = { threads, signs != 0, attention != 0, false }; }
-
-// Of the model that is loaded next, after the request for it.
-EXPORT void spectui_kernels_keep_mapped(void) { request.mapped = true; }
+EXPORT void spectui_kernels_request(int threads, int signs, int attention, int mapped) {
+    request = { threads, signs != 0, attention != 0, mapped != 0 };
+}
 
 // The context that this thread made last computes attention from now on.
 EXPORT void spectui_kernels_attend(void) { if (latest && !computes(latest, ATTENTION)) latest->context = (void *) ATTENTION; }
 
 EXPORT size_t spectui_kernels_bytes(int type, int64_t k, int64_t rows, int64_t matrices) {
     const int f = format_of_weights(type, k, rows);
-    return kernels && f >= 0 ? kernels->tensor_bytes(f, k, rows)*matrices : 0;
+    return kernels && f >= 0 ? matrix_bytes(f, k, rows)*matrices : 0;
 }
 
 EXPORT int ggml_backend_score(void) { return kernels != nullptr; }
-EXPORT ggml_registry * ggml_backend_init(void) { return kernels ? &registry : nullptr; }
+EXPORT ggml_backend_reg_t ggml_backend_init(void) { return kernels ? &registry : nullptr; }

@@ -1,14 +1,14 @@
 // What the parts of the plug-in share: ggml's functions, the chosen instruction set, what is asked for, and how large a weight's
 // tensor is.
 #pragma once
-#include "formats.h"
+#include "layout.h"
 #include "set.h"
 
 extern ggml_functions ggml;
 extern const KernelSet * kernels;
-extern ggml_buffer_type weights_type;   // weights.cpp
-extern ggml_buffer_type mapped_type;    // weights.cpp
-extern ggml_device weights_device;      // plugin.cpp
+extern ggml_backend_buffer_type weights_type;   // weights.cpp
+extern ggml_backend_buffer_type mapped_type;    // weights.cpp
+extern ggml_backend_device weights_device;      // plugin.cpp
 
 // What is asked for of the models and contexts that this thread makes. llama.cpp makes each in the thread that calls it.
 struct Request {
@@ -19,7 +19,17 @@ struct Request {
 };
 extern thread_local Request request;    // plugin.cpp
 
-ggml_buffer * buffer_of_mapping(ggml_device *, void * base, size_t size, size_t largest);   // weights.cpp
+// The computing of a backend: all operations of a graph in one team of threads. Its memory is kept between graphs.
+struct Pass {
+    int threads = 1;
+    bool (*abort_asked)(void *) = nullptr;
+    void * abort_data = nullptr;
+    virtual ggml_status compute(ggml_cgraph * graph) = 0;
+    virtual ~Pass() = default;
+};
+Pass * new_pass();   // pass.cpp
+
+ggml_backend_buffer_t buffer_of_mapping(ggml_backend_dev_t, void * base, size_t size, size_t largest);   // weights.cpp
 
 namespace {
 
@@ -32,8 +42,10 @@ inline int format_of_weights(int type, int64_t k, int64_t rows) {
 }
 inline int format_of_weights(const ggml_tensor * t) { return format_of_weights(t->type, t->ne[0], t->ne[1]); }
 inline int64_t matrices(const ggml_tensor * t) { return t->ne[2]*t->ne[3]; }
-inline bool is_mapped(const ggml_tensor * w) { return w->buffer->type == &mapped_type; }
+inline bool is_mapped(const ggml_tensor * w) { return w->buffer->buft == &mapped_type; }
 inline const void * repacked(const ggml_tensor * w) { return is_mapped(w) ? w->extra : w->data; }
-inline size_t matrix_bytes(const ggml_tensor * t, int f) { return kernels->tensor_bytes(f, t->ne[0], t->ne[1]); }
+inline int64_t tiles(int64_t rows) { return (rows + kernels->lanes - 1)/kernels->lanes; }
+inline size_t matrix_bytes(int f, int64_t k, int64_t rows) { return tiles(rows)*tile_bytes(FORMATS[f], kernels->lanes, k); }
+inline size_t matrix_bytes(const ggml_tensor * t, int f) { return matrix_bytes(f, t->ne[0], t->ne[1]); }
 
 } // namespace

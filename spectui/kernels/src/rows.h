@@ -3,9 +3,19 @@
 // The elements of an operation are counted through all its rows, and any run of them can be computed by itself that begins and ends
 // where a unit does: a row where an element needs all of it, else a line of the cache.
 #pragma once
-#include "ggml.h"
+#include "ggml_abi.h"
 
 constexpr int64_t LINE = 16;      // floats
+
+namespace {
+
+// The row of t that belongs to a row of `of`: t's rows are repeated where it has fewer.
+inline char * row_of(const ggml_tensor * t, const ggml_tensor * of, int64_t row) {
+    const int64_t i1 = row % of->ne[1], i2 = row/of->ne[1] % of->ne[2], i3 = row/of->ne[1]/of->ne[2];
+    return row_at(t, i1 % t->ne[1], i2 % t->ne[2], i3 % t->ne[3]);
+}
+
+} // namespace
 
 bool    supports_rows(const ggml_tensor * op);
 int64_t elements_of(const ggml_tensor * op);

@@ -7,21 +7,18 @@ struct Attention;
 
 struct KernelSet {
     const char * name;
-    bool    (*supported)();                    // does this CPU have it?
-    int     lanes;                             // rows of a tile
-    size_t  (*tensor_bytes)(int format, int64_t k, int64_t rows);
-    int64_t (*tiles)(int64_t rows);
+    bool (*supported)();                    // does this CPU have it?
+    int  lanes;                                // rows of a tile
     // Tiles [first, last) of a matrix, from the file's layout.
-    void    (*pack)(int format, int64_t k, int64_t rows, const uint8_t * data, uint8_t * packed, int64_t first, int64_t last);
-    size_t  (*columns)(int format, int64_t k, int n);   // bytes of n quantised columns
+    void (*pack)(int format, int64_t k, int64_t rows, const uint8_t * data, uint8_t * packed, int64_t first, int64_t last);
     // Blocks [first, last) of one of n columns, whose values begin at x.
-    void    (*quantise)(int format, int64_t k, int n, int column, int64_t first, int64_t last, const float * x, uint8_t * columns);
+    void (*quantise)(int format, int64_t k, int n, int column, int64_t first, int64_t last, const float * x, uint8_t * columns);
     // Tiles [first, last) times n columns; out[i] is where the rows of column i begin.
-    void    (*multiply)(int format, int64_t k, int64_t rows, const uint8_t * packed, int n, const uint8_t * columns,
-                        float * const * out, int64_t first, int64_t last);
+    void (*multiply)(int format, int64_t k, int64_t rows, const uint8_t * packed, int n, const uint8_t * columns,
+                     float * const * out, int64_t first, int64_t last);
     // An item of an attention, and what follows when all are computed: attention.h.
-    void    (*attend)(const Attention & a, int64_t item, float * scratch, float * partials);
-    void    (*combine)(const Attention & a, int64_t row, const float * partials);
+    void (*attend)(const Attention & a, int64_t item, float * scratch, float * partials);
+    void (*combine)(const Attention & a, int64_t query, const float * partials);
 };
 
 // Weak: the compiler may lack a set, whose address is null then (build.py).

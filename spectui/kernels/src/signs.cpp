@@ -6,21 +6,19 @@
 
 namespace {
 
-constexpr int64_t TAKEN = 16;           // one in so many tiles is read as it is: with one in 64 a gemma-3-270m misses the largest product
+constexpr int64_t EXACT = 16;           // one in so many tiles is read as it is: with one in 64 a gemma-3-270m misses the largest product
                                         // of 2 % of the tokens, with this one of .5 %; a Qwen2.5 0.5B of none either way
 constexpr int64_t LEAST = 1 << 16;      // rows: an output matrix of fewer is too small a part of a draft
-
-float of_half(uint16_t h) { return _cvtsh_ss(h); }
 
 // The weights of a block: the arithmetic of formats.h.
 void read_weights(const Format & f, const uint8_t * p, float * w) {
     Values v;
-    read_block(f.type, p, v);
-    const float d = of_half(v.d);
+    read_block(f, p, v);
+    const float d = _cvtsh_ss(v.d);
     for (int i = 0; i < f.block; i++) {
         const int q = (f.codebook ? CODEBOOK[v.q[i]] : v.q[i]) - f.offset;
         w[i] = f.run ? d*v.scale[i/f.run]*q : d*q;
-        if (f.mins) w[i] += f.run ? -of_half(v.dmin)*v.min[i/f.run] : of_half(v.dmin);
+        if (f.mins) w[i] += f.run ? -_cvtsh_ss(v.dmin)*v.min[i/f.run] : _cvtsh_ss(v.dmin);
     }
 }
 
@@ -43,7 +41,7 @@ bool has_signs(const ggml_tensor * t) {
 
 void pack_signs(int format, int64_t k, int64_t rows, const uint8_t * data, uint8_t * packed, int64_t first, int64_t last) {
     const Format & f = FORMATS[format], & signs = FORMATS[SIGNS_FORMAT];
-    const size_t row_bytes = k/f.block*f.bytes, signs_bytes = k/32*signs.bytes, tile_bytes = kernels->tensor_bytes(SIGNS_FORMAT, k, 1);
+    const size_t row_bytes = k/f.block*f.bytes, signs_bytes = k/32*signs.bytes, tile_bytes = ::tile_bytes(signs, kernels->lanes, k);
     std::vector<uint8_t> tile(kernels->lanes*signs_bytes);
     std::vector<float> w(f.block);
     for (int64_t i = first; i < last; i++) {
@@ -59,15 +57,15 @@ void pack_signs(int format, int64_t k, int64_t rows, const uint8_t * data, uint8
 }
 
 void choose_tiles(const float * products, int64_t rows, std::vector<float> & largest, std::vector<int64_t> & chosen) {
-    const int64_t lanes = kernels->lanes, tiles = kernels->tiles(rows), taken = (tiles + TAKEN - 1)/TAKEN;
-    largest.resize(2*tiles);
-    for (int64_t i = 0; i < tiles; i++) {
+    const int64_t lanes = kernels->lanes, all = tiles(rows), exact = (all + EXACT - 1)/EXACT;
+    largest.resize(2*all);
+    for (int64_t i = 0; i < all; i++) {
         float most = -INFINITY;   // also of products that are no numbers
         for (int64_t r = i*lanes; r < std::min(rows, (i + 1)*lanes); r++) most = products[r] > most ? products[r] : most;
-        largest[i] = largest[tiles + i] = most;
+        largest[i] = largest[all + i] = most;
     }
-    std::nth_element(&largest[tiles], &largest[tiles + taken - 1], &largest[tiles] + tiles, std::greater<float>());
-    const float least = largest[tiles + taken - 1];
+    std::nth_element(&largest[all], &largest[all + exact - 1], &largest[all] + all, std::greater<float>());
+    const float least = largest[all + exact - 1];
     chosen.clear();
-    for (int64_t i = 0; i < tiles; i++) if (largest[i] >= least) chosen.push_back(i);
+    for (int64_t i = 0; i < all; i++) if (largest[i] >= least) chosen.push_back(i);
 }
