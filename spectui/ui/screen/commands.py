@@ -69,7 +69,7 @@ def stop(window: Window) -> None:
         reading.end_inspection(window)
     elif window.find_line.display:
         window.find_line.close()
-        window.prompt.focus()
+        window.set_focus(window.prompt)  # at once: letters may wait behind this key
     elif focused is not None and (focused in (window.transcript, window.chats) or panel in focused.ancestors):
         window.prompt.focus()
     elif session.conversation.editing is not None and not session.waiting and session.state != "loading":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console
 from textual._compositor import Compositor, CompositorUpdate
 from textual.await_complete import AwaitComplete
+from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.geometry import Offset, Region
 from textual.message_pump import MessagePump
@@ -36,7 +37,9 @@ class LeftOnce(MessagePump):
 
 
 class Palette(LeftOnce, CommandPalette):
-    """Textual's command palette."""
+    """Textual's command palette, which Esc leaves before the letters after it are taken: they are for the prompt."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "escape", "Exit the command palette", priority=True)]
 
 
 class Dialog(LeftOnce, ModalScreen[ScreenResultType | None]):

@@ -107,6 +107,16 @@ async def test_keys_act_in_their_order_however_fast_they_come(window: Window) ->
             await pilot.press("escape")
 
 
+@pytest.mark.parametrize("key", ["ctrl+p", "alt+a", "f1", "alt+m", "ctrl+f"])
+async def test_letters_that_come_at_once_after_escape_are_for_the_prompt(window: Window, key: str) -> None:
+    async with window() as (app, pilot):
+        chat = app.screen
+        await pilot.press(key)
+        await wait_until(pilot, lambda: app.screen.is_mounted and (app.screen is not chat or chat.focused is not chat.prompt))
+        burst(app, "escape", *"abc")
+        await wait_until(pilot, lambda: app.screen is chat and chat.prompt.text == "abc")
+
+
 @BOTH_ENGINES
 async def test_a_waiting_prompt_is_taken_back_first_and_the_reply_goes_on(window: Window, engine: FakeEngine) -> None:
     async with window() as (app, pilot):
