@@ -22,9 +22,8 @@ Style = tuple[str, bool, bool]
 """Colour, bold, underscore."""
 
 _MODES = re.compile(rb"\x1b\[\?([\d;]+)([hl])")
-KEYS = {"enter": "\r", "escape": "\x1b", "ctrl+q": "\x11", "tab": "\t", "left": "\x1b[D", "right": "\x1b[C",
-        "ctrl+o": "\x0f", "ctrl+s": "\x13", "ctrl+z": "\x1a", "alt+5": "\x1b5",
-        "f4": "\x1bOS", "f5": "\x1b[15~", "f6": "\x1b[17~", "f8": "\x1b[19~", "f9": "\x1b[20~"}  # fmt: skip
+KEYS = {"enter": "\r", "escape": "\x1b", "ctrl+q": "\x11", "left": "\x1b[D", "ctrl+o": "\x0f", "ctrl+s": "\x13",
+        "ctrl+z": "\x1a", "alt+5": "\x1b5", "f4": "\x1bOS", "f5": "\x1b[15~", "f6": "\x1b[17~"}  # fmt: skip
 
 
 def demo_flags() -> tuple[str, ...]:
