@@ -88,31 +88,21 @@ def test_a_draft_without_texts_has_as_many_tokens(tmp_path: Path):
         each.close()
 
 
-def test_missing(tmp_path: Path):
-    path = tmp_path / "no.gguf"
-    assert refused(path, "draft") == f"There is no draft model {str(path)!r}: check the path."
-
-
-def test_directory(tmp_path: Path):
+def test_what_is_no_file_is_refused(tmp_path: Path):
+    missing, pipe, endless = (tmp_path / name for name in ("no.gguf", "pipe.gguf", "endless.gguf"))
+    os.mkfifo(pipe)
+    endless.symlink_to("/dev/zero")
+    assert refused(missing, "draft") == f"There is no draft model {str(missing)!r}: check the path."
     assert refused(tmp_path).endswith("is a directory: name the .gguf file in it.")
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_a_file_that_blocks_or_never_ends(tmp_path: Path):
-    os.mkfifo(tmp_path / "pipe.gguf")
-    (tmp_path / "endless.gguf").symlink_to("/dev/zero")
-    for name in ("pipe.gguf", "endless.gguf"):
-        assert refused(tmp_path / name).endswith("is not a file: name one that ends in .gguf.")
+    for file in (pipe, endless):
+        assert refused(file).endswith("is not a file: name one that ends in .gguf.")
+    for name in ("a\0b.gguf", "x" * 5000):  # no file can have it
+        assert "cannot be read" in refused(Path(name))
 
 
 def test_a_name_that_is_not_utf_8(tmp_path: Path):
     path = write_model(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.gguf")))
     Model(str(path), extra_buffers=False).close()
-
-
-def test_a_name_that_no_file_can_have():
-    assert "cannot be read" in refused(Path("a\0b.gguf"))
-    assert "cannot be read" in refused(Path("x" * 5000))
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path):
