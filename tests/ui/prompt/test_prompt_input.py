@@ -142,6 +142,23 @@ async def test_what_was_sent_pasted_or_changed_comes_back() -> None:
         await wait_until(pilot, lambda: box.text == "")
 
 
+async def test_undo_where_the_scrollbar_goes_with_the_lines() -> None:
+    app = Box()
+    async with app.run_test(size=(40, 12)) as pilot:
+        box = app.query_one(PromptInput)
+        box.insert("one\n" * 3)
+        box.history.checkpoint()
+        box.insert("two\n" * 8)
+        await pilot.pause()
+        assert box.show_vertical_scrollbar and box.cursor_location == (11, 0)
+        box.undo()
+        await pilot.pause()
+        assert box.text == "one\n" * 3 and box.cursor_location == (3, 0)
+        box.redo()
+        await pilot.pause()
+        assert box.text == "one\n" * 3 + "two\n" * 8
+
+
 async def test_a_large_paste_is_folded_and_sent_whole() -> None:
     app = Box()
     async with app.run_test() as pilot:
