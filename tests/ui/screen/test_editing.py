@@ -154,8 +154,8 @@ async def test_figures_and_comparison_are_of_the_reply_that_is_gone_back_to(wind
         await turn(pilot, "up", "up")
         await wait_until(pilot, lambda: "two" not in said(app))
         figures = app.screen.session.figures()
-        assert (figures.reply.emitted, figures.origins["accepted"], len(figures.rounds)) == (11, 7, 4)
-        assert figures.n_context is None and figures.sources == {"model": 4, "suffix": 3}
+        assert (figures.reply.emitted, figures.reply.origins["accepted"], len(figures.rounds)) == (11, 7, 4)
+        assert figures.n_context is None and figures.reply.sources == {"model": 4, "suffix": 3}
         assert "accepted 7" in one_line(app)
         assert app.screen.session.comparison is None
         reply, conversation = str(app.screen.query_one(DetailsPage).build_lines()).split("conversation: t/s")
