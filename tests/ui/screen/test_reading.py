@@ -1,19 +1,25 @@
-"""Reading in the window: a reply turns into text when it ends, F2 brings its tokens back, and its code is copied."""
+"""Reading: a reply turns into text when it ends, its tokens come back, code is copied, and a chat is exported to a file."""
+
+import json
+from pathlib import Path
 
 import pytest
 from textual.events import AppBlur, AppFocus
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from spectui.chat.messages import ChatMessage
 from spectui.chat.text.code_blocks import last_code_blocks
 from spectui.speculation.records import StopReason
+from spectui.store.journal import Journal
 from spectui.ui.app import SpectuiApp
+from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen
 from spectui.ui.prompt.prompt_input import PromptInput
 from spectui.ui.screen import reading
 from spectui.ui.transcript.reader import FindLine
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import Make, Window, ask, burst, load, notified, wait_until, write_reply
+from tests.ui.pilot_helpers import Make, Window, answer, ask, burst, load, notified, wait_until, write_reply
 from tests.ui.transcript.test_transcript import rows, style_of
 
 REPLY = """<think>
@@ -217,3 +223,71 @@ async def test_a_bell_rings_where_a_long_reply_ends_behind_another_window(
 
 def test_code_that_was_thought_is_none_of_the_reply() -> None:
     assert last_code_blocks([ChatMessage("assistant", REPLY)]) == ["first = 1", "second\nlines"]
+
+
+async def said(pilot: Pilot[None], engine: FakeEngine) -> None:
+    """One exchange."""
+    await ask(pilot, "add two")
+    await wait_until(pilot, lambda: engine.generates)
+    await answer(pilot, engine)
+
+
+async def export(pilot: Pilot[None], name: str = "") -> None:
+    """Ask for the export, under this name or the proposed one."""
+    await pilot.press("alt+x")
+    await wait_until(pilot, lambda: isinstance(pilot.app.screen, LineScreen))
+    if name:
+        pilot.app.screen.query_one(Input).value = name
+    await pilot.press("enter")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_both_kinds(
+    window: Window, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    async with window(journal=Journal(tmp_path / "c.db" if kept else None)) as (app, pilot):
+        await said(pilot, engine)
+        await export(pilot)
+        file = tmp_path / "here" / "add-two.md"
+        await wait_until(pilot, lambda: file.exists() and file.stat().st_size)
+        assert file.read_text().endswith("## You\n\nadd two\n\n## Reply\n\ndef add(a, b):\n    return a + b\n")
+        await export(pilot, "x.json")
+        await wait_until(pilot, lambda: any("x.json" in each for each in notified(app)))
+    reply = json.loads((tmp_path / "here" / "x.json").read_text())["messages"][1]
+    assert reply["stats"]["rejected"] == 2 and len(reply["tokens"]) == 11
+
+
+async def test_what_is_there_is_asked_about(
+    window: Window, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "mine.md"
+    file.write_text("mine")
+    async with window() as (app, pilot):
+        await said(pilot, engine)
+        await export(pilot, "mine")
+        await wait_until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
+        await pilot.press("escape")
+        assert file.read_text() == "mine"
+        await export(pilot, "mine")
+        await wait_until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
+        await pilot.press("y")
+        await wait_until(pilot, lambda: "add two" in file.read_text())
+        await export(pilot, "../out.md")
+        await wait_until(pilot, lambda: any("no plain file name" in each for each in notified(app)))
+    assert not (tmp_path.parent / "out.md").exists()
+
+
+async def test_a_removed_directory_is_told_in_a_sentence(
+    window: Window, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    async with window() as (app, pilot):
+        await said(pilot, engine)
+        here.rmdir()
+        await export(pilot)
+        await wait_until(pilot, lambda: any("directory was removed" in each for each in notified(app)))
