@@ -278,7 +278,7 @@ async def test_the_last_line_ends_with_a_whole_key_and_offers_what_can_be_done_n
         def named() -> dict[str, str]:
             return {key.description: key.key for key in keys()}
 
-        await wait_until(pilot, lambda: {"Stop", "Compare"}.isdisjoint(named()) and named()["Models"] == "alt+m")
+        await wait_until(pilot, lambda: {"Stop", "Compare"}.isdisjoint(named()) and named().get("Models") == "alt+m")
         await ask(pilot, "go")
         write_reply(engine)
         await wait_until(pilot, lambda: "Stop" in named())

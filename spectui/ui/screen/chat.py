@@ -314,8 +314,9 @@ class ChatScreen(Window):
             return rank.get(command.id, len(rank)), not command.keys.startswith(key)
 
         ordered = sorted(super().active_bindings.items(), key=order)
-        stops = self.session.replying or self.session.state == "loading" or bool(self.way_on)
-        compares = self.session.state == "ready" and self.session.last_reply is not None
+        session = self.session
+        stops = session.replying or session.state == "loading" or session.waiting or session.conversation.editing is not None
+        compares = session.state == "ready" and session.last_reply is not None
         room, actions = self.size.width, set[str]()
         for index, (key, (node, binding, enabled, tooltip)) in enumerate(ordered):
             shown = binding.show and enabled and binding.action not in actions and len(actions) < SHOWN_KEYS

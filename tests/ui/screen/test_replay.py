@@ -68,10 +68,11 @@ async def test_a_reply_without_its_end_and_turns_that_were_dropped_are_shown_as_
         assert session_of(app).oldest.dropped == 2
 
 
-async def test_nothing_says_that_it_could_be_compared() -> None:
+async def test_at_its_end_nothing_says_that_it_could_be_compared_or_stopped() -> None:
     async with replay(stored("hello", reply(rounds_of(accepted(3), accepted(3))))) as (app, pilot, player):
         await wait_until(pilot, lambda: player.ended and "as without guesses" in screen_text(app))
         assert "F5" not in screen_text(app)
+        await wait_until(pilot, lambda: "Stop" not in screen_text(app).splitlines()[-1])
 
 
 async def test_keys_pause_step_and_change_the_speed() -> None:
