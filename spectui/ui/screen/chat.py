@@ -316,11 +316,10 @@ class ChatScreen(Window):
         ordered = sorted(super().active_bindings.items(), key=order)
         session = self.session
         stops = session.replying or session.state == "loading" or session.waiting or session.conversation.editing is not None
-        compares = session.state == "ready" and session.last_reply is not None
         room, actions = self.size.width, set[str]()
         for index, (key, (node, binding, enabled, tooltip)) in enumerate(ordered):
             shown = binding.show and enabled and binding.action not in actions and len(actions) < SHOWN_KEYS
-            shown = shown and (compares or binding.id != "compare")
+            shown = shown and (binding.id != "compare" or (session.state == "ready" and session.last_reply is not None))
             if binding.id == "stop" and not stops:
                 shown, binding = shown and pane is not None, replace(binding, description="Back")
             if shown:
