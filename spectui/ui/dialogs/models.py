@@ -132,6 +132,7 @@ class ModelsScreen(ListWindow[Setup]):
         worker = get_current_worker()
         headers = await asyncio.to_thread(_models_at, path, lambda: worker.is_cancelled)
         self._found |= {header.path: header for header in headers}
+        self.search = None
         self._list()
 
     # The list

@@ -205,6 +205,7 @@ async def test_a_path_that_is_typed_is_taken(
         await pilot.press("enter")  # before the path was read
         await wait_until(pilot, lambda: "no draft" in listed(pilot))
         await paste(pilot, "~/no such")
+        await app.screen.workers.wait_for_complete()
         await wait_until(pilot, lambda: "There is no GGUF file at" in about(pilot))
         await pilot.press(*["backspace"] * 9, "home", "enter")
         await wait_until(pilot, lambda: len(engine.loads) == 2)
