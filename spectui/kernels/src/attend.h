@@ -346,4 +346,8 @@ template <class V> void combine(const Attention & a, int64_t query, const float 
     finish(a, query, whole);
 }
 
+template <class V> constexpr KernelSet kernel_set(const char * name, bool (*supported)()) {
+    return { name, supported, V::LANES, pack<V>, quantise<V>, multiply<V>, attend<V>, combine<V> };
+}
+
 } // namespace

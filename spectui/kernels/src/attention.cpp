@@ -20,7 +20,8 @@ bool supports_attention(const ggml_tensor * op) {
 }
 
 Attention attention_of(const ggml_tensor * op, int threads) {
-    Attention a{ op, op->src[0], op->src[1], op->src[2], op->src[3], op->src[4] };
+    Attention a = {};
+    a.op = op; a.q = op->src[0]; a.k = op->src[1]; a.v = op->src[2]; a.mask = op->src[3]; a.sinks = op->src[4];
     a.dk = (int) a.k->ne[0];
     a.dv = (int) a.v->ne[0];
     a.padded = (a.dv + 15)/16*16;

@@ -180,7 +180,7 @@ template <class V, int W, int NC> void float_tile(const uint8_t * tile, int64_t 
 
 // Rows [row, row + rows) of the columns' outputs, or what a part of k adds to them. `rows`: as many as the tile has, fewer at a
 // matrix's end.
-template <class V, int W, int NC> __attribute__((noinline))
+template <class V, int W, int NC>
 void tile_times_group(const uint8_t * tile, int64_t k, const uint8_t * x, float * const * out, int64_t row, int rows, bool adds) {
     typename V::F acc[NC];
     UNROLL for (int c = 0; c < NC; c++) {
@@ -225,14 +225,20 @@ void quantise(int format, int64_t k, int n, int column, int64_t first, int64_t l
     for (int64_t b = first; b < last; b++) quantise_block(block, k, groups, column, b, x + b*block, buffer);
 }
 
+// tile_times_group for nc columns.
+template <class V, int W, int... C> INLINE auto kernel(int nc, std::integer_sequence<int, C...>) {
+    static constexpr decltype(&tile_times_group<V, W, 1>) of[] = { tile_times_group<V, W, C + 1>... };
+    return of[nc - 1];
+}
+
 constexpr size_t NEAR = 1 << 20;   // bytes of columns that stay in the L2 cache while the tiles are multiplied with them
 
 // Of super-blocks a part of k after the other: all columns of more would not stay near.
-template <class V>
-void multiply(int format, int64_t k, int64_t rows, const uint8_t * packed, int n, const uint8_t * buffer, float * const * out,
-              int64_t first, int64_t last) {
+template <class V, int W>
+void multiply_format(int64_t k, int64_t rows, const uint8_t * packed, int n, const uint8_t * buffer, float * const * out,
+                     int64_t first, int64_t last) {
     const Groups groups(n, V::GROUP);
-    const Format & f = FORMATS[format];
+    constexpr Format f = FORMATS[W];
     const int64_t blocks = k/f.block, near = NEAR/columns_bytes(256, 256, n), part = f.block < 256 ? blocks : near < 1 ? 1 : near;
     for (int64_t b = 0; b < blocks; b += part) {
         const int64_t count = b + part < blocks ? part : blocks - b;
@@ -240,24 +246,18 @@ void multiply(int format, int64_t k, int64_t rows, const uint8_t * packed, int n
             const int64_t row = i*V::LANES, left = rows - row;
             const uint8_t * tile = packed + i*tile_bytes(f, V::LANES, k) + (b ? b*super_bytes(f, V::LANES) : 0);
             for (int g = 0; g < groups.count; g++) {
-                const int nc = groups.size(g), c = groups.first(g);
+                const int nc = groups.size(g), c = groups.first(g), here = left < V::LANES ? (int) left : V::LANES;
                 const uint8_t * x = buffer + columns_bytes(f.block, k, c) + b*record_bytes(f.block)*nc;
-                const int here = left < V::LANES ? (int) left : V::LANES;
-                with_format(format, [&](auto W) INLINE_LAMBDA {
-                    repeat<V::GROUP>([&](auto i) INLINE_LAMBDA {
-                        if (nc == i + 1) tile_times_group<V, W, i + 1>(tile, count*f.block, x, out + c, row, here, b > 0);
-                    });
-                });
+                kernel<V, W>(nc, std::make_integer_sequence<int, V::GROUP>())(tile, count*f.block, x, out + c, row, here, b > 0);
             }
         }
     }
 }
 
-template <class V> void attend(const Attention & a, int64_t item, float * scratch, float * partials);
-template <class V> void combine(const Attention & a, int64_t row, const float * partials);
-
-template <class V> constexpr KernelSet kernel_set(const char * name, bool (*supported)()) {
-    return { name, supported, V::LANES, pack<V>, quantise<V>, multiply<V>, attend<V>, combine<V> };
+template <class V>
+void multiply(int format, int64_t k, int64_t rows, const uint8_t * packed, int n, const uint8_t * buffer, float * const * out,
+              int64_t first, int64_t last) {
+    with_format(format, [&](auto W) INLINE_LAMBDA { multiply_format<V, W>(k, rows, packed, n, buffer, out, first, last); });
 }
 
 } // namespace
