@@ -51,6 +51,8 @@ def write_named(file: Path, data: bytes, *, replace: bool = False, mode: int = 0
         write_atomic(file, data, mode=mode)
     except OSError as error:
         raise SpectuiError(f"{file} cannot be written: {error.strerror or error}.") from error
+    except UnicodeEncodeError as error:
+        raise SpectuiError(f"{file.name!r} has signs that this locale's encoding lacks: give another name.") from error
 
 
 def leftovers(directory: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from time import perf_counter
 
@@ -57,13 +57,16 @@ def make(target: str, kind: str, output: Path | None, replace: bool) -> None:
     try:
         # In a thread: Python cannot be interrupted in a function of llama.cpp.
         made = ThreadPoolExecutor(1).submit(quantise, source, file, kind, lambda done: line(done, f"quantising as {kind}"))
+        while not made.done():
+            wait((made,), timeout=0.1)  # a signal that another thread got is acted on when this one wakes
         made.result()
     except KeyboardInterrupt:
         for part in file.parent.glob(f"*.{os.getpid()}.part"):
             part.unlink()
-        line.end()
-        click.echo(f"spectui: Stopped; {one_line(str(file))} was not written.", err=True)
-        os._exit(INTERRUPTED)  # which ends that thread
+        if not made.done():
+            line.end()
+            click.echo(f"spectui: Stopped; {one_line(str(file))} was not written.", err=True)
+            os._exit(INTERRUPTED)  # which ends that thread
     line.end()
     shutil.copymode(source, file)
     sizes = f"{size(file.stat().st_size)} of {size(source.stat().st_size)}"

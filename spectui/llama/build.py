@@ -5,7 +5,6 @@ Importing this loads no library.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import re
@@ -61,7 +60,7 @@ def cpu_name() -> str:
 def fingerprint() -> str:
     """Tells the shared libraries of two builds apart; "" without any."""
     parts = [f"{library.name} {library.stat().st_size}" for library in libraries()]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8] if parts else ""
+    return _digest(parts)[:8] if parts else ""
 
 
 def build_key() -> str:
@@ -71,7 +70,13 @@ def build_key() -> str:
     # "0": no tiles, so that other sizes of passes round alike
     parts = [platform.machine(), cpu_name(), f"tiles {os.environ.get('GGML_CPU_TILED_MM')}", fingerprint()]
     parts += [str(library.stat().st_mtime_ns) for library in libraries()]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return _digest(parts)[:16]
+
+
+def _digest(parts: list[str]) -> str:
+    import hashlib  # 5 ms of a start that needs none
+
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def features_of(system_info: str) -> frozenset[str]:

@@ -98,8 +98,15 @@ def test_a_full_disk_leaves_no_file(model: Path) -> None:
 def begun(tmp_path: Path) -> Iterator[Terminal]:
     """A terminal in which the copy has been begun, and is held: else it may end before a test goes on."""
     with Terminal("draft", "make", "-m", whole().model or "", "--type", "Q2_K", "-o", str(tmp_path / "draft.gguf")) as terminal:
-        terminal.wait("its file", lambda: os.listdir(tmp_path))
-        psutil.Process(terminal.child.pid).suspend()
+        program = psutil.Process(terminal.child.pid)
+
+        def runs_on() -> list[str]:
+            program.resume()
+            terminal.read(0.02)
+            program.suspend()
+            return os.listdir(tmp_path)
+
+        terminal.wait("its file", runs_on)
         yield terminal
 
 

@@ -130,12 +130,12 @@ def told(search: Search, summary: Summary, *more) -> str:
 
 
 def test_the_sentences_say_what_is_used_and_what_no_setting_gives():
-    costs = MACHINES["q8"]["AMX, Q4_K_M"].model(True)
+    costs = MACHINES["q8"]["AMX, Q4_K_M"].measured(drafts=True)
     slow = ended({FAST: steady(10), PLAIN: steady(15), AUTO: steady(12)})
     said = told(*slow, costs)
     assert said.startswith("The best of 1 fixed settings: --drafter model --policy fixed --draft-max 8 --draft-min 0 ")
     assert "So no draft is used" in said and "takes 50% of a plain pass" in said
-    steep = told(*slow, MACHINES["q8"]["AVX2"].model(True))
+    steep = told(*slow, MACHINES["q8"]["AVX2"].measured(drafts=True))
     assert "four rows takes 2.1 plain passes" in steep and "drafted token takes" not in steep
     assert "So auto is used." in told(*ended({FAST: (13, 16, 13, 16), PLAIN: steady(10), AUTO: steady(15)}), None)
     assert "It ended before that one was repeated" in told(*ended({FAST: [10], PLAIN: [9], AUTO: [9]}), None)

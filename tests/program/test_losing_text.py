@@ -102,8 +102,11 @@ def test_each_word_is_on_disk(between: Callable[[Terminal, Callable[[], bool]], 
     most = int(os.environ.get("TEST_KILLS", "3")) if between is killed else len(WAYS)
     words: set[str] = set()
 
+    def lost() -> set[str]:
+        return words - {*re.findall(r"[a-z]+\d+", on_disk())}
+
     def kept() -> bool:
-        return words <= {*re.findall(r"[a-z]+\d+", on_disk())}
+        return not lost()
 
     terminal = opened()
     try:
@@ -115,6 +118,10 @@ def test_each_word_is_on_disk(between: Callable[[Terminal, Callable[[], bool]], 
                 words |= {*re.findall(r"[a-z]+\d+", text)}
                 if at == interrupted:
                     terminal = between(terminal, kept)
-            terminal.wait(f"the words on disk: {way}, interrupted after {interrupted}", kept)
+            try:
+                terminal.wait(f"the words on disk: {way}, interrupted after {interrupted}", kept)
+            except AssertionError as error:
+                error.add_note(f"not on disk: {lost()}")
+                raise
     finally:
         terminal.child.close(force=True)

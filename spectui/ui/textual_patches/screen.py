@@ -39,7 +39,7 @@ class LeftOnce(MessagePump):
 class Palette(LeftOnce, CommandPalette):
     """Textual's command palette, which Esc leaves before the letters after it are taken: they are for the prompt."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "escape", "Exit the command palette", priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "escape", "Close", id="palette.close", priority=True)]
 
 
 class Dialog(LeftOnce, ModalScreen[ScreenResultType | None]):

@@ -186,7 +186,7 @@ async def test_where_nothing_is_found_it_says_where_it_looked(make_app: Callable
         await wait_until(pilot, lambda: "type the path of a file or directory" in about(pilot))
         await pilot.press("enter")
         await paste(pilot, "/no/such")
-        await wait_until(pilot, lambda: "Looking" in about(pilot))
+        await wait_until(pilot, lambda: "There is no GGUF file at" in about(pilot))
     assert len(engine.loads) == 1
 
 

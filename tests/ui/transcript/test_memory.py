@@ -106,7 +106,6 @@ def taken(size: int, each: int, make: Callable[[int], Round], connection: sqlite
 def save(connection: sqlite3.Connection, log: ConversationLog) -> None:
     """What the writer does."""
     written = write(connection, log, whole=log.saved_in is None)
-    assert written.failures == set()
     log.committed(written, 1)
 
 
