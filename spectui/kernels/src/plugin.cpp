@@ -21,7 +21,7 @@ thread_local Request request;
 namespace {
 
 const KernelSet * const SETS[] = { &amx_set, &avx512_set, &avxvnni_set, &avx2_set };   // the best first
-bool usable(const KernelSet * set) { return set && set->supported(); }
+bool usable(const KernelSet * set) { return set && set->supported && set->supported(); }
 
 // ---------------------------------------------------------------- which operations are the plug-in's
 
