@@ -82,6 +82,17 @@ class Output:
                 self.let_go()
 
 
+def _has_shell() -> bool:
+    """Whether the parent of this process group is in its session, as a shell is: it can let the group go on."""
+    import psutil  # at first use, which makes the start faster
+
+    group = os.getpgrp()
+    with suppress(OSError, psutil.Error):  # some systems do not tell the group or the session of others' processes
+        outside = next((each.pid for each in psutil.Process().parents() if os.getpgid(each.pid) != group), None)
+        return outside is not None and os.getsid(outside) == os.getsid(0)
+    return False
+
+
 class TerminalDriver(LinuxDriver):
     """Ends the app when its terminal closes, never waits for a terminal that takes nothing, and delivers pastes as text."""
 
@@ -168,9 +179,13 @@ class TerminalDriver(LinuxDriver):
                 held = ""
 
     def _sigtstp_application(self, *_: object) -> None:
-        """Stop, unless no shell is there to let it go on: a terminal or tmux may have started spectui itself. The system
-        knows, and then does not stop for this signal. For Textual's SIGSTOP it would, for good."""
+        """Stop, unless no shell is there to let it go on: a terminal or tmux may have started spectui itself. Then the window
+        keeps the terminal: what is typed while it leaves and comes back would be lost. The system does not stop for this signal
+        either where no shell is there. For Textual's SIGSTOP it would, for good."""
         own = self._auto_restart
+        if own and not _has_shell():
+            self._app.notify("There is no shell behind this window to go to.")
+            return
         if own:
             self.suspend_application_mode()
             self._must_signal_resume = True
@@ -181,7 +196,6 @@ class TerminalDriver(LinuxDriver):
         if own and not self._went_on:
             self.resume_application_mode()
             self._app.refresh()
-            self._app.notify("There is no shell behind this window to go to.")
 
     def _sigcont_application(self, *_: object) -> None:
         self._went_on = True
