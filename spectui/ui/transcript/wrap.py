@@ -16,6 +16,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate, groupby
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
@@ -28,12 +29,12 @@ from spectui.ui.transcript.source import SIGN
 TAB = 4
 """Columns between tab stops, counted from the row's start."""
 
-NARROW = re.compile("[ -~¡-¬®-ÿ‐-‧─-╿]*")
-"""Characters that are a cell each: Latin letters, dashes, quotes, the lines of tables. A line of them that fits is a row."""
+_ONE_CELL = "[ -~¡-¬®-ÿ‐-‧─-╿]"
+NARROW = re.compile(f"{_ONE_CELL}*")
+"""Characters that are a cell each: Latin letters, dashes, quotes, the lines of tables."""
 
 _NOT_FIRST = frozenset("、。，．・：；！？）］｝」』】〕〉》ー々…,.:;!?)]}%’”")
 _NOT_LAST = frozenset("（［｛「『【〔〈《([{‘“")
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _WORD = re.compile(r"([^ \t]*)([ \t]*)")
 
 NOWHERE, ASIDE = -1, -2
@@ -167,11 +168,12 @@ class Flow:
                 if (text := safe(piece.text)) != piece.text:
                     piece = piece._replace(text=text)
                 self.size = max(self.size, piece.start, piece.at + len(text) if piece.at >= 0 else 0)
-                for part in _LINE.finditer(text):
-                    pieces.append(piece.part(*part.span()))
-                    if part[0][-1] == "\n":
-                        self._wrap(pieces, before, after)
-                        pieces = []
+                begin = 0
+                while end := text.find("\n", begin) + 1:
+                    self._wrap([*pieces, piece.part(begin, end)], before, after)
+                    pieces, begin = [], end
+                if begin < len(text):
+                    pieces.append(piece.part(begin, len(text)))
         self._wrap(pieces, before, after)
         return first
 
@@ -272,27 +274,41 @@ _start = attrgetter("start")
 
 
 def _ends_of_rows(text: str, room: int, rest: int) -> Iterator[int]:
-    """Where the rows of a line end, of which the first has `room`, and the others have the `rest`."""
-    if len(text) > room or not NARROW.fullmatch(text.removesuffix("\n")):
-        begin = column = 0
-        inked = False  # a row is not broken after mere indentation: that would leave an empty one
-        for word in _WORD.finditer(text.removesuffix("\n")):
-            for first, stop, size in _units(text, *word.span(1)):
-                if inked and column + size > room:
-                    yield first
-                    begin, column, room = first, 0, rest
-                if column + size > room:
-                    for at, _, cells in _graphemes(text, first, stop):
-                        if column + cells > room and at > begin:
-                            yield at
-                            begin, column, room = at, 0, rest
-                        column += cells
-                else:
-                    column += size
-                inked = True
-            for space in word[2]:
-                column += 1 if space == " " else TAB - column % TAB
+    """Where the rows of a line end. The first row has `room` for so many cells, each other one for `rest`."""
+    begin, end = 0, len(text) - text.endswith("\n")
+    if end <= room and NARROW.fullmatch(text, 0, end):
+        yield len(text)
+        return
+    while begin < end and (row := _narrow_row(room).match(text, begin, end)):
+        begin, room = row.end(), rest
+        if begin < end:
+            yield begin
+    column, inked = 0, False  # a row is not broken after mere indentation: that would leave an empty one
+    for word in _WORD.finditer(text, begin, end):
+        for first, stop, size in _units(text, *word.span(1)):
+            if inked and column + size > room:
+                yield first
+                begin, column, room = first, 0, rest
+            if column + size > room:
+                for at, _, cells in _graphemes(text, first, stop):
+                    if column + cells > room and at > begin:
+                        yield at
+                        begin, column, room = at, 0, rest
+                    column += cells
+            else:
+                column += size
+            inked = True
+        for space in word[2]:
+            column += 1 if space == " " else TAB - column % TAB
     yield len(text)
+
+
+@lru_cache(64)
+def _narrow_row(room: int) -> re.Pattern[str]:
+    """Finds a row where it and what follows are characters of a cell each, as most text is: words and the spaces behind them,
+    or else a part of a word."""
+    words, part = f"{_ONE_CELL}{{1,{room}}}(?<! )(?:[ \\t]+|$)", f"(?! {{{room}}}){_ONE_CELL}{{{room}}}"
+    return re.compile(f"(?={_ONE_CELL}{{{room + 1}}}|{_ONE_CELL}*$)(?:{words}|{part})")
 
 
 def _units(text: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
