@@ -44,7 +44,7 @@ class Request:
     """What came of it so far."""
     figures: Statistics = field(default_factory=Statistics)
     prompt: Prompt | None = None
-    """What was read of the prompt last."""
+    """The latest news of how much of the prompt is read."""
 
     def tell(self, event: Event) -> None:
         """One more event."""

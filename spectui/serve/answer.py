@@ -51,7 +51,7 @@ class Answer:
         self.last: Round | None = None
         self.statistics = Statistics()
         self.prompt = Prompt(0, 0, 0, 0.0)
-        """What was read of the prompt last."""
+        """The latest news of how much of the prompt is read."""
         self.ended: Finished | Failed | None = None
 
     def take(self, event: Event) -> Iterator[tuple[list[Written], Added]]:
