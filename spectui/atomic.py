@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from spectui.errors import ExistsError, SpectuiError
+
+_PREFIX = 60
+"""Characters of a file's name that its temporary file's begins with: the name itself may be as long as a name can be."""
 
 
 @contextmanager
@@ -19,8 +23,7 @@ def replacing(file: Path) -> Iterator[Path]:
     followed. Raises OSError. The temporary name ends in `.<process id>.part`, so a later process can tell what a killed one
     left behind.
     """
-    # The file's own name may be as long as a name can be.
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name[:60]}.", suffix=f".{os.getpid()}.part")
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name[:_PREFIX]}.", suffix=f".{os.getpid()}.part")
     os.close(handle)
     part = Path(name)
     try:
@@ -45,19 +48,35 @@ def write_named(file: Path, data: bytes, *, replace: bool = False, mode: int = 0
 
     `advice`: what to do where it exists.
     """
-    if file.exists() and not replace:
-        raise ExistsError(f"{file} exists already{': ' if advice else ''}{advice}.")
     try:
-        write_atomic(file, data, mode=mode)
+        with nullcontext() if replace else _new(file, advice):
+            write_atomic(file, data, mode=mode)
     except OSError as error:
         raise SpectuiError(f"{file} cannot be written: {error.strerror or error}.") from error
     except UnicodeEncodeError as error:
         raise SpectuiError(f"{file.name!r} has signs that this locale's encoding lacks: give another name.") from error
 
 
-def leftovers(directory: Path) -> list[Path]:
-    """The temporary files of processes that have ended; the name contains the process id."""
+@contextmanager
+def _new(file: Path, advice: str) -> Iterator[None]:
+    """Make an empty file, so that no other program can take the name meanwhile; where the block raises, it is deleted."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        file.touch(0o600, exist_ok=False)
+    except FileExistsError as error:
+        raise ExistsError(f"{file} exists already{': ' if advice else ''}{advice}.") from error
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            file.unlink(missing_ok=True)
+        raise
+
+
+def leftovers(directory: Path, of: str = "") -> list[Path]:
+    """The temporary files of processes that have ended, for files `of` this name or of any. Their names have the process id."""
     import psutil
 
-    numbered = [(part, part.name.split(".")[-2]) for part in directory.glob("*.*.part")]
+    parts = directory.glob("*.*.part") if not of else directory.glob(f"{glob.escape(of[:_PREFIX])}.*.*.part")
+    numbered = [(part, part.name.split(".")[-2]) for part in parts]
     return [part for part, number in numbered if number.isdecimal() and not psutil.pid_exists(int(number))]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import spectui
-from spectui.atomic import replacing, write_atomic
+from spectui.atomic import leftovers, replacing, write_atomic, write_named
+from spectui.errors import ExistsError, SpectuiError
 
 
 def test_the_new_content_replaces_the_old_and_is_for_its_owner(tmp_path: Path) -> None:
@@ -50,6 +51,35 @@ def test_a_block_that_raises_leaves_nothing(tmp_path: Path) -> None:
 def test_a_name_as_long_as_a_name_can_be(tmp_path: Path) -> None:
     write_atomic(tmp_path / ("x" * 255), b"")
     assert os.listdir(tmp_path) == ["x" * 255]
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_named_file_that_another_program_makes_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_link: bool
+) -> None:
+    file, touch = tmp_path / "named", Path.touch
+
+    def later(*given: object, **named: object) -> None:
+        file.symlink_to("nowhere") if is_link else file.write_text("another program's")
+        touch(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "touch", later)
+    with pytest.raises(ExistsError, match="exists already: name another"):
+        write_named(file, b"new", advice="name another")
+    assert file.is_symlink() == is_link and (is_link or file.read_text() == "another program's")
+
+
+def test_a_name_that_the_file_system_refuses_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SpectuiError, match="cannot be written: File name too long"):
+        write_named(tmp_path / ("x" * 300), b"")
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_a_killed_process_left_of_a_file_is_told_from_other_programs_files(tmp_path: Path) -> None:
+    for name in ("draft.gguf.abcdefgh.99999999.part", "backup.99999999.part", "other.gguf.abcdefgh.99999999.part"):
+        (tmp_path / name).touch()
+    assert [part.name for part in leftovers(tmp_path, "draft.gguf")] == ["draft.gguf.abcdefgh.99999999.part"]
+    assert len(leftovers(tmp_path)) == 3
 
 
 def replaces_a_file(node: ast.AST) -> bool:

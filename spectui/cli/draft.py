@@ -51,7 +51,7 @@ def make(target: str, kind: str, output: Path | None, replace: bool) -> None:
     source = check_file(target, "target")
     file = expanded(output or source.with_name(f"{source.stem}.draft-{kind}.gguf"))
     _check(source, file, kind, replace)
-    for left in leftovers(file.parent):
+    for left in leftovers(file.parent, file.name):
         left.unlink(missing_ok=True)
     line, begun = ProgressLine(), perf_counter()
     try:

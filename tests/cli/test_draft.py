@@ -124,5 +124,6 @@ def test_what_a_killed_one_has_begun_is_deleted_by_the_next(begun: Terminal, tmp
     begun.child.kill(signal.SIGKILL)
     begun.child.wait()
     assert len(os.listdir(tmp_path)) == 1
-    assert make("-m", write_model(tmp_path / "big.gguf"), "--type", "Q8_0").exit_code == 0
-    assert sorted(os.listdir(tmp_path)) == ["big.draft-Q8_0.gguf", "big.gguf"]
+    (tmp_path / "backup.99999999.part").touch()  # another program's
+    assert make("-m", write_model(tmp_path / "big.gguf"), "--type", "Q8_0", "-o", str(tmp_path / "draft.gguf")).exit_code == 0
+    assert sorted(os.listdir(tmp_path)) == ["backup.99999999.part", "big.gguf", "draft.gguf"]
