@@ -27,7 +27,7 @@ from spectui.profiles.command_line import (
     read,
     unused_values,
 )
-from spectui.profiles.exported import LOOKUP_LENGTH
+from spectui.profiles.exported import LOOKUP, LOOKUP_LENGTH
 from spectui.text import unescaped
 
 ENVIRONMENT = "Set these variables where you start spectui"
@@ -204,9 +204,11 @@ def imported(started: Started, *, name: str = "", comments: str = "") -> Importe
     if rest := next((what for reason, what in left_out if reason == NO_FLAG and what.endswith(".gguf")), ""):
         raise ScriptError(f"{rest} belongs to no flag: put quotes around paths with blanks.")
     _take_types(settings, types, left_out)
-    if length and ("draft_max" not in settings or _DRAFTING.keys().isdisjoint(types)):
+    if length and LOOKUP in types and ("draft_max" not in settings or _DRAFTING.keys().isdisjoint(types)):
         settings.pop("draft_max", None)  # it bounds no lookup
         _put(settings, "draft_max", length, LOOKUP_LENGTH, left_out)
+    elif length and (LOOKUP not in types or str(settings["draft_max"]) != length):
+        left_out.append(LeftOut(NOT_USED, _shown(LOOKUP_LENGTH, [length])))
     _take_marked(settings, comments, left_out)
     try:
         Knobs(**{key: value for key, value in settings.items() if config.SETTINGS[key].owner is Knobs}).checked()

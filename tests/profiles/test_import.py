@@ -330,16 +330,23 @@ def test_mixtures_of_experts_are_placed_as_in_llama_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "length"),
+    ("flags", "length", "is_left_out"),
     [
-        ("--spec-type ngram-simple --spec-ngram-simple-size-m 5", 5),
-        ("--spec-type ngram-simple --spec-draft-n-max 9 --spec-ngram-simple-size-m 5", 5),
-        ("--spec-type ngram-simple,draft-simple --spec-ngram-simple-size-m 5", 5),
-        ("--spec-type ngram-simple,draft-simple --spec-draft-n-max 3 --spec-ngram-simple-size-m 5", 3),
+        ("--spec-type ngram-simple", 5, False),
+        ("--spec-type ngram-simple --spec-draft-n-max 9", 5, False),
+        ("--spec-type ngram-simple,draft-simple", 5, False),
+        ("--spec-type ngram-simple,draft-simple --spec-draft-n-max 5", 5, False),
+        ("--spec-type ngram-simple,draft-simple --spec-draft-n-max 3", 3, True),
+        ("--spec-type draft-simple", None, True),
+        ("-md /b --spec-draft-n-max 3", 3, True),
     ],
 )
-def test_the_length_of_a_lookups_drafts_is_draft_max_where_no_model_has_one(flags: str, length: int) -> None:
-    assert read_shell(f"llama-server -m /a {flags}").profiles[0].settings["draft_max"] == length
+def test_the_length_of_a_lookups_drafts_is_draft_max_where_no_model_has_one(
+    flags: str, length: int | None, is_left_out: bool
+) -> None:
+    profile = read_shell(f"llama-server -m /a {flags} --spec-ngram-simple-size-m 5").profiles[0]
+    assert profile.settings.get("draft_max") == length
+    assert profile.left_out == ((LeftOut(NOT_USED, "--spec-ngram-simple-size-m 5"),) if is_left_out else ())
 
 
 def test_variables_of_other_versions_are_named_as_what_they_are() -> None:
