@@ -143,7 +143,7 @@ def check_same(file: Path, done: Sequence[Run], now: Conditions, prompts: Sequen
 class ResultsFile:
     """Appends runs to a file that `read` can read, or to a new one.
 
-    Raises ResultsError where that fails; then the file has every run before.
+    Raises ResultsError where that fails, or another process writes to the file too; then the file has every run before.
     """
 
     def __init__(self, path: Path) -> None:
@@ -175,6 +175,11 @@ class ResultsFile:
         data = "".join(f"{line}\n" for line in lines).encode()
         try:
             with self.path.open("ab") as file:
+                # A run behind another process's conditions would be read as one made under those.
+                if file.tell() != self._end:
+                    raise ResultsError(
+                        f"Another spectui writes its runs to {self.path}: wait for its end, or name another --results."
+                    )
                 file.write(data)
         except OSError as error:
             with suppress(OSError):  # no part of a line stays

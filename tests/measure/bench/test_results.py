@@ -44,6 +44,17 @@ def test_what_is_no_file_of_runs_or_has_no_conditions_is_left_as_it_is(tmp_path,
     assert file.read_text() == content
 
 
+def test_two_processes_do_not_write_to_one_file(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    first, second = ResultsFile(file), ResultsFile(file)
+    runs = [elsewhere(a_run(FAST, 20.0, number), models="another") for number in range(2)]
+    first.append(runs[0])
+    with pytest.raises(ResultsError, match="Another spectui writes its runs to"):
+        second.append(a_run(FAST, 20.0))
+    first.append(runs[1])
+    assert read(file) == runs
+
+
 LINE = json.loads(a_run(FAST, 1.0).line())
 WITHOUT_A_FIELD = json.dumps({name: value for name, value in LINE.items() if name != "prompt"})
 
