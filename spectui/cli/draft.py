@@ -54,20 +54,20 @@ def make(target: str, kind: str, output: Path | None, replace: bool) -> None:
     for left in leftovers(file.parent, file.name):
         left.unlink(missing_ok=True)
     line, begun = ProgressLine(), perf_counter()
+    # In a thread: Python cannot be interrupted in a function of llama.cpp.
+    made = ThreadPoolExecutor(1).submit(quantise, source, file, kind, lambda done: line(done, f"quantising as {kind}"))
     try:
-        # In a thread: Python cannot be interrupted in a function of llama.cpp.
-        made = ThreadPoolExecutor(1).submit(quantise, source, file, kind, lambda done: line(done, f"quantising as {kind}"))
         while not made.done():
             wait((made,), timeout=0.1)  # a signal that another thread got is acted on when this one wakes
-        made.result()
     except KeyboardInterrupt:
-        for part in file.parent.glob(f"*.{os.getpid()}.part"):
-            part.unlink()
         if not made.done():
+            for part in file.parent.glob(f"*.{os.getpid()}.part"):
+                part.unlink(missing_ok=True)
             line.end()
             click.echo(f"spectui: Stopped; {one_line(str(file))} was not written.", err=True)
             os._exit(INTERRUPTED)  # which ends that thread
     line.end()
+    made.result()
     shutil.copymode(source, file)
     sizes = f"{size(file.stat().st_size)} of {size(source.stat().st_size)}"
     click.echo(f"Wrote {file} ({sizes}, {perf_counter() - begun:.1f} s).")

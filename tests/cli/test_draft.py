@@ -4,7 +4,7 @@ import os
 import resource
 import shlex
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from spectui.cli import root
+from spectui.errors import SpectuiError
 from spectui.gguf_files.header import read_header
 from tests.cli.programs import one_sentence, spectui
 from tests.helpers.smollm2 import whole
@@ -92,6 +93,17 @@ def test_a_full_disk_leaves_no_file(model: Path) -> None:
         "spectui: big.gguf could not be quantised as Q8_0: the file cannot be written, the disk may be full.\n"
     )
     assert os.listdir(model.parent) == ["big.gguf"]
+
+
+def test_a_failure_stands_on_a_line_of_its_own(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(source: Path, file: Path, kind: str, progress: Callable[[float], None]) -> None:
+        progress(0.5)
+        raise SpectuiError("The disk is full.")
+
+    monkeypatch.setattr("spectui.llama.quantiser.quantise", fails)
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda stream: True, raising=False)
+    result = make("-m", model, "--type", "Q8_0")
+    assert "50% quantising" in result.stderr and result.stderr.endswith("\r\x1b[Kspectui: The disk is full.\n")
 
 
 @pytest.fixture
