@@ -44,7 +44,8 @@ class Journal:
         """Sentences for the person, oldest first; the code that shows one takes it out."""
         self._writer = Writer(file, self.notices) if file is not None else None
         self._log: ConversationLog | None = None
-        self._writing: int | None = None  # the id of the reply in progress
+        self.writing: int | None = None
+        """The id of the reply in progress."""
         self._held: dict[int, StoredMessage] = {}  # it, while it has no text, and a prompt that waits for that
 
     def take_notices(self) -> Iterator[str]:
@@ -152,14 +153,14 @@ class Journal:
         reply = unknown_reply()._replace(setup=setup, dropped=dropped, grammar=grammar)
         with self.lock:
             message = StoredMessage(_new_id(), self.at, "assistant", "", time.time(), reply)
-            self._writing = message.id
+            self.writing = message.id
             self._held[message.id] = message
             return message
 
     def continue_reply(self, *, otherwise: bool = False) -> None:
         """The message `at`, a reply that was stopped, is continued; `otherwise`: under another set-up than it began with."""
         with self.lock:
-            self._writing = self.at
+            self.writing = self.at
             self._change(self.at, lambda reply: reply.continued(otherwise=otherwise))
 
     def set_dropped(self, replies: Iterable[int], number: int) -> None:
@@ -171,7 +172,7 @@ class Journal:
     def add_round(self, round: Round) -> None:
         """The reply has grown by a round."""
         with self.lock:
-            message = self._find(self._writing)
+            message = self._find(self.writing)
             if message is None or message.reply is None:
                 return
             message.reply.rounds.add(round)
@@ -183,7 +184,7 @@ class Journal:
     def note_end(self, stop: str, finished: Finished | None = None) -> None:
         """The engine has ended the reply. Nothing happens where it has no text."""
         with self.lock:
-            message = self._find(self._writing)
+            message = self._find(self.writing)
             if message is None or message.reply is None or self._held:
                 return
             self._change(message.id, lambda reply: reply.ended(stop, finished))
@@ -191,13 +192,13 @@ class Journal:
     def end_reply(self, stop: str = FAILED, finished: Finished | None = None, *, has_text: bool = False) -> None:
         """The reply has ended; `has_text`: so it is a message of the conversation. Nothing happens if none was begun."""
         with self.lock:
-            if self._writing is None:
+            if self.writing is None:
                 return
             if has_text:
                 self._write_held()
-                self.at = self._writing
+                self.at = self.writing
             self.note_end(stop, finished)
-            self._writing, self._held = None, {}
+            self.writing, self._held = None, {}
             if self._log is not None:
                 self._log.change(updated=time.time())
                 self._save()

@@ -142,6 +142,21 @@ def test_what_was_dropped_is_brought_back(engine: FakeEngine, session: ChatSessi
     assert [each.reply.dropped for each in kept if each.reply is not None] == [0, 0, 4, 0]
 
 
+def test_behind_a_reply_that_was_cut_off_an_earlier_one_keeps_what_was_read_then(
+    engine: FakeEngine, session: ChatSession, tmp_path: Path
+) -> None:
+    drop_two_turns(engine, session)
+    session.send("five")
+    engine.emit_round(plain="e")
+    session.drain()
+    session.journal.flush()
+    after_a_crash = loaded(FakeEngine(), Journal(tmp_path / "c.db"), SYSTEM)
+    after_a_crash.resume(OpenedConversation.of(last(tmp_path / "c.db")))
+    bring_back(after_a_crash, "")
+    assert [message.reply.dropped for message in after_a_crash.messages if message.role == "assistant"] == [0, 0, 4, 4, 0]
+    after_a_crash.close()
+
+
 def test_going_back_edits_and_comparisons_have_what_was_read_then(engine: FakeEngine, session: ChatSession) -> None:
     drop_two_turns(engine, session)
     turn(session, "five", "e")
