@@ -9,7 +9,7 @@ from spectui.chat.messages import OpenedConversation, ReadMessage
 from spectui.chat.sentences import NOT_SAVED
 from spectui.errors import UsageError
 from spectui.store import library
-from spectui.store.database import DamagedError, database_file, identity
+from spectui.store.database import DamagedError, StoreError, database_file, identity
 from spectui.store.journal import TITLE, Journal
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.records import StoredConversation, Summary
@@ -32,9 +32,14 @@ def conversation_at_start(name: str | None, history: Path | None, notices: list[
     except DamagedError:
         if history is None:
             raise
-    if (rescued := begin_anew(history, damaged)) is not None:  # else another spectui was quicker
-        notices.append(rescued.sentence)
-    return read()
+    rescued = begin_anew(history, damaged)
+    if rescued is None:  # another spectui was quicker
+        return read()
+    notices.append(rescued.sentence)
+    try:
+        return read()
+    except StoreError as error:  # the notices are not shown then
+        raise StoreError(f"{rescued.sentence} {error}") from error
 
 
 class StoredConversations:

@@ -111,6 +111,16 @@ def test_only_the_damaged_file_is_set_aside(file: Path, monkeypatch: pytest.Monk
     assert prompts(file) == [["quick"], ["slow"]]
 
 
+def test_a_start_with_a_conversation_that_damage_took_says_where_the_damaged_file_is(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(file)
+    lose(file)
+    monkeypatch.setattr(conversations, "database_file", lambda: file)
+    with pytest.raises(StoreError, match=r"is damaged: it is now .* No conversations"):
+        conversations.conversation_at_start("3f2a", file, [])
+
+
 @pytest.mark.parametrize("step", ["connect", "check_pages"])
 def test_a_file_is_not_set_aside_while_a_chat_opens_it(file: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """Otherwise the chat would write to the file aside from then on."""
