@@ -2,7 +2,8 @@
 
 So each run has a directory under the state directory. It holds a marker, which says what is going on while models are loaded or
 used, and a log, which gets llama.cpp's messages, Python's faulthandler and everything written to standard error. A clean end
-deletes both. The directory's name has the process's id and the time, so the next start finds those of processes that are gone.
+deletes both. The directory's name has the id of the process, which has the log open: so the next start finds those of processes
+that are gone, whatever the clock was set to meanwhile, and whoever has the id now.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Run:
         self._file = -1
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._home = Path(tempfile.mkdtemp(prefix=f"{_HOME}{os.getpid()}-{time.time():.0f}-", dir=directory))
+            self._home = Path(tempfile.mkdtemp(prefix=f"{_HOME}{os.getpid()}-", dir=directory))
             self._file = os.open(self._home / _LOG, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         except OSError:
             return
@@ -195,8 +196,9 @@ def _is_alive(home: Path) -> bool:
     """Whether the process of this directory lives, and not a later one that has its id."""
     import psutil  # which takes long, and is seldom needed here
 
+    log = os.path.realpath(home / _LOG)
     try:
-        number, made = home.name.removeprefix(_HOME).split("-")[:2]
-        return bool(psutil.Process(int(number)).create_time() < float(made) + 1)
+        process = psutil.Process(int(home.name.removeprefix(_HOME).split("-")[0]))
+        return not os.path.exists(log) or any(file.path == log for file in process.open_files())
     except (psutil.Error, ValueError):
         return False

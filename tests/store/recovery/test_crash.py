@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from spectui.knobs import Setup
@@ -61,8 +62,10 @@ def test_a_run_that_ended_or_was_idle_leaves_nothing(tmp_path: Path, how: str) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_living_run_is_no_crash(tmp_path: Path) -> None:
+def test_a_living_run_is_no_crash_whatever_the_clock_was_set_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(tmp_path)
+    made = psutil.Process().create_time()  # the system reckons it back from what the clock says now
+    monkeypatch.setattr(psutil.Process, "create_time", lambda process: made + 3600)
     try:
         run.enter("decoding", Setup(model="t.gguf"))
         assert take_crash(tmp_path) is None and (home(tmp_path) / "doing.json").exists()
@@ -85,7 +88,7 @@ def test_the_latest_of_several_is_reported_and_its_log_kept(tmp_path: Path) -> N
 
 
 def test_a_run_whose_id_another_process_has_now_is_reported(tmp_path: Path) -> None:
-    home = tmp_path / f"run-{os.getpid()}-1000-x"
+    home = tmp_path / f"run-{os.getpid()}-x"
     home.mkdir()
     (home / "doing.json").write_text(json.dumps({"stage": "decoding", "setup": {"model": "t.gguf"}, "when": 1}))
     (home / "log.txt").touch()
