@@ -86,7 +86,7 @@ def large_speed(figures: Figures, compare: str) -> list[Line]:
     more = f"; {compare} compares" if compare else ""
     words = ("t/s", "")
     if figures.state not in ("ready", "writing"):
-        words = f"t/s, {IN_WORDS.get(figures.state, figures.state)}".rstrip(", "), ""
+        words = f"t/s, {IN_WORDS.get(figures.state, figures.state)}", ""
     elif measured is not None:
         gain = f"{times(measured.ratio)[:-1]} times as fast" if measured.told else "about as fast"
         words = f"t/s, {gain}", "as without guesses (measured)"

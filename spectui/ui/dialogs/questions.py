@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from textual import on
@@ -126,7 +127,7 @@ class Plans:
         if setup != self._wanted:
             self._wanted, self._made = setup, ""
             if setup is not None:
-                self._dialog.run_worker(self._add(setup), exclusive=True, group="plan")
+                self._dialog.run_worker(partial(self._add, setup), exclusive=True, group="plan")  # type: ignore[arg-type]  # as Window.run
         return self._made
 
     async def _add(self, setup: Setup) -> None:

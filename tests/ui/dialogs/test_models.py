@@ -1,5 +1,6 @@
 """Choosing models: Ctrl+L lists the files of the machine; the target is chosen, then its draft, and both are loaded."""
 
+import gc
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from spectui.knobs import Setup
 from spectui.llama.devices.records import MemoryUse
 from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.models import ModelsScreen
+from spectui.ui.dialogs.questions import Plans
 from spectui.ui.remembered import Remembered
 from tests.fake_engine import FakeEngine
 from tests.llama.ggufs import write_model
@@ -274,6 +276,21 @@ async def test_what_the_models_would_take_is_said_before_they_are_chosen(
         await pilot.press("escape")
         await wait_until(pilot, lambda: "CUDA0 3.0 of 8.0 GB. It fits." in screen_text(app))
     assert asked == [("target", None), ("target", "draft"), ("target", None)]
+
+
+async def test_what_is_chosen_for_a_moment_is_not_planned(
+    make_app: Callable[..., SpectuiApp], recwarn: pytest.WarningsRecorder
+) -> None:
+    asked: list[Setup] = []
+    first, second = Setup(model="first"), Setup(model="second")
+    app = make_app()
+    async with app.run_test() as pilot:
+        plans = Plans(app.screen, lambda setup: asked.append(setup) or "It fits.", lambda: None)  # type: ignore[func-returns-value]
+        plans.of(first)
+        await wait_until(pilot, lambda: plans.of(second) == "It fits.")
+    gc.collect()
+    assert asked == [second]
+    assert not [warning for warning in recwarn if "never awaited" in str(warning.message)]
 
 
 async def test_the_directory_that_a_model_was_named_in_is_gone(
