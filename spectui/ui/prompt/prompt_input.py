@@ -254,9 +254,8 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         if self._count_soon is not None:
             self._count_soon.stop()
         # The count of an earlier text may come late, so it is given up.
-        wait_s = COUNT_AFTER_S if self.text else 0.01
         count = partial(self.run_worker, self._count, exclusive=True, group="count")  # type: ignore[arg-type]  # as Window.run
-        self._count_soon = self.set_timer(wait_s, count)
+        self._count_soon = self.set_timer(COUNT_AFTER_S if self.text else 0.01, count)
 
     async def _count(self) -> None:
         with suppress(SpectuiError):

@@ -150,6 +150,18 @@ class TerminalDriver(LinuxDriver):
             if not self._app.is_running:
                 self._output.let_go()
 
+    def disable_input(self) -> None:
+        """Read no more keys. Unless the app ends, what has come since the last read stays: for the program that gets the
+        terminal, or for the window when it comes back. Textual throws it away."""
+        if not self._app.is_running or self._key_thread is None:
+            super().disable_input()
+            return
+        signal.signal(signal.SIGWINCH, signal.SIG_DFL)
+        self._disable_mouse_support()
+        self.exit_event.set()
+        self._key_thread.join()
+        self.exit_event.clear()
+
     def run_input_thread(self) -> None:
         """Read what is typed, until the driver stops or the terminal closes."""
         parser = InputParser(self._debug)
@@ -177,6 +189,8 @@ class TerminalDriver(LinuxDriver):
                 for message in lines_as_text(parser.feed(held)):
                     self.process_message(message)
                 held = ""
+        for message in lines_as_text(parser.feed(held)):
+            self.process_message(message)
 
     def _sigtstp_application(self, *_: object) -> None:
         """Stop, unless no shell is there to let it go on: a terminal or tmux may have started spectui itself. Then the window

@@ -1,8 +1,12 @@
 """What a terminal sends, in whatever pieces: pasted text is text, and only what was typed is a key."""
 
+import os
 import time
+import tty
 from collections.abc import Iterator, Sequence
-from unittest.mock import patch
+from select import select
+from threading import Event
+from unittest.mock import Mock, patch
 
 import pytest
 from hypothesis import given
@@ -10,6 +14,7 @@ from hypothesis import strategies as st
 from textual import events
 
 from spectui.text import printable
+from spectui.ui.textual_patches.driver import TerminalDriver
 from spectui.ui.textual_patches.typed import InputParser, lines_as_text
 from tests.helpers.terminal import Terminal
 
@@ -129,3 +134,29 @@ def test_in_a_terminal() -> None:
         terminal.child.send(b"\xff\x80\x1b[9999999u still typing")
         terminal.wait("a box to type in", lambda: "still typing" in terminal.text)
         terminal.leave()
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_comes_while_the_window_leaves_the_terminal_stays_there(ends: bool) -> None:
+    """For the editor, or for the window when it is back. At the end of the app it would be in the shell's line."""
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+    driver = TerminalDriver.__new__(TerminalDriver)
+    thread = Mock(join=lambda: os.write(ours, b"late"))
+    vars(driver).update(fileno=theirs, exit_event=Event(), _mouse=False, _app=Mock(is_running=not ends), _key_thread=thread)
+    driver.disable_input()
+    assert bool(select([theirs], [], [], 0)[0]) is not ends
+
+
+def test_a_line_that_was_read_last_is_not_lost() -> None:
+    """It waits for what may follow it."""
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+    os.write(ours, b"text\r")
+    driver = TerminalDriver.__new__(TerminalDriver)
+    ended = Mock(is_set=Mock(side_effect=[False, True]))
+    vars(driver).update(fileno=theirs, exit_event=ended, _debug=False, _output=Mock(encoding="utf-8"))
+    read: list[str] = []
+    with patch.object(TerminalDriver, "process_message", lambda driver, event: read.append(event.key)):
+        driver.run_input_thread()
+    assert read == [*"text", "enter"]
