@@ -127,7 +127,8 @@ class Token(NamedTuple):
     `position` is the absolute position in the context, `p_target` the target's probability at temperature 1.
     `text` is printable text, newline or tab, and may be empty (special tokens, or part of a character).
     Of a server's token `id` is `UNKNOWN` and `p_target` None, unless it tells them.
-    `thought`: whether it is part of what the model thinks, or of a mark around that; None: an earlier spectui did not note it.
+    `thought`: whether it is part of what the model thinks, or of a mark around that; None: the reply's rounds were
+    lost, so the marks in its text tell it.
     """
 
     id: int
