@@ -178,7 +178,7 @@ PLACES: dict[type[DOMNode], tuple[str, ...]] = {
 
 def test_all_that_has_keys_is_among_the_places() -> None:
     places = {part for kind in (SpectuiApp, ReplayScreen, ServeScreen, *WITHOUT_REPLY, *PLACES) for part in kind.__mro__}
-    # test_replay.py has its own, and the palette has Textual's.
+    # test_replay.py presses its own, and test_typing.py the palette's Esc.
     assert not [kind for kind in classes() if kind.__dict__.get("BINDINGS") and kind not in {*places, Palette}]
 
 

@@ -148,7 +148,7 @@ def show_crash(window: Window) -> None:
 
 
 def toggle(window: Window, what: str) -> None:
-    """Show replies as their tokens, rejected drafts, or what was thought, or do not."""
+    """Turn a switch of the transcript: `show_tokens`, `show_rejected` or `show_thinking`."""
     setattr(window.transcript, what, not getattr(window.transcript, what))
     _look(window)
 

@@ -133,8 +133,8 @@ copied with **Ctrl+C**, as it was written; rejected drafts are never in it.
             self._lose_cursor()
             if (heading := self.document.heading_at(row)) is not None:
                 drawn, length = heading.drawing.at_cell(row - heading.top, event.x - heading.indent), len(heading.source.branch)
-                of_branch = event.x - heading.indent - sum(cell.width for cell in heading.drawing.cells(row - heading.top))
-                by = 0 if drawn is None or drawn.at != ASIDE else 1 if of_branch * 2 > -length else -1
+                to_end = heading.indent + sum(cell.width for cell in heading.drawing.cells(row - heading.top)) - event.x
+                by = 0 if drawn is None or drawn.at != ASIDE else 1 if to_end * 2 < length else -1
                 self.post_message(self.HeadingClicked(heading.message, by))
 
     # Branches and words

@@ -111,7 +111,7 @@ class Row:
             yield Piece(self.text[begin:end], kind, start, at)
 
     def cells(self, width: int, after: int) -> Iterator[Cell]:
-        """The graphemes that are drawn, as far as the row is wide. The next row's part of the source begins `after` this."""
+        """The graphemes that are drawn in so many cells. `after`: where the next row's part of the source begins."""
         pieces = [*self.pieces, Piece("", 0, after, after)]
         begins = [0, *accumulate(len(piece.text) for piece in pieces[:-1])]
 
@@ -251,7 +251,7 @@ class Flow:
         return end
 
     def row_of(self, place: int) -> int:
-        """The row that has what stands for a place of the source, or the first that is drawn in its stead."""
+        """The row in which a place of the source is drawn, or the first row of what is drawn in its stead."""
         row = max(0, bisect_right(self.rows, place, key=_start) - 1)
         if any(piece.at >= 0 and piece.start <= place for piece in self.rows[row].pieces):
             return row
