@@ -172,7 +172,12 @@ class ServerSession:
         connection, before = self._connection, self._facts
         if connection is None or before is None or not before.slots_path:
             return None
-        facts = await look(connection, self._wanted, lambda event: None)
+        try:
+            facts = await look(connection, self._wanted, lambda event: None)
+        except ServerTrouble:  # the reply goes on
+            return None
+        if facts.slots.drafts is None:
+            return None
         if facts.slots.drafts == before.slots.drafts and not facts.slots.drafters:  # it has ended the reply already
             facts = facts._replace(slots=facts.slots._replace(drafters=before.slots.drafters))
         if facts._replace(times=before.times) != before:

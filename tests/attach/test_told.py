@@ -157,6 +157,15 @@ def test_a_server_that_was_started_again_is_looked_at_again(sign):
     assert opened.told(RoundDone)[-1].round.plain_s is None  # passes of the server before say nothing
 
 
+@pytest.mark.parametrize("silent", ["v1__models", "slots"])
+def test_a_reply_goes_on_where_the_server_does_not_say_what_it_is_now(silent: str):
+    paths = {"v1__models": as_json(LISTED), "slots": as_json([{"id": 0, "n_ctx": 256, "speculative": True}])}
+    with serving(GOOD, **(paths | {silent: [paths[silent], Answer(500)]})) as server:
+        opened = Opened(server)
+        assert opened.ask().text == "Abcd"
+    assert [loaded.setup.draft for loaded in opened.told(Loaded)] == ["server"]
+
+
 def test_a_reply_waits_for_a_server_that_was_started_again():
     with serving([LOADING, LOADING, GOOD]) as server:
         opened = Opened(server)
