@@ -82,7 +82,7 @@ class Placed:
                 for pattern, buffers in placed:
                     if re.search(pattern, matrix.name):
                         return buffers == HOST
-            return (int(matrix.layer) if matrix.layer.isdigit() else last) < first
+            return (int(matrix.layer) if matrix.layer.isdecimal() else last) < first
 
         return tuple(filter(on_cpu, file.tensors.matrices))
 

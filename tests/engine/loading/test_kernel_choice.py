@@ -29,7 +29,7 @@ from spectui.llama.cpu import plugin
 from spectui.llama.devices.records import Device
 from spectui.llama.selftest import SelfTest
 from tests.helpers.smollm2 import alone, setup, whole_alone
-from tests.llama.ggufs import finished, write_gemma
+from tests.llama.ggufs import finished, write_gemma, write_model
 from tests.llama.test_recurrent import HEAD, KV_HEADS, write_lfm2, write_mamba
 
 WORKS = SelfTest(True)
@@ -131,6 +131,14 @@ def test_weights_that_they_have_no_kernels_for(tmp_path: Path) -> None:
     writer.add_tensor("output.weight", np.zeros((4, 17), np.uint8), raw_dtype=gguf.GGMLQuantizationType.MXFP4)
     found = for_model(wanted(), "target", str(finished(writer, tmp_path / "mxfp4.gguf")), OWN)
     assert found == Kernels(why="they have none for the types of the model's weights")
+
+
+def test_a_tensor_whose_layer_is_no_number_is_placed_as_the_output(tmp_path: Path) -> None:
+    """A file may have any name. `int` does not take all that `str` calls digits."""
+    path = write_model(tmp_path / "model.gguf")
+    path.write_bytes(path.read_bytes().replace(b"blk.0.ffn_up.weight", "blk.².fn_up.weight".encode()))
+    placed = placement.place_target(Setup(model=str(path), device="none", threads=1))
+    assert "blk.².fn_up.weight" in [matrix.name for matrix in placed.of_cpu]
 
 
 @built
