@@ -3,10 +3,10 @@
 llama.cpp first cuts a text at the names of special tokens (`<|im_end|>`, `<s>`), wherever they come from, and then reads the
 text between them. So a name in a message becomes the token that ends the turn. Here names in messages get a stand-in for
 their first character before the template is rendered: the template sees texts of the same length that begin, end and split
-as before. Afterwards the prompt has its own characters again, and llama.cpp reads it in parts: it is cut behind the first
-character of each name that had a stand-in. The marks of thinking that a template names get stand-ins too, because many
-templates cut a reply at them: else one that is about them would lose its beginning. In what a person writes, every sign that
-names begin with gets one: a template may make a name of two parts.
+as before. Afterwards the prompt has its own characters again, and llama.cpp reads it in parts: the first character of each
+name that had a stand-in is one, which is read as text. The marks of thinking that a template names get stand-ins too, because
+many templates cut a reply at them: else one that is about them would lose its beginning. In what a person writes, every sign
+that names begin with gets one: a template may make a name of two parts.
 
 A text without such names is read by llama.cpp in one piece.
 """
@@ -109,10 +109,11 @@ class SpecialTokens:
     def tokens(self, text: str, stand_ins: Mapping[str, str]) -> list[int]:
         """The tokens of a rendered text. Raises TextError."""
         written, places = shown(text, stand_ins), re.finditer("|".join(stand_ins) or "(?!)", text)
-        cuts = [place.end() for place in places if self._marks.begins(written, place.start())]
+        firsts = {place.start() for place in places if self._marks.begins(written, place.start())}
+        edges = sorted({0, len(written), *firsts, *(first + 1 for first in firsts)})
         tokens: list[int] = []
-        for start, end in pairwise([0, *cuts, len(written)]):
-            tokens += self._model.tokenize(written[start:end], special=True, within=start > 0)
+        for start, end in pairwise(edges):
+            tokens += self._model.tokenize(written[start:end], special=start not in firsts, within=start > 0)
         return tokens
 
 

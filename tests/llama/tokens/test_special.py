@@ -156,6 +156,14 @@ def test_a_user_defined_token_that_is_the_templates_mark_is_text_in_a_message(
     assert bold in template.tokens([("user", "the <b>is")]), "it is no mark of this template"
 
 
+def test_a_name_of_one_character_is_text(tmp_path: Path, made: list[Model]) -> None:
+    tokens, types = ["<s>", "☃", *byte_names()], [CONTROL, CONTROL, *[NORMAL] * 256]
+    source = "{% for m in messages %}☃{{ m.content }}{% endfor %}"
+    made.append(model := Model(str(write_model(tmp_path / "m.gguf", tokens=tokens, types=types, template=source))))
+    found = ChatTemplate(model).tokens([("user", "☃a☃☃"), ("user", "☃")])
+    assert (found.count(1), spelled(model, found)) == (2, "☃☃a☃☃☃☃")
+
+
 def test_the_text_that_a_message_begins_with_is_no_bos(tmp_path: Path, made: list[Model]) -> None:
     path = bpe(tmp_path / "model.gguf", "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}")
     made.append(model := Model(str(path), extra_buffers=False))
