@@ -10,6 +10,8 @@ from typing import NamedTuple
 from spectui.telemetry.gpus import Gpu, Nvml
 from spectui.telemetry.sysfs import SysfsGpus
 
+_PROCESSES = Path("/proc")
+
 
 class Host(NamedTuple):
     """Bytes, and shares in 0..1. `cpu` is the share of all cores since the last reading; None is unknown."""
@@ -48,11 +50,17 @@ class HostProbe:
 
 
 def _descendants(process: int) -> set[int]:
-    """The ids of the processes that this one has started, and those that they have: the engine may have one of its own. Only
-    Linux lists them; psutil would look at every process of the machine, which takes milliseconds.
+    """The ids of the processes that this one has started, and those that they have: the engine may have one of its own.
+
+    Linux lists them. psutil looks at every process of the machine, which takes milliseconds.
     """
+    import psutil
+
     pids: set[int] = set()
-    for file in Path("/proc", str(process), "task").glob("*/children"):
+    if not (lists := list((_PROCESSES / str(process) / "task").glob("*/children"))):
+        with suppress(psutil.Error, OSError):  # it has ended
+            return {child.pid for child in psutil.Process(process).children(recursive=True)}
+    for file in lists:
         with suppress(OSError):  # the thread has ended
             pids.update(map(int, file.read_text().split()))
     return pids.union(*map(_descendants, pids))
