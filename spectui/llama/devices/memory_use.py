@@ -122,6 +122,13 @@ _ENTRY = 32
 """Byte of a node at which its entry is, in both."""
 
 
+class _Map(ctypes.Structure):
+    """Room for a std::map. As a result it is returned where this machine's calling convention has it: ARM64 has a register of
+    its own for the address, and no argument."""
+
+    _fields_ = (("content", ctypes.c_size_t * 6),)
+
+
 class _Entry(ctypes.Structure):
     """What a node of the map holds: a buffer type, and what a context takes of it (llama_memory_breakdown_data)."""
 
@@ -139,11 +146,10 @@ def simulated(context: Any) -> tuple[MemoryUse, ...]:
     Raises SpectuiError where this build of llama.cpp cannot be asked.
     """
     try:
-        breakdown = symbol(_BREAKDOWN, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+        breakdown = symbol(_BREAKDOWN, _Map, ctypes.c_void_p)
     except AttributeError:
         raise SpectuiError("This build of llama.cpp cannot be asked how much memory a model will take.") from None
-    breakdown_map = ctypes.create_string_buffer(48)
-    breakdown(breakdown_map, ctypes.cast(context, ctypes.c_void_p))
+    breakdown_map = breakdown(ctypes.cast(context, ctypes.c_void_p))
     is_host = symbol("ggml_backend_buft_is_host", ctypes.c_bool, ctypes.c_void_p)
     device_of = symbol("ggml_backend_buft_get_device", ctypes.c_void_p, ctypes.c_void_p)
 
