@@ -14,10 +14,10 @@ from tests.llama.ggufs import WORDS, byte_names, write_model
 NAMES = [*WORDS, *byte_names()]
 
 
-def words(count: int, *, used: int | None = None) -> dict[str, Any]:
-    """A vocabulary of `count` tokens, of which those from `used` on are padding."""
+def words(count: int) -> dict[str, Any]:
+    """A vocabulary of `count` tokens. Texts use the first 580, and the others are padding."""
     tokens = [*NAMES, *(f"word{number}" for number in range(count - len(NAMES)))]
-    return {"tokens": tokens, "types": [1 if used is None or number < used else 5 for number in range(count)]}
+    return {"tokens": tokens, "types": [1 if number < 580 else 5 for number in range(count)]}
 
 
 def test_a_header_says_what_the_model_is(tmp_path: Path):
@@ -62,5 +62,5 @@ def test_a_model_that_cannot_draft_has_a_reason(tmp_path: Path):
 
 def test_the_best_drafts_come_first(tmp_path: Path):
     sizes = {"target": 700, "small": 600, "tiny": 580, "other": 300}
-    found = [read_header(write_model(tmp_path / f"{name}.gguf", **words(count, used=580))) for name, count in sizes.items()]
+    found = [read_header(write_model(tmp_path / f"{name}.gguf", **words(count))) for name, count in sizes.items()]
     assert [draft.name for draft in drafts_for(found[0], found)] == ["tiny", "small", "other"]
