@@ -26,10 +26,14 @@ _GCC_WITH_AMX = 13
 
 def libraries() -> list[Path]:
     """The shared libraries, where llama_cpp finds them; [] without llama_cpp."""
-    spec = importlib.util.find_spec("llama_cpp")
-    own = Path(spec.origin).parent / "lib" if spec is not None and spec.origin else Path("/nowhere")
-    directory = Path(os.environ.get("LLAMA_CPP_LIB_PATH") or own)
-    return [path for path in sorted(directory.glob("*")) if path.is_file() and re.search(r"\.(so|dylib|dll)\b", path.name)]
+    directory = os.environ.get("LLAMA_CPP_LIB_PATH")
+    if not directory:
+        spec = importlib.util.find_spec("llama_cpp")
+        if spec is None or not spec.origin:
+            return []
+        directory = os.path.join(os.path.dirname(spec.origin), "lib")
+    files = sorted(Path(directory).glob("*"))
+    return [file for file in files if file.is_file() and re.search(r"\.(so|dylib|dll)\b", file.name)]
 
 
 def backends() -> list[str]:
@@ -41,7 +45,8 @@ def backends() -> list[str]:
 @cache
 def isolated_backends() -> tuple[str, ...]:
     """The backends in this build whose devices can end the process that uses them, such as "cuda"."""
-    return tuple(name for name in _ISOLATED.split() if name.upper() in backends())
+    present = backends()
+    return tuple(name for name in _ISOLATED.split() if name.upper() in present)
 
 
 def cpu_name() -> str:
