@@ -3,7 +3,7 @@
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,8 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from spectui.chat.history.conversations import StoredConversations
+from spectui.chat.messages import ChatMessage
+from spectui.speculation.records import Round
 from spectui.store import library
 from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory, prompts_file
@@ -23,6 +25,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dashboard.status import LoadingLine
 from spectui.ui.dialogs.conversations import ConversationsScreen, MessagesScreen
 from spectui.ui.prompt.prompt_input import PromptInput
+from spectui.ui.transcript.source import SourceReader
 from tests.fake_engine import FakeEngine
 from tests.store.journal_helpers import exchange, last, some_rounds
 from tests.ui.pilot_helpers import Make, Window, answer, ask, wait_until
@@ -185,17 +188,13 @@ async def test_a_line_says_how_much_of_a_long_conversation_is_read(
     for prompt in ("first question", "second", "third", "fourth"):
         exchange(journal, prompt, some_rounds(500))
     journal.close()
-    conversation, unpack, go_on = last(file), packed.unpack, threading.Event()
-    taken = list[bytes]()
-    with closing(sqlite3.connect(file)) as connection:
-        ((chunks,),) = connection.execute("SELECT count(*) FROM chunk")
+    conversation, take, go_on = last(file), SourceReader.__call__, threading.Event()
 
-    def held(chunk: bytes) -> Any:
-        taken.append(chunk)
-        assert len(taken) <= chunks / 2 or go_on.wait(60)
-        return unpack(chunk)
+    def held(reader: SourceReader, message: ChatMessage, rounds: Iterator[Round], share: float) -> None:
+        take(reader, message, rounds, share)
+        assert share < 0.6 or go_on.wait(60)
 
-    monkeypatch.setattr(packed, "unpack", held)
+    monkeypatch.setattr(SourceReader, "__call__", held)
     app = make_app(journal=Journal(file), conversation=conversation)
     async with app.run_test(size=(120, 40)) as pilot:
         line = app.screen.query_one("#opening", LoadingLine)
