@@ -172,12 +172,12 @@ class SidePanel(VerticalScroll, can_focus=False):
     def open_knob(self, key: str) -> None:
         """Focus this knob: arrows turn it, a slider's number can be typed."""
         self.open_page("settings")
-        next(control for control in self._controls if control.key == key).focus()
+        self.screen.set_focus(next(control for control in self._controls if control.key == key))
 
     def open_devices(self) -> None:
         """Focus the devices."""
         self.open_page("machine")
-        self.devices.focus()
+        self.screen.set_focus(self.devices)
 
     def _focus_prompt(self) -> None:
         self.screen.set_focus(self.screen.query_one("#prompt"))
@@ -211,7 +211,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         """Focus the first knob, list or chart of the page. False if it has none."""
         for part in (self.rounds, *self.sliders.values(), self.devices):
             if not _is_off(part):
-                part.focus(scroll_visible=False)
+                self.screen.set_focus(part, scroll_visible=False)
                 return True
         return False
 

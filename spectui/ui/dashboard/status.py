@@ -184,7 +184,7 @@ them away, and **{conversations}** searches, renames and deletes.
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Open it, and lead back to the prompt."""
         self.choose(event.option_id or "")
-        self.screen.query_one("#prompt").focus()
+        self.screen.set_focus(self.screen.query_one("#prompt"))
 
     def on_show(self) -> None:
         """List what has come while it was hidden."""

@@ -215,5 +215,5 @@ been read. The plain text is forgotten; the conversation keeps the first.
 
     def _leave_with(self, event: events.Key | events.Paste) -> None:
         self.dismiss()
-        self._window.prompt.focus()
+        self._window.set_focus(self._window.prompt)
         self._window.prompt.post_message(event)

@@ -300,7 +300,7 @@ class ModelsScreen(ListWindow[Setup]):
     def _step(self) -> None:
         self._moved = False
         self.box.value = self.words = ""
-        self.box.focus()
+        self.set_focus(self.box)
         self._list()
 
 

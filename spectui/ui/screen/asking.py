@@ -126,7 +126,7 @@ def edit(window: Window, index: int) -> None:
         return
     box.text = ""
     box.give_back(talk.begin_edit(index))
-    box.focus()
+    window.set_focus(box)
     window.show_state()
 
 

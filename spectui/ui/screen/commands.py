@@ -69,9 +69,9 @@ def stop(window: Window) -> None:
         reading.end_inspection(window)
     elif window.find_line.display:
         window.find_line.close()
-        window.set_focus(window.prompt)  # at once: letters may wait behind this key
+        window.set_focus(window.prompt)
     elif focused is not None and (focused in (window.transcript, window.chats) or panel in focused.ancestors):
-        window.prompt.focus()
+        window.set_focus(window.prompt)
     elif session.conversation.editing is not None and not session.waiting and session.state != "loading":
         asking.leave_edit(window)
     else:
@@ -82,7 +82,7 @@ def stop(window: Window) -> None:
             window.show_state()
         else:
             window.remove_class("-overlay")
-        (window.query_one(Choices) if window.has_class("-empty") else window.prompt).focus()
+        window.set_focus(window.query_one(Choices) if window.has_class("-empty") else window.prompt)
 
 
 def _of_panel(does: Callable[[SidePanel], object]) -> Callable[[Window], object]:

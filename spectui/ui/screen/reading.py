@@ -57,7 +57,7 @@ def fold_chats(window: Window) -> None:
     """Fold the chats beside the text, or show them; where there is no room for them, list them."""
     if window.session.stored.saved and (window.has_class("-roomy") or window.has_class("-double")):
         window.toggle_class("-no-chats")
-        window.prompt.focus()
+        window.set_focus(window.prompt)
     else:
         list_conversations(window)
 
@@ -162,7 +162,7 @@ def toggle_inspection(window: Window) -> None:
     if transcript.inspected is not None:
         end_inspection(window)
     elif transcript.inspect_last():
-        transcript.focus()
+        window.set_focus(transcript)
     else:
         window.say("There is no token to inspect yet.")
 
@@ -174,7 +174,7 @@ def show_token(window: Window, token: Token | None, round: Round | None) -> None
     _look(window)
     window.refresh_bindings()
     if token is None:
-        window.prompt.focus()
+        window.set_focus(window.prompt)
 
 
 def _look(window: Window) -> None:

@@ -126,7 +126,7 @@ class Welcome(Vertical):
     def on_show(self) -> None:
         """Take the keys, unless a prompt was begun, and look for files."""
         if not self._window.prompt.text:
-            self.query_one(Choices).focus()
+            self.screen.set_focus(self.query_one(Choices))
         self.run_worker(self._look())
 
     def _hint(self, way: int, hint: str) -> None:

@@ -100,7 +100,7 @@ class Window(DirectScreen):
         self.title_line.refresh()
         self.panel.show_models()
         if self.has_class("-empty") and self.session.setup.model:
-            self.prompt.focus()  # the list has had the keys
+            self.set_focus(self.prompt)  # the list has had the keys
         self._mark_models()
 
     def _mark_models(self, update: bool = True) -> None:

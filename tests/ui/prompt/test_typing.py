@@ -51,6 +51,17 @@ async def test_text_goes_to_the_prompt_wherever_a_key_has_put_the_focus(
             assert engine.knobs == Knobs() and len(engine.loads) == 1
 
 
+@pytest.mark.parametrize("key", ["f7", "f10", "alt+1", "alt+2", "alt+5", "f4"])
+async def test_a_key_moves_the_focus_before_the_next_key_is_taken(window: Window, engine: FakeEngine, key: str) -> None:
+    async with window(size=(120, 40)) as (app, pilot):
+        await ask(pilot, "go")
+        await answer(pilot, engine)
+        burst(app, key, *"why")
+        app.call_later(burst, app, *"23")  # these come while the first are acted on
+        await wait_until(pilot, lambda: app.screen.query_one(PromptInput).text == "why23")
+        assert app.focused is app.screen.query_one(PromptInput) and engine.knobs == Knobs()
+
+
 async def test_a_text_that_begins_as_a_number_does_not_lose_its_beginning(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         for number, text in enumerate(("3 apples", "-v is a flag", "1.5B or 3B?", "2.71828…"), 1):
