@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,6 +13,10 @@ from spectui.ui.transcript.wrap import ASIDE, Flow, Piece
 
 _ABOVE = {FOLD, CHANGES["+"], CHANGES["-"]}
 """Kinds of what is drawn in place of folded text: what follows begins another row."""
+
+
+_MAY_END = re.compile(r"^[^\S\n>]*(?:>[^\S\n]*)*(?:`{3,}|~{3,})?[^\S\n]*\n(?=\S)", re.MULTILINE)
+"""An empty line or a closing fence, and another line: a block ends nowhere else."""
 
 
 class View(NamedTuple):
@@ -100,7 +105,9 @@ class Drawing(Flow):
         """Whether the block that begins there, or one behind it, is now to be drawn as it will stay."""
         if not self.view.grows or next(self._parts(begin, len(text)))[1] < len(text):
             return True
-        return "\n" in text[max(begin, self.size - 1) : -1] and finished(text[begin:]) > 0
+        last = max(begin, text.rfind("\n", begin, self.size - 1) + 1)
+        # First a look at what is new: a block of 10,000 lines would be read once a frame.
+        return _MAY_END.search(text, last) is not None and finished(text[begin:]) > 0
 
     # What stands where
 

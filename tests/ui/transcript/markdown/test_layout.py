@@ -1,10 +1,10 @@
 """A reply as text: its blocks, its marks, and that no letter of it is lost, however damaged its Markdown is."""
 
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import cycle
+from itertools import cycle, islice
 from types import FrameType
 
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pygments.lexers.python import PythonLexer
 from rich.cells import cell_len
 
-from spectui.chat.text.code_blocks import code_blocks
+from spectui.chat.text.code_blocks import code_blocks, finished
 from spectui.store.rounds.packed import PackedRounds
 from spectui.text import safe
 from spectui.ui.transcript.drawing import Drawing, View
@@ -145,23 +145,29 @@ def lost(text: str, page: Flow) -> Counter[str]:
     return Counter(filter(str.isalnum, text)) - Counter(filter(str.isalnum, rows))
 
 
+def calls_in(work: Callable[[], object]) -> int:
+    """How many calls and returns of functions it takes."""
+    count = 0
+
+    def counted(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(counted)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_is_shown_whole_in_a_time_that_grows_with_its_length(name: str) -> None:
     def calls(size: int) -> float:
         """For each character."""
-        text, count = HOSTILE[name](size), 0
-
-        def counted(frame: FrameType, event: str, argument: object) -> None:
-            nonlocal count
-            count += 1
-
-        sys.setprofile(counted)
-        try:
-            page = laid(text, 30)
-        finally:
-            sys.setprofile(None)
-        assert not lost(text, page)
-        return count / len(text)
+        text = HOSTILE[name](size)
+        assert not lost(text, laid(text, 30))
+        return calls_in(lambda: laid(text, 30)) / len(text)
 
     calls(50)
     assert calls(1600) < 1.5 * calls(400) + 10
@@ -217,8 +223,16 @@ def test_a_block_that_has_ended_while_the_reply_grows_stays_as_it_is(text: str, 
         settled = page._tail[0] if page._tail is not None else 0
         rows = drawn(page)[: page.row_of(settled)] if settled else []
         assert rows == whole[: len(rows)]
+        assert not page.view.grows or finished(page.source.text[settled:]) == 0, "no block that has ended waits"
         assert source.text.startswith(page.copied()), "it is copied as it was written"
     assert not text or drawn(page) == whole
+
+
+@pytest.mark.parametrize("text", ["```py\n" + "x = 1\n" * 2000, "a line\n" * 2000], ids=["code", "a paragraph"])
+def test_a_line_of_a_long_block_takes_as_long_as_one_of_a_short_block(text: str) -> None:
+    pages = growing(text, 30, [40])
+    short, _, long = (calls_in(lambda size=size: deque(islice(pages, size), maxlen=0)) for size in (20, 100, 20))
+    assert long < 2 * short
 
 
 async def test_paragraphs_are_text_as_soon_as_the_next_begins_and_nothing_moves_at_the_end() -> None:
