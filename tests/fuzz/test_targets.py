@@ -1,6 +1,9 @@
 """A few inputs for each way in; many more by hand: `python -m tests.fuzz NAME SECONDS`."""
 
+from pathlib import Path
+
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +13,11 @@ from tests.fuzz.targets import TARGETS, home
 @pytest.fixture(autouse=True)
 def state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECTUI_STATE_DIR", str(home()))
+
+
+def test_every_target_is_fuzzed_each_night() -> None:
+    workflow = yaml.safe_load((Path(__file__).parents[2] / ".github/workflows/test.yml").read_text(encoding="utf-8"))
+    assert workflow["jobs"]["fuzz"]["strategy"]["matrix"]["target"] == list(TARGETS)
 
 
 @pytest.mark.parametrize("name", TARGETS)
