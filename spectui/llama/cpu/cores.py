@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 import subprocess
 import sys
 from collections.abc import Set
@@ -37,13 +36,10 @@ def fast_cores() -> int:
 def performance_cores(allowed: Set[int], root: Path = Path("/sys/devices")) -> int | None:
     """Physical performance cores among the logical CPUs `allowed`; None if the system does not tell cores apart.
 
-    Linux: `cpu_core/cpus` of Intel's hybrid CPUs, `cpu_capacity` of ARM's. macOS: sysctl's first performance level. Windows:
-    the efficiency class of each core.
+    Linux: `cpu_core/cpus` of Intel's hybrid CPUs, `cpu_capacity` of ARM's. macOS: sysctl's first performance level.
     """
     if sys.platform == "darwin":
         return _apple()
-    if sys.platform == "win32":
-        return of_highest_class(_windows(), allowed)
     fast = _intel(root) or _by_capacity(root)
     if not fast:
         return None
@@ -72,38 +68,6 @@ def _apple() -> int | None:
         return int(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-
-
-def _windows() -> bytes:
-    """What GetLogicalProcessorInformationEx tells of the cores; b"" if it fails."""
-    import ctypes
-
-    size = ctypes.c_uint32()
-    library = getattr(ctypes, "windll")  # noqa: B009 (only Windows has it)
-    ask = library.kernel32.GetLogicalProcessorInformationEx
-    ask(0, None, ctypes.byref(size))  # 0: RelationProcessorCore
-    buffer = ctypes.create_string_buffer(size.value)
-    return buffer.raw if ask(0, buffer, ctypes.byref(size)) else b""
-
-
-def of_highest_class(records: bytes, allowed: Set[int]) -> int | None:
-    """The allowed cores of the highest efficiency class, which are the fastest; None if all cores are of one class.
-
-    `records`: SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX (winnt.h), one for each core: relationship, size, flags, class, 20
-    reserved bytes, number of groups, and for each group a mask of its logical CPUs, the group's number and 6 reserved bytes.
-    """
-    cores: list[tuple[int, set[int]]] = []
-    start = 0
-    while start + 32 <= len(records):
-        _, size, _, efficiency, groups = struct.unpack_from("<IIBB20xH", records, start)
-        masks = (struct.unpack_from("<QH", records, start + 32 + 16 * number) for number in range(groups))
-        cpus = {64 * group + bit for mask, group in masks for bit in range(64) if mask >> bit & 1}
-        cores.append((efficiency, cpus))
-        start += max(size, 32)
-    if len({efficiency for efficiency, _ in cores}) < 2:
-        return None
-    most = max(efficiency for efficiency, _ in cores)
-    return sum(efficiency == most and bool(cpus & allowed) for efficiency, cpus in cores) or None
 
 
 def _numbers(ranges: str) -> set[int]:

@@ -1,7 +1,6 @@
 """Performance cores, and the quota of CPU time, in directories that look like those of Linux."""
 
 import os
-import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,7 +13,7 @@ import pytest
 from spectui.cli.machine.doctor import threads_in_words
 from spectui.engine.costs.files import DraftCosts, TargetCosts
 from spectui.engine.loading import placement
-from spectui.llama.cpu.cores import fast_cores, of_highest_class, performance_cores
+from spectui.llama.cpu.cores import fast_cores, performance_cores
 from spectui.llama.cpu.quota import cpu_quota, free_memory
 from spectui.paths import state_directory
 from tests.helpers import smollm2
@@ -53,25 +52,6 @@ def test_where_all_cores_are_alike_they_are_not_told_apart(tmp_path: Path) -> No
     root = make_cpus(tmp_path, {cpu: str(cpu) for cpu in range(4)}, dict.fromkeys(range(4), 1024))
     assert performance_cores(set(range(4)), root) is None
     assert performance_cores({0}, tmp_path / "nothing") is None
-
-
-def core(efficiency: int, *masks: tuple[int, int]) -> bytes:
-    """A core as Windows tells of it. `masks`: of its logical CPUs, with the number of their group."""
-    groups = b"".join(struct.pack("<QH6x", mask, group) for mask, group in masks)
-    return struct.pack("<IIBB20xH", 0, 32 + len(groups), 1, efficiency, len(masks)) + groups
-
-
-def test_windows_tells_the_class_of_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two performance cores of two threads and two efficiency cores, one of them in another group."""
-    found = core(1, (0b11, 0)) + core(1, (0b1100, 0)) + core(0, (1 << 4, 0)) + core(0, (1, 1))
-    assert of_highest_class(found, set(range(128))) == 2
-    assert of_highest_class(found, {2, 3, 4}) == 1
-    assert of_highest_class(found, {4, 64}) is None, "only efficiency cores are allowed: then all of them count"
-    assert of_highest_class(core(0, (0b11, 0)) * 4, set(range(8))) is None
-    assert of_highest_class(b"", {0}) is None
-    monkeypatch.setattr("spectui.llama.cpu.cores.sys.platform", "win32")
-    monkeypatch.setattr("spectui.llama.cpu.cores._windows", lambda: found)
-    assert performance_cores(set(range(128))) == 2
 
 
 def test_apple_tells_the_cores_of_its_first_level(monkeypatch: pytest.MonkeyPatch) -> None:
