@@ -222,10 +222,6 @@ class Setup:
     )
     batch: int = _devices(2048, "most tokens handed to llama.cpp at once", "-b", "--batch-size", bounds=(1, 65536))
     ubatch: int = _devices(512, "most tokens evaluated at once", "-ub", "--ubatch-size", bounds=(1, 65536))
-    op_offload_min_batch: int = _devices(
-        0, "tokens in a pass from which a GPU computes layers whose weights are in the host's memory (0: llama.cpp's 32)",
-        "--op-offload-min-batch", bounds=(0, 65536),
-    )  # fmt: skip
     numa: str = _devices(
         "off", "how CPU threads use the memory of several sockets, as llama.cpp means it", "--numa",
         choices=("off", "distribute", "isolate", "numactl"),

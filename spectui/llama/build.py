@@ -1,4 +1,4 @@
-"""What this build of llama.cpp is made of, what it is started with, and the command that builds it anew for this machine.
+"""What this build of llama.cpp is made of, and the command that builds it anew for this machine.
 
 Importing this loads no library.
 """
@@ -14,8 +14,6 @@ import sys
 from functools import cache
 from pathlib import Path
 from shutil import which
-
-from spectui.knobs import Setup
 
 _ISOLATED = "cuda hip musa metal vulkan sycl opencl cann webgpu hexagon openvino zdnn et rpc"
 """ggml's libraries whose devices can end the process that uses them: GPUs, whose drivers fail, and RPC servers."""
@@ -87,12 +85,6 @@ def _digest(parts: list[str]) -> str:
 def features_of(system_info: str) -> frozenset[str]:
     """The features that llama_print_system_info lists."""
     return frozenset(re.findall(r"(\w+) = 1\b", system_info))
-
-
-def environment(setup: Setup) -> dict[str, str]:
-    """This process's environment, with what ggml's backends for GPUs read once, when they are loaded."""
-    named = {"GGML_OP_OFFLOAD_MIN_BATCH": str(setup.op_offload_min_batch)} if setup.op_offload_min_batch else {}
-    return {**os.environ, **named}
 
 
 def rebuild_command(*added: str) -> str:

@@ -86,7 +86,7 @@ def test_what_is_exported_and_imported_again_is_the_same_profile(
 def test_every_setting_is_a_flag_or_kept_in_a_comment() -> None:
     others = {key for key, row in SETTINGS.items() if row.spec.section != "ui"} - {*FLAGS, *DRAFT_FLAGS, *SPECULATION_FLAGS}
     assert others == {
-        "async_draft", "op_offload_min_batch", "split_mode_draft", "tensor_split_draft", "main_gpu_draft", "flash_attn_draft",
+        "async_draft", "split_mode_draft", "tensor_split_draft", "main_gpu_draft", "flash_attn_draft",
         "ctx_size_draft", "requantise_draft", "strict", "no_profile", "remember", "keep_read", "system",
         "no_template", "drafter", "policy", "context_full", "kernels", "server", "server_model", "server_key_file",
     }, "llama-server has no flag for these: give a new setting its flag, or add it here"  # fmt: skip

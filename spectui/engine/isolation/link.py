@@ -22,7 +22,6 @@ from spectui.engine.loading.plan import way_out
 from spectui.engine.worker import leave_terminal_to_main_thread, settle
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
-from spectui.llama.build import environment
 from spectui.llama.devices import rpc
 from spectui.paths import program
 
@@ -62,10 +61,7 @@ class Link:
     """A process, from its start to its end. Each command ends with a message, also where the process ends."""
 
     def __init__(self, owner: Owner, setup: Setup, knobs: Knobs, after: Link | None = None) -> None:
-        """`setup`: has the servers of all set-ups, and what ggml reads when it is loaded.
-
-        `after`: a process that must end before this one uses the devices.
-        """
+        """`setup`: has the servers of all set-ups. `after`: a process that must end before this one uses the devices."""
         self._owner, self._setup = owner, setup
         self.loaded: Setup | None = after.loaded if after is not None else None
         """The set-up that is loaded, or was until the load in progress; None if nothing was, or loading failed."""
@@ -163,10 +159,7 @@ class Link:
         try:
             with self._state:
                 process = self._process = subprocess.Popen(
-                    program("spectui.engine.isolation.child"),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    env=environment(self._setup),
+                    program("spectui.engine.isolation.child"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
                 )
         except OSError as error:
             self._end(f"The engine's process could not be started ({error.strerror})")

@@ -77,8 +77,7 @@ class EngineProcess(Emitter):
 
     def _load(self, setup: Setup) -> None:
         before = self.link
-        read_once = setup.op_offload_min_batch != self._setup.op_offload_min_batch
-        if before is not None and (setup.rpc or self._setup.rpc or read_once):
+        if before is not None and (setup.rpc or self._setup.rpc):
             # ggml keeps the servers that it knows, and ends the process if it lists the devices of one that is gone. Also, a
             # server forgets the graphs of all models when one is freed, but the client has the next one computed again.
             self.link = None

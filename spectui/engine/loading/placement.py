@@ -158,8 +158,7 @@ class Placed:
         """
         room = min(self.setup.ctx_size or MEASURED, MEASURED) if self.role == "target" else 0
         context = (room, self.setup.ubatch, self.setup.swa_full, self.threads_beside(ahead), self.flash_attn, *self.types)
-        weights = (*self.weights_key, self.setup.op_offload_min_batch)
-        return (measured_with(self.kernels), gpu_key(), weights, context)
+        return (measured_with(self.kernels), gpu_key(), self.weights_key, context)
 
     def threads_beside(self, ahead: bool) -> int:
         """The number of threads of a draft. `ahead`: it computes while the target does. Two threads that compute with OpenMP

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
-from spectui.llama.build import environment
 from spectui.llama.devices.records import Device, MemoryUse, added
 from spectui.paths import program
 
@@ -107,7 +106,7 @@ def make_plan(setup: Setup, freed: Iterable[MemoryUse] = ()) -> MemoryPlan:
     PlacementError.
     """
     try:
-        answer = pickle.loads(_ask(pickle.dumps((setup, tuple(freed))), environment(setup)))
+        answer = pickle.loads(_ask(pickle.dumps((setup, tuple(freed)))))
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):  # RuntimeError: there is no memory for a thread
         raise SpectuiError("What this would take cannot be told: llama.cpp ended while it was asked.") from None
     if isinstance(answer, SpectuiError):
@@ -120,15 +119,13 @@ def make_plan(setup: Setup, freed: Iterable[MemoryUse] = ()) -> MemoryPlan:
     raise SpectuiError(f"What this would take cannot be told: llama.cpp ended while it was asked ({answer}).")
 
 
-def _ask(question: bytes, variables: dict[str, str]) -> bytes:
+def _ask(question: bytes) -> bytes:
     """The simulation's answer; nothing if it gives none in time.
 
     Its standard input stays open: where this process ends, it closes, and so the simulation ends too, also if it waits for a
     server that hangs.
     """
-    with subprocess.Popen(
-        _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=variables
-    ) as process:
+    with subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         bound = threading.Timer(_BOUND_S, process.kill)
         bound.daemon = True
         bound.start()

@@ -20,8 +20,8 @@ from spectui.paths import program
 
 _KINDS = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
 
-_VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
-"""Environment variables that choose among the GPUs, so that one name may mean different cards."""
+_VARIABLES = "CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GGML_VK_VISIBLE_DEVICES GGML_OP_OFFLOAD_MIN_BATCH"
+"""Environment variables that choose among the GPUs, so that one name may mean different cards, and passes for them."""
 
 
 class _Properties(ctypes.Structure):
@@ -148,11 +148,11 @@ def survey() -> tuple[Device, ...]:
 
 
 def gpu_key() -> tuple[Any, ...]:
-    """What identifies the GPUs: names, sizes, driver, and which of them are visible. () on a machine without one."""
+    """What identifies the GPUs: names, sizes, driver, and variables about them. () on a machine without one."""
     gpus = [(device.name, device.description, device.total) for device in list_devices() if device.kind != "cpu"]
     if not gpus:
         return ()
-    return (*gpus, _driver(), *(os.environ.get(name, "") for name in _VISIBLE))
+    return (*gpus, _driver(), *(os.environ.get(name, "") for name in _VARIABLES.split()))
 
 
 @cache

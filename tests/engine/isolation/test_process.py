@@ -155,7 +155,8 @@ def test_an_old_process_that_does_not_die_is_waited_for_no_longer_than_bounded(
     events.wait(RoundDone, 3)
     with monkeypatch.context() as immortal:
         immortal.setattr(subprocess.Popen, "kill", lambda process: None)
-        isolated.load(replace(setup, op_offload_min_batch=64))  # which needs another process
+        monkeypatch.setattr(isolated, "_setup", replace(setup, rpc="127.0.0.1:1"))  # so that a load needs another process
+        isolated.load(setup)
         assert events.wait(Failed).message == REPLACED
         events.wait_for_notice(LINGERS)
         events.wait(Loaded, 2)

@@ -54,7 +54,6 @@ def both_keys(setup: Setup) -> tuple[object, object]:
         ({"ctx_size": 1024}, False, False),
         ({"ctx_size": 512}, True, False),  # logits behind a longer context were not compared
         ({"remember": "on"}, False, False),
-        ({"op_offload_min_batch": 4}, True, True),
     ],
 )
 def test_each_key_holds_what_the_costs_depend_on(models: Setup, changed: dict[str, object], target: bool, draft: bool):
@@ -80,8 +79,10 @@ def test_the_key_holds_the_number_of_threads_that_auto_means(models: Setup, monk
     assert all(one != other for one, other in zip(eight, both_keys(automatic), strict=True))
 
 
-@pytest.mark.parametrize("change", ["card", "driver", "visible", "none"])
-def test_costs_of_another_gpu_are_not_used(models: Setup, monkeypatch: pytest.MonkeyPatch, change: str):
+@pytest.mark.parametrize("change", ["card", "driver", "CUDA_VISIBLE_DEVICES", "GGML_OP_OFFLOAD_MIN_BATCH", "none"])
+def test_costs_of_another_gpu_or_under_other_variables_of_it_are_not_used(
+    models: Setup, monkeypatch: pytest.MonkeyPatch, change: str
+):
     monkeypatch.setattr(listing, "list_devices", lambda: (CARD,))
     monkeypatch.setattr(listing, "_driver", lambda: ("580.65", "6.12"))
     before = both_keys(models)
@@ -89,8 +90,8 @@ def test_costs_of_another_gpu_are_not_used(models: Setup, monkeypatch: pytest.Mo
         monkeypatch.setattr(listing, "list_devices", lambda: (CARD._replace(description="NVIDIA T4"),))
     elif change == "driver":
         monkeypatch.setattr(listing, "_driver", lambda: ("590.10", "6.12"))
-    elif change == "visible":
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    elif change.isupper():
+        monkeypatch.setenv(change, "1")
     else:  # its free memory is not what it is
         monkeypatch.setattr(listing, "list_devices", lambda: (CARD._replace(free=1),))
     changed = change != "none"
