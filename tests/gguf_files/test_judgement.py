@@ -14,7 +14,7 @@ from spectui.gguf_files.check import ModelFileError, check_file, metadata_of
 from spectui.gguf_files.compatibility import drafting_heads, drafts_for, heads_beside, match, smaller_drafts
 from spectui.gguf_files.header import read_header
 from spectui.gguf_files.heads import assists
-from tests.llama.ggufs import write_model
+from tests.llama.ggufs import finished, write_model
 from tests.llama.heads import dflash, eagle
 from tests.llama.heads.assistant import write_assistant, write_target
 from tests.llama.heads.headed import write_headed
@@ -48,11 +48,7 @@ def file_of(path: Path, keys: dict[str, Any], tensors: Sequence[str] = ()) -> Pa
             {str: writer.add_string, bool: writer.add_bool, int: writer.add_uint32}[type(value)](key, value)
     for name in tensors:
         writer.add_tensor(name, np.zeros(32, np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
+    return finished(writer, path)
 
 
 WORDS = {"tokenizer.ggml.model": "gpt2"}
@@ -225,11 +221,7 @@ def test_a_download_that_has_only_reserved_its_room_is_no_whole_model(tmp_path: 
         writer.add_string("tokenizer.ggml.model", "gpt2")
         for number, tensor in enumerate(weights):
             writer.add_tensor(f"blk.{number}.w", tensor)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        return tmp_path / name
+        return finished(writer, tmp_path / name)
 
     ones, bias = np.ones(numbers, np.float32), np.zeros(numbers // 64, np.float32)
     whole = written("whole.gguf", ones, bias)

@@ -1,4 +1,5 @@
-"""A draft of another vocabulary is refused with a sentence that says what differs, by the list of models as by loading."""
+"""A draft of another vocabulary is refused with a sentence that says what differs, by the list of models as by loading, and
+its texts are loaded."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from spectui.gguf_files.check import same_vocabulary
 from spectui.gguf_files.compatibility import match
 from spectui.gguf_files.header import read_header
 from spectui.llama.model import Model
@@ -65,6 +67,7 @@ def test_what_differs_is_named(tmp_path: Path, made: list[Model], target: Any, d
     except VocabularyError as error:
         said = str(error)
     assert said == (f"The draft has another vocabulary than the target: {says}." if says else "")
+    assert (same_vocabulary(*map(str, files)) is None) == bool(says)
     listed = match(*map(read_header, files))
     assert listed.how == ("translated" if says else "same")
     assert says in listed.reason
