@@ -27,7 +27,7 @@ _AVX2 = ("-mavx2", "-mfma", "-mf16c")
 _AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni")
 _AMX = ("-mamx-tile", "-mamx-int8")
 SETS = {"avx2": _AVX2, "avxvnni": (*_AVX2, "-mavxvnni"), "avx512": (*_AVX2, *_AVX512), "amx": (*_AVX2, *_AVX512, *_AMX)}
-"""Source file of an instruction set -> its flags. A compiler that does not know them leaves the file out: see set.h."""
+"""Source file of an instruction set -> its flags. One that the compiler refuses is left out: see set.h, and `left_out`."""
 
 _OWN_FLAGS = {**SETS, "rows": _AVX2, "signs": _AVX2}
 """The same with what every set uses; the other files are for any x86-64."""
@@ -43,6 +43,14 @@ def build(library: Path = LIBRARY) -> str:
             return _build(Path(scratch), library)
     except OSError as error:
         return f"their library cannot be written ({library.parent}: {error.strerror}): install spectui where you may write"
+
+
+def left_out(library: Path = LIBRARY) -> str:
+    """The instruction sets that the library was built without, each with the compiler's first error; "" if there are none."""
+    try:
+        return library.with_suffix(".txt").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _build(scratch: Path, library: Path) -> str:
@@ -67,8 +75,18 @@ def _build(scratch: Path, library: Path) -> str:
     files = [objects[source] for source, text in said.items() if not text]
     if text := _run([*compiler, "-shared", "-fopenmp", "-o", str(linked), *files], deadline):
         return f"they cannot be linked\n{text}"
+    note = library.with_suffix(".txt")
+    note.unlink(missing_ok=True)
+    if refused:
+        note.write_text(", ".join(f"{name} ({_first_error(text)})" for name, text in refused.items()), encoding="utf-8")
     linked.replace(library)  # a process may have the old one loaded
     return ""
+
+
+def _first_error(text: str) -> str:
+    """The line of a compiler's output that says what is wrong."""
+    lines = text.splitlines()
+    return next((line for line in lines if "error: " in line), lines[0])
 
 
 def _compiler() -> list[str]:
@@ -82,7 +100,7 @@ def _run(command: list[str], deadline: float) -> str:
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=max(0, deadline - monotonic()),
+            env={**os.environ, "LC_ALL": "C"}, timeout=max(0, deadline - monotonic()),
         )  # fmt: skip
     except OSError as error:
         return f"{command[0]}: {error.strerror}"
@@ -95,4 +113,6 @@ def _run(command: list[str], deadline: float) -> str:
 if __name__ == "__main__":
     if why := build():
         sys.exit(f"spectui's kernels were not built: {why}")
+    if sets := left_out():
+        print(f"spectui's kernels were built without {sets}", file=sys.stderr)
     print(LIBRARY)

@@ -83,7 +83,7 @@ class Plugin:
         except AttributeError:
             raise Unusable("their library is damaged, or old: install spectui again") from None
         if not sets:
-            raise Unusable("this CPU has no AVX2")
+            raise Unusable("this CPU, or their library, has no AVX2")
         if only and only not in sets:
             raise Unusable(f"this CPU, or their library, has no {only}, only {', '.join(sets)}")
         self.set = only or sets[0]

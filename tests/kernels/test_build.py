@@ -2,6 +2,7 @@
 
 import ctypes
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,8 @@ needs_a_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="there
 REAL = build.SOURCES
 SET = """
 #include "set.h"
-extern const KernelSet {name}_set = {{}};
+static bool supported() {{ return true; }}
+extern const KernelSet {name}_set = {{ "{name}", supported }};
 """
 PLUGIN = """
 #include <omp.h>
@@ -52,15 +54,56 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *refused: str) -> 
 
 @needs_a_compiler
 @pytest.mark.parametrize(
-    ("refused", "left_out"), [((), 0), (("-mavx512vnni",), 1), (("-mavxvnni",), 2), (("-mavxvnni", "-mavx512f"), 3)]
+    ("refused", "without", "told"),
+    [
+        ((), 0, ""),
+        (("-mavx512vnni",), 1, "amx (unknown -mavx512vnni), avx512 (unknown -mavx512vnni)"),
+        (("-mavxvnni",), 2, "avxvnni (unknown -mavxvnni)"),
+        (("-mavxvnni", "-mavx512f"), 3, "amx (unknown -mavx512f), avx512 (unknown -mavx512f), avxvnni (unknown -mavxvnni)"),
+    ],
 )
 def test_a_set_that_the_compiler_does_not_know_is_left_out(
-    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...], left_out: int
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...], without: int, told: str
 ):
     compiler(tmp_path, monkeypatch, *refused)
     library = tmp_path / "lib.so"
     assert build.build(library) == ""
-    assert ctypes.CDLL(str(library)).without() == left_out
+    assert ctypes.CDLL(str(library)).without() == without
+    assert build.left_out(library) == told
+
+
+@needs_a_compiler
+def test_the_compilers_first_error_about_a_set_is_told_until_it_compiles(sources: Path, tmp_path: Path):
+    (sources / "avxvnni.cpp").write_text('#include "own.h"\n')
+    (sources / "own.h").write_text("no C++\n")
+    library = tmp_path / "lib.so"
+    assert build.build(library) == ""
+    assert re.fullmatch(r"avxvnni \(\S+own\.h:1:1: error: .+\)", build.left_out(library))
+    (sources / "own.h").write_text(SET.format(name="avxvnni"))
+    assert (build.build(library), build.left_out(library)) == ("", "")
+
+
+USE = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+library.spectui_kernels_sets.restype = ctypes.c_char_p
+functions = (ctypes.c_void_p * 9)()
+print(library.spectui_kernels_sets().decode(), *(library.spectui_kernels_bind(functions, name) for name in (b"amx", b"avx2")))
+"""
+
+
+@needs_a_compiler
+def test_the_library_uses_no_set_that_was_left_out(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """In a process of its own, which a call of what is not there would end."""
+    for file in REAL.iterdir():
+        if file.stem not in build.SETS:
+            shutil.copy(file, sources)
+    compiler(tmp_path, monkeypatch, "-mavx512f")
+    monkeypatch.setattr(build, "_FLAGS", ("-O0", *build._FLAGS[1:]))
+    library = tmp_path / "lib.so"
+    assert build.build(library) == ""
+    done = subprocess.run([sys.executable, "-c", USE, str(library)], capture_output=True, text=True)
+    assert done.stdout == "avxvnni avx2 1 0\n", done.stderr
 
 
 @needs_a_compiler

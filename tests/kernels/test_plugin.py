@@ -46,7 +46,7 @@ def test_a_file_that_is_no_library(tmp_path: Path):
     ("claims", "said"),
     [
         ({"abi": 7}, "their library is of another version (7 instead of 4): install spectui again"),
-        ({"sets": ""}, "this CPU has no AVX2"),
+        ({"sets": ""}, "this CPU, or their library, has no AVX2"),
         ({"source": "int spectui_kernels_abi(void) { return 4; }"}, "their library is damaged, or old: install spectui again"),
         ({"source": "int other(void) { return 1; }"}, "their library is damaged, or old: install spectui again"),
         ({"bind": 1}, "their library refuses this llama.cpp"),

@@ -12,6 +12,7 @@ import click
 import spectui
 from spectui.cli.options import Command
 from spectui.cli.terminal import json_option
+from spectui.text import one_line
 
 
 @click.command("doctor", cls=Command)
@@ -25,6 +26,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     from spectui.cli.machine.findings import FAST_KERNELS, Facts, advice, cpu_flags, findings
     from spectui.engine.loading import placement
     from spectui.engine.loading.kernel_choice import available
+    from spectui.kernels.build import left_out
     from spectui.knobs import Setup
     from spectui.llama import build, library, selftest
     from spectui.llama.cpu.cores import allowed_cpus
@@ -54,6 +56,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
     say("\n" + "\n".join(verdict.lines))
     own = available(Setup(device="none"), verdict)
     kernels = own.set or f"not used, because {own.why}"
+    if sets := one_line(left_out()):
+        kernels += f"; built without {sets}"
     say(f"spectui's kernels: {kernels}")
     features = {*build.features_of(system_info), *([FAST_KERNELS] if verdict.extra_buffers else [])}
     error = library.first_error()

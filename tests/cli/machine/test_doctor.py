@@ -157,8 +157,10 @@ def test_the_program_names_the_command_and_ends_with_1(monkeypatch: pytest.Monke
     monkeypatch.setattr("spectui.cli.machine.findings._LACKS", ())
     monkeypatch.setattr("spectui.llama.selftest.run", lambda force: SelfTest(extra_buffers=True))
     monkeypatch.setattr("spectui.llama.library.system_info", lambda: "CPU : REPACK = 1 | OPENMP = 1")
+    monkeypatch.setattr("spectui.kernels.build.left_out", lambda: "amx (c++: error: unknown\x1b)")
     done = CliRunner().invoke(root, ["doctor"])
     assert done.exit_code == 0
+    assert re.search(r"^spectui's kernels: .*; built without amx \(c\+\+: error: unknown\?\)$", done.output, re.MULTILINE)
     assert done.output.endswith("Nothing to do: this build uses what the machine has, and its fast kernels work.\n")
 
 
