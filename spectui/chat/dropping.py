@@ -86,7 +86,5 @@ class OldestTurns:
     def leave_out(self, number: int) -> None:
         """Make the first `number` messages no part of the next prompt: behind the last reply, and the one in progress."""
         replies = [message for message in self._line if message.role == "assistant"]
-        last = replies[-2:] if replies and replies[-1].id == self._journal.writing else replies[-1:]
-        for message in last:
-            message.reply = message.reply._replace(dropped=number)
-        self._journal.set_dropped([message.id for message in last], number)
+        last = replies[-2:] if replies and replies[-1] is self._journal.writing else replies[-1:]
+        self._journal.set_dropped(last, number)

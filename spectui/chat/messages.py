@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,57 +15,23 @@ from spectui.chat.text.attachments import images_in
 from spectui.engine.events import Failed, Finished, Message, RoundDone
 from spectui.speculation.records import Round, StopReason
 from spectui.store.journal import Journal
-from spectui.store.records import FAILED, Reply, StoredConversation, StoredMessage, unknown_reply
-from spectui.store.rounds.packed import PackedRounds
+from spectui.store.records import FAILED, OpenMessage, StoredConversation
 from spectui.thinking import Piece, divided, parsed, thought_and_answer
 
 
 @dataclass(slots=True, eq=False)
-class ChatMessage:
-    """One message of the conversation. A prompt's `reply` and `figures` are empty.
+class ChatMessage(OpenMessage):
+    """One message of the conversation, with its figures; a prompt's are empty.
 
-    `said` is the text that no round of this list made: a prompt's, or what was written before this chat. `id` is the journal's,
-    `parent` the message before it, and `created` when it was made, in seconds since the epoch. The chat template writes a
-    prompt's into it. `chat` tells apart the conversations that are in memory alone.
-
-    `reply` says how it was made. Only the journal appends to its rounds: code that shows or exports them reads them.
+    The chat template writes into a prompt when it was `created`. `chat` tells apart the conversations that are in memory alone.
     """
 
-    role: str
-    said: str
-    id: int = 0
-    parent: ChatMessage | None = None
-    created: float = field(default_factory=time.time)
-    reply: Reply = field(default_factory=unknown_reply)
     figures: RoundCounts = field(default_factory=RoundCounts)
     chat: int = 0
-    _written: bytearray = field(default_factory=bytearray)
-    """UTF-8 of the rounds that were written since: a string for each token would take ten times as much."""
     _ids: array[int] = field(default_factory=lambda: array("i"))
     """The tokens that the rounds wrote."""
     _noted: list[tuple[bool, int]] = field(default_factory=list)
     """For each stretch of the text: whether it is thinking, and its characters, as far as the rounds tell it."""
-
-    @classmethod
-    def of(cls, stored: StoredMessage, parent: ChatMessage | None = None) -> ChatMessage:
-        """A message of the journal."""
-        return cls(stored.role, stored.text, stored.id, parent, stored.created, stored.reply or unknown_reply())
-
-    @property
-    def rounds(self) -> PackedRounds:
-        """The rounds that made the reply."""
-        return self.reply.rounds
-
-    @property
-    def content(self) -> str:
-        """The text, as far as it is written."""
-        return self.said + self._written.decode()
-
-    def write(self, round: Round) -> None:
-        """The reply has grown by a round."""
-        for token in round.tokens:
-            self._written += token.text.encode()
-        self.note(round)
 
     def note(self, round: Round) -> None:
         """Note the tokens of the round, the next of the text, and what of it is thinking."""
@@ -157,7 +122,7 @@ class ReplyWriter:
                 return
             if isinstance(event, RoundDone):
                 round = self.numbered(event.round)
-                self.message.write(round)
+                self.message.note(round)
                 self._journal.add_round(round)
             elif isinstance(event, Finished):
                 self._journal.note_end(event.reason.value, event)
@@ -171,14 +136,14 @@ class ReplyWriter:
         tokens = tuple(token._replace(round=token.round + self._before) for token in round.tokens)
         return replace(round, index=round.index + self._before, tokens=tokens)
 
-    def end(self, stop: str, finished: Finished | None = None) -> bool:
-        """End the reply for this reason. Returns False if it has no text: then it is not a message."""
+    def end(self, stop: str, finished: Finished | None, first_token_s: float | None) -> bool:
+        """End the reply for this reason. `first_token_s`: until its first token, where the engine does not tell it. Returns
+        False if it has no text: then it is not a message."""
         with self._journal.lock:
-            self._ended = True
-            self.message.reply = self.message.reply.ended(stop, finished)
-            has_text = bool(self.message.content)
-            self._journal.end_reply(stop, finished, has_text=has_text)
-            return has_text
+            self._ended, reply = True, self.message.reply
+            self.message.reply = reply._replace(first_token_s=reply.first_token_s or first_token_s)
+            self._journal.end_reply(stop, finished)
+            return bool(self.message.content)
 
 
 ReadMessage = Callable[[ChatMessage, Iterator[Round], float], object]

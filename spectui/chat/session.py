@@ -23,7 +23,7 @@ from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Round, StopReason
 from spectui.store.journal import Journal
-from spectui.store.records import FAILED, StoredConversation
+from spectui.store.records import FAILED, StoredConversation, unknown_reply
 from spectui.store.recovery.crash import Crash
 
 
@@ -81,8 +81,7 @@ class ChatSession:
     def _changed(self, same: int) -> None:
         """The conversation has changed behind its first `same` messages: the journal and the figures follow."""
         head = self.conversation.head
-        self.journal.at = head.id if head is not None else None
-        self.journal.save_head(self.journal.at)
+        self.journal.save_head(head)
         self._figures.show(head)
         self.comparison = None
 
@@ -162,8 +161,8 @@ class ChatSession:
         reply has text."""
         talk, edited = self.conversation, self.conversation.editing
         behind = talk.path[edited].parent if edited is not None else talk.head
-        self.journal.at = behind.id if behind is not None else None
-        prompt = ChatMessage.of(self.journal.prompt(text, talk.system, self.name, instead=edited is not None))
+        prompt = ChatMessage("user", text, parent=behind)
+        self.journal.prompt(prompt, talk.system, self.name, instead=edited is not None)
         self._begin_reply([prompt], behind, instead=edited is not None)
 
     def submit(self, text: str) -> bool:
@@ -189,7 +188,6 @@ class ChatSession:
         reply = self.last_reply
         prompt = reply.parent if reply is not None else self.conversation.head
         refuse(self.busy_reason or ("" if prompt is not None else "There is no prompt to answer again."))
-        self.journal.at = prompt.id if prompt is not None else None
         self._begin_reply([], prompt, instead=reply is not None)
 
     @property
@@ -203,8 +201,7 @@ class ChatSession:
         otherwise = otherwise or self.setup_changed
         message = self.messages[-1]
         begun = message.begun(same_model=message.reply.setup.model == self.setup.model)
-        message.reply = message.reply.continued(otherwise=otherwise)
-        self.journal.continue_reply(otherwise=otherwise)
+        self.journal.continue_reply(message, otherwise=otherwise)
         self._writer, self.comparison = ReplyWriter(message, self.journal), None
         self._begin(message, begun)
 
@@ -235,7 +232,7 @@ class ChatSession:
     def resume(self, opened: OpenedConversation) -> None:
         """Continue a stored conversation. A last prompt without an answer can be asked again."""
         self._leave(opened.figures)
-        self.journal.resume(opened.conversation)
+        self.journal.resume(opened.conversation, (*opened.messages, *opened.others))
         self.conversation.begin(opened.messages, opened.conversation.system, opened.others)
 
     def _leave(self, figures: RoundCounts | None = None) -> None:
@@ -351,7 +348,9 @@ class ChatSession:
     def _begin_reply(self, prompt: Sequence[ChatMessage], behind: ChatMessage | None, *, instead: bool) -> None:
         """Begin a reply behind a message and a new prompt, if there is one. `instead`: of another reply."""
         left_out = dropped(behind.line) if behind is not None else 0
-        reply = ChatMessage.of(self.journal.begin_reply(self.setup, left_out, self.user_knobs.schema[1]))
+        made = unknown_reply()._replace(setup=self.setup, dropped=left_out, grammar=self.user_knobs.schema[1])
+        reply = ChatMessage("assistant", "", parent=prompt[-1] if prompt else behind, reply=made)
+        self.journal.begin_reply(reply)
         self._writer = ReplyWriter(reply, self.journal)
         (self.conversation.begin_attempt if instead else self.conversation.add)([*prompt, reply], behind)
         self._begin(reply)
@@ -378,9 +377,7 @@ class ChatSession:
         self.oldest.wanted = False
         self.activity.end()
         message, talk = writer.message, self.conversation
-        first_token_s = message.reply.first_token_s or self._figures.first_token_s
-        message.reply = message.reply._replace(first_token_s=first_token_s)
-        if writer.end(stop, finished):
+        if writer.end(stop, finished, self._figures.first_token_s):
             return
         if talk.attempt:
             self._came_back = talk.leave_attempt()

@@ -1,12 +1,16 @@
-"""A conversation as it is read from the disk."""
+"""A conversation as it is read from the disk, and the messages of the open one."""
 
 from __future__ import annotations
 
+import os
+import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, Setup, check, specs
+from spectui.speculation.records import Round
 from spectui.store.rounds.packed import PackedRounds
 
 if TYPE_CHECKING:
@@ -71,6 +75,48 @@ class StoredMessage(NamedTuple):
     reply: Reply | None = None
 
 
+def _new_id() -> int:
+    """A message's id: a random number, so that the disk need not be read for the next one."""
+    return int.from_bytes(os.urandom(8), "big") >> 2
+
+
+@dataclass(slots=True, eq=False)
+class OpenMessage:
+    """A message of the open conversation, which the journal writes. A prompt's `reply` is empty.
+
+    `content` is its text so far, `parent` the message before it, and `created` when it was made, in seconds since the epoch.
+    `reply` says how it was made. Once the journal has the message, the two change with its `lock` held.
+    """
+
+    role: str
+    content: str
+    id: int = field(default_factory=_new_id)
+    parent: Self | None = None
+    created: float = field(default_factory=time.time)
+    reply: Reply = field(default_factory=unknown_reply)
+
+    @classmethod
+    def of(cls, stored: StoredMessage, parent: Self | None = None) -> Self:
+        """A message that was read from the disk."""
+        return cls(stored.role, stored.text, stored.id, parent, stored.created, stored.reply or unknown_reply())
+
+    @property
+    def rounds(self) -> PackedRounds:
+        """The rounds that made the reply."""
+        return self.reply.rounds
+
+    def add(self, round: Round) -> None:
+        """The reply has grown by a round."""
+        self.content += storable("".join(token.text for token in round.tokens))
+        self.rounds.add(round)
+
+    def stored(self) -> StoredMessage:
+        """The message as it is now, for the disk or a file."""
+        parent = self.parent.id if self.parent is not None else None
+        reply = self.reply if self.reply != unknown_reply() else None
+        return StoredMessage(self.id, parent, self.role, self.content, self.created, reply)
+
+
 class StoredConversation(NamedTuple):
     """A conversation: `messages` are those of its current path, the one last written to, and `others` those of its other
     branches, each after its parent. Times are seconds since the epoch."""
@@ -101,6 +147,11 @@ class Summary(NamedTuple):
     target: str
     messages: int
     excerpt: str = ""
+
+
+def storable(text: str) -> str:
+    """The text with "?" for lone surrogates, which UTF-8 cannot encode."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def setup_of(table: object) -> Setup:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from threading import RLock
 from typing import Any, NamedTuple
 
-from spectui.store.records import Reply, StoredConversation, StoredMessage
+from spectui.store.records import OpenMessage, Reply, StoredConversation
 from spectui.store.rounds.packed import CHUNK
 from spectui.store.rounds.packing import pack
 
@@ -48,10 +48,13 @@ class Written(NamedTuple):
 class ConversationLog:
     """A conversation with the messages that are known of it. `lock` is held to change it, and to read several things of it."""
 
-    def __init__(self, conversation: StoredConversation, lock: RLock, saved_in: int | None = None) -> None:
-        """`saved_in`: the number of the file that has all of it; None: it is not known whether one has it."""
+    def __init__(
+        self, conversation: StoredConversation, messages: Iterable[OpenMessage], lock: RLock, saved_in: int | None = None
+    ) -> None:
+        """`messages`: those of all its branches. `saved_in`: the number of the file that has all of it; None: it is not known
+        whether one has it."""
         self.conversation = conversation._replace(messages=(), others=())
-        self.messages = {message.id: message for message in (*conversation.messages, *conversation.others)}
+        self.messages = {message.id: message for message in messages}
         self.head = conversation.messages[-1].id if conversation.messages else 0
         """The message that the current path ends with."""
         self.lock = lock
@@ -76,17 +79,18 @@ class ConversationLog:
         self.conversation = self.conversation._replace(**changes)
         self.version += 1
 
-    def add(self, message: StoredMessage) -> None:
+    def add(self, message: OpenMessage) -> None:
         """Add a message, with the rounds that it has."""
-        self.put(message, 0)
+        self.messages[message.id] = message
+        self.note(message, 0)
         self.change(head=message.id, updated=message.created)
 
-    def put(self, message: StoredMessage, first_round: int | None = None) -> None:
-        """The message is another one, with new rounds from this number on."""
-        self.messages[message.id] = message
-        if self.lacking.get(message.id) is None:
-            self.lacking[message.id] = first_round
-        self.version += 1
+    def note(self, message: OpenMessage, first_round: int | None = None) -> None:
+        """A message has changed, and has new rounds from this number on. Nothing happens where it was not added."""
+        if message.id in self.messages:
+            if self.lacking.get(message.id) is None:
+                self.lacking[message.id] = first_round
+            self.version += 1
 
     def committed(self, written: Written, file_number: int | None) -> None:
         """All that was written is in the file of this number."""
@@ -106,7 +110,7 @@ def write(connection: sqlite3.Connection, log: ConversationLog, *, whole: bool) 
     with log.lock:
         version, conversation = log.version, (*log.conversation[:6], log.head)
         lacking = dict.fromkeys(log.messages, 0) if whole else log.lacking
-        messages = [(log.messages[identity], first) for identity, first in lacking.items()]
+        messages = [(log.messages[identity].stored(), first) for identity, first in lacking.items()]
         stops = {
             message.id: len(message.reply.rounds) if message.reply is not None else 0
             for message, first in messages
@@ -131,8 +135,3 @@ def _reply_row(message: int, reply: Reply) -> tuple[object, ...]:
     setup, stop, prompt_tokens, prompt_s, first_token_s, _, mixed, dropped, grammar = reply
     table = json.dumps(dataclasses.asdict(setup) | {"grammar": grammar})
     return message, table, stop, prompt_tokens, prompt_s, first_token_s, 0, mixed, dropped
-
-
-def storable(text: str) -> str:
-    """The text with "?" for lone surrogates, which UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode()

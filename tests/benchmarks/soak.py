@@ -18,6 +18,7 @@ from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.store.journal import Journal
 from tests.llama.ggufs import write_model
+from tests.store.journal_helpers import begin_reply, write_prompt
 
 CACHE_BYTES = 2_048_000
 """SQLite keeps so much of a file in memory (its default `cache_size` of -2000)."""
@@ -63,11 +64,10 @@ class Soak:
     def reply(self, number: int) -> None:
         """One prompt and its reply, in a conversation of its own."""
         self.journal.clear()
-        self.journal.prompt(f"prompt {number}", "", "tiny")
-        self.journal.begin_reply(self.setup)
+        begin_reply(self.journal, write_prompt(self.journal, f"prompt {number}"), self.setup)
         self.session.knobs = Knobs(drafter="model", policy="fixed", draft_max=4, p_min=0.0, predict=300, seed=number)
         finished = self.session.generate([Message("user", f"prompt {number}")])
-        self.journal.end_reply(finished.reason.value, finished, has_text=True)
+        self.journal.end_reply(finished.reason.value, finished)
 
     def go_on(self, rounds: int, reloads: int) -> None:
         """So many rounds more, with so many reloads among them."""

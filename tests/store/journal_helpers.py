@@ -7,13 +7,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic
 
+from spectui.chat.messages import OpenedConversation
 from spectui.engine.events import Finished, RoundDone
 from spectui.knobs import Setup
 from spectui.speculation.records import Reason, Round
 from spectui.store import library
 from spectui.store.database import database_file, identity
 from spectui.store.journal import Journal
-from spectui.store.records import StoredConversation
+from spectui.store.records import OpenMessage, StoredConversation, unknown_reply
 from spectui.store.recovery.rescue import Rescued, begin_anew
 from spectui.store.rounds.packing import pack, unpack
 from tests.fake_engine import FakeEngine
@@ -41,13 +42,34 @@ def text_of(rounds: Sequence[Round]) -> str:
     return "".join(token.text for round in rounds for token in round.tokens)
 
 
+def write_prompt(journal: Journal, text: str, system: str = "", target: str = "target") -> OpenMessage:
+    """Write a prompt behind what was said last."""
+    log = journal._log
+    prompt = OpenMessage("user", text, parent=log.messages.get(log.head) if log is not None else None)
+    journal.prompt(prompt, system, target)
+    return prompt
+
+
+def begin_reply(journal: Journal, prompt: OpenMessage, setup: Setup = SETUP) -> OpenMessage:
+    """Begin a reply to this prompt."""
+    reply = OpenMessage("assistant", "", parent=prompt, reply=unknown_reply()._replace(setup=setup))
+    journal.begin_reply(reply)
+    return reply
+
+
 def exchange(journal: Journal, prompt: str, rounds: Sequence[Round], stop: str = "eos") -> None:
     """Write a prompt and its reply."""
-    journal.prompt(prompt, "Be brief.", "target")
-    journal.begin_reply(SETUP)
+    begin_reply(journal, write_prompt(journal, prompt, "Be brief."))
     for round in rounds:
         journal.add_round(round)
-    journal.end_reply(stop, finished(), has_text=True)
+    journal.end_reply(stop, finished())
+
+
+def resume(journal: Journal, conversation: StoredConversation) -> Sequence[OpenMessage]:
+    """Go on with a conversation from the disk; returns the messages of its path."""
+    opened = OpenedConversation.of(conversation)
+    journal.resume(conversation, (*opened.messages, *opened.others))
+    return opened.messages
 
 
 def finished() -> Finished:

@@ -10,7 +10,7 @@ import pytest
 from spectui.store import library
 from spectui.store.database import connect, identity, set_aside
 from spectui.store.journal import Journal
-from tests.store.journal_helpers import SETUP, TABLES, exchange, finished, last, some_rounds, until
+from tests.store.journal_helpers import TABLES, begin_reply, exchange, finished, last, resume, some_rounds, until, write_prompt
 
 DELETE = """
 import sys
@@ -50,8 +50,7 @@ def test_a_deleted_chat_is_not_written_into_a_new_file(file: Path, lose: object)
 
 def test_deleting_what_another_process_writes_leaves_nothing(file: Path) -> None:
     journal = Journal(file)
-    journal.prompt("a secret", "", "target")
-    journal.begin_reply(SETUP)
+    begin_reply(journal, write_prompt(journal, "a secret"))
     some = some_rounds(60)
     for round in some[:30]:
         journal.add_round(round)
@@ -59,7 +58,7 @@ def test_deleting_what_another_process_writes_leaves_nothing(file: Path) -> None
     subprocess.run([sys.executable, "-c", DELETE, str(file), journal.conversation], check=True)
     for round in some[30:]:
         journal.add_round(round)
-    journal.end_reply("eos", finished(), has_text=True)
+    journal.end_reply("eos", finished())
     exchange(journal, "another secret", some_rounds())
     until(lambda: journal.notices)
     assert list(journal.notices) == [DELETED]
@@ -75,7 +74,7 @@ def test_a_chat_that_was_resumed_and_then_deleted_elsewhere_stays_deleted(file: 
     exchange(journal, "a secret", some_rounds())
     journal.clear()
     journal.flush()
-    journal.resume(last(file))
+    resume(journal, last(file))
     library.delete(file, journal.conversation)
     exchange(journal, "more of it", some_rounds())
     assert journal.close() == "" and list(journal.notices) == [DELETED]

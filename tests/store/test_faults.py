@@ -19,7 +19,17 @@ from spectui.store.journal import Journal
 from spectui.store.prompts import PromptHistory
 from spectui.store.rows import Written, write
 from tests.helpers.unprivileged import unprivileged
-from tests.store.journal_helpers import SETUP, assert_set_aside, exchange, last, some_rounds, text_of, until, written
+from tests.store.journal_helpers import (
+    assert_set_aside,
+    begin_reply,
+    exchange,
+    last,
+    some_rounds,
+    text_of,
+    until,
+    write_prompt,
+    written,
+)
 
 MEMORY_ONLY = "This chat is in memory only, and is lost when spectui ends: "
 AGAIN = "This chat is being saved on disk again, all of it."
@@ -62,7 +72,7 @@ def test_a_disk_that_hangs_does_not_stop_the_chat(file: Path, monkeypatch: pytes
 
     monkeypatch.setattr(database, "connect", hanging)
     journal = Journal(file)
-    journal.prompt("are you there?", "", "")
+    write_prompt(journal, "are you there?")
     going.set()
     journal.close()
     assert [message.text for message in last(file).messages] == ["are you there?"]
@@ -249,8 +259,7 @@ def test_a_last_commit_that_fails_is_told_by_close(file: Path, monkeypatch: pyte
     monkeypatch.setattr(writer, "COMMIT_INTERVAL_S", 3600.0)
     cramp(monkeypatch)
     journal = Journal(file)
-    journal.prompt("one", "", "")
-    journal.begin_reply(SETUP)
+    begin_reply(journal, write_prompt(journal, "one"))
     journal.flush()
     assert not journal.notices
     for round in some_rounds(2):

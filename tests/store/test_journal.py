@@ -14,7 +14,19 @@ from spectui.speculation.records import Round
 from spectui.store import library, writer
 from spectui.store.database import StoreError
 from spectui.store.journal import Journal
-from tests.store.journal_helpers import SETUP, exchange, finished, last, some_rounds, text_of, until, written
+from tests.store.journal_helpers import (
+    SETUP,
+    begin_reply,
+    exchange,
+    finished,
+    last,
+    resume,
+    some_rounds,
+    text_of,
+    until,
+    write_prompt,
+    written,
+)
 
 
 def test_a_conversation_is_read_as_it_was_written(file: Path) -> None:
@@ -38,7 +50,7 @@ def test_a_conversation_is_read_as_it_was_written(file: Path) -> None:
 def test_the_prompt_is_written_at_once_even_if_nothing_follows(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "COMMIT_INTERVAL_S", 3600.0)
     journal = Journal(file)
-    journal.prompt("will it stay?", "", "target")
+    write_prompt(journal, "will it stay?")
     journal.flush()
     other = last(file)  # another connection, while the journal is open
     assert [message.text for message in other.messages] == ["will it stay?"]
@@ -58,9 +70,9 @@ def test_tokens_are_on_disk_even_if_nothing_follows(file: Path, number: int, mon
     if number > 1:
         monkeypatch.setattr(writer, "COMMIT_INTERVAL_S", 3600.0)
     journal = Journal(file)
-    journal.prompt("go", "", "target")
+    prompt = write_prompt(journal, "go")
     journal.flush()
-    journal.begin_reply(SETUP)
+    begin_reply(journal, prompt)
     some = some_rounds(number)
     for round in some:
         journal.add_round(round)
@@ -95,8 +107,7 @@ def test_rounds_wake_the_writing_thread_once(file: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(writer, "COMMIT_INTERVAL_S", 3600.0)
     monkeypatch.setattr(writer, "LATE_TOKENS", 3600)
     journal = Journal(file)
-    journal.prompt("go", "", "target")
-    journal.begin_reply(SETUP)
+    begin_reply(journal, write_prompt(journal, "go"))
     first, second, *others, late = some_rounds(30)
     journal.add_round(first)
     journal.flush()  # the first text is written at once, with the prompt
@@ -115,7 +126,7 @@ def test_rounds_wake_the_writing_thread_once(file: Path, monkeypatch: pytest.Mon
 def test_only_the_owner_may_read(file: Path) -> None:
     journal = Journal(file)
     exchange(journal, "a secret", some_rounds())
-    journal.prompt("another", "", "")  # so that there is a write-ahead log
+    write_prompt(journal, "another")  # so that there is a write-ahead log
     journal.flush()
     for path in file.parent.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
@@ -135,9 +146,9 @@ def test_without_a_file_nothing_is_written(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_new_chat_during_a_reply_ends_it(file: Path) -> None:
     journal = Journal(file)
-    journal.prompt("one", "", "")
+    prompt = write_prompt(journal, "one")
     journal.flush()
-    journal.begin_reply(SETUP)
+    begin_reply(journal, prompt)
     journal.clear()
     journal.add_round(some_rounds()[0])  # a late round belongs to no reply
     journal.close()
@@ -149,7 +160,7 @@ def test_a_conversation_is_resumed(file: Path) -> None:
     written(file)
     before = last(file)
     journal = Journal(file)
-    journal.resume(before)
+    resume(journal, before)
     exchange(journal, "third", some_rounds(1))
     journal.close()
     (summary,) = library.summaries(file)
@@ -160,18 +171,17 @@ def test_a_conversation_is_resumed(file: Path) -> None:
 
 def test_a_regenerated_reply_is_a_branch_and_the_first_one_stays(file: Path) -> None:
     journal = Journal(file)
-    prompt = journal.prompt("one", "", "target").id
-    first = journal.begin_reply(SETUP).id
+    prompt = write_prompt(journal, "one")
+    first = begin_reply(journal, prompt)
     journal.add_round(some_rounds(1)[0])
-    journal.end_reply("eos", finished(), has_text=True)
-    journal.at = prompt
-    journal.begin_reply(SETUP)
+    journal.end_reply("eos", finished())
+    begin_reply(journal, prompt)
     journal.add_round(some_rounds(2)[1])
-    journal.end_reply("eos", finished(), has_text=True)
+    journal.end_reply("eos", finished())
     journal.close()
     conversation = last(file)
     assert [message.text for message in conversation.messages] == ["one", " 2 ä!\n"]
-    assert [(message.id, message.parent, message.text) for message in conversation.others] == [(first, prompt, "Ein")]
+    assert [(message.id, message.parent, message.text) for message in conversation.others] == [(first.id, prompt.id, "Ein")]
 
 
 def test_a_search_covers_titles_and_messages_with_words_in_any_order_whatever_their_case_and_accents(file: Path) -> None:

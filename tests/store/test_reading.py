@@ -14,7 +14,7 @@ from spectui.store import library
 from spectui.store.database import StoreError, connect, reading, transaction
 from spectui.store.journal import Journal
 from spectui.store.records import Reply, StoredConversation
-from tests.store.journal_helpers import last, text_of, written
+from tests.store.journal_helpers import last, resume, text_of, written
 
 APPEND = """
 import sys
@@ -95,8 +95,7 @@ def test_many_threads_read_at_once(file: Path) -> None:
 def test_deleting_returns_what_was_said_in_all_branches(file: Path) -> None:
     was = last(file)
     journal = Journal(file)
-    journal.resume(was)
-    journal.save_head(was.messages[1].id)
+    journal.save_head(resume(journal, was)[1])
     assert journal.close() == ""
     assert (last(file).messages, last(file).others) == (was.messages[:2], was.messages[2:])
     assert sorted(library.delete(file, was.id)) == ["first\nof all", "second"]

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from spectui.chat.session import ChatSession
 from spectui.store import export
-from spectui.store.records import StoredConversation, StoredMessage
+from spectui.store.records import StoredConversation
 
 
 class ListedMessage(NamedTuple):
@@ -41,13 +41,7 @@ def listed_messages(session: ChatSession) -> Iterator[ListedMessage]:
 def snapshot(session: ChatSession) -> StoredConversation:
     """The conversation as it is now, without a reply in progress."""
     journal = session.journal
-    messages = tuple(
-        StoredMessage(
-            message.id, message.parent.id if message.parent is not None else None, message.role, message.content,
-            message.created, message.reply if message.rounds else None,
-        )
-        for message in session.messages if message is not session.writing
-    )  # fmt: skip
+    messages = tuple(message.stored() for message in session.messages if message is not session.writing)
     return StoredConversation(
         journal.conversation, journal.title, *journal.times, session.conversation.system, session.name, messages
     )

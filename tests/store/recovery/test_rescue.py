@@ -11,7 +11,7 @@ from spectui.store.database import DamagedError, StoreError, connect
 from spectui.store.journal import Journal
 from spectui.store.records import StoredConversation
 from spectui.store.recovery import rescue
-from tests.store.journal_helpers import begun_anew, damaging, exchange, last, lose, some_rounds, text_of, written
+from tests.store.journal_helpers import begun_anew, damaging, exchange, last, lose, resume, some_rounds, text_of, written
 
 MANY = 60
 PAGE = 4096
@@ -196,17 +196,17 @@ def test_a_continued_reply_of_a_resumed_conversation_is_complete_in_the_new_file
     was = last(file)
     assert was.messages[-1].reply is not None and was.messages[-1].reply.stop == "cancelled"
     journal = Journal(file)
-    journal.resume(was)
+    messages = resume(journal, was)
     journal.flush()
     assert last(file) == was, "what is there already stays as it was"
     if all_of_it:
         lose(file)
     else:
         lose_titles(file)
-    journal.continue_reply()
+    journal.continue_reply(messages[-1])
     for round in some_rounds():
         journal.add_round(round)
-    journal.end_reply("eos", has_text=True)
+    journal.end_reply("eos")
     exchange(journal, "third", some_rounds(1))
     journal.close()
     (notice,) = journal.notices
@@ -225,11 +225,10 @@ def test_what_another_process_has_copied_is_not_written_twice(tmp_path: Path) ->
     written(file)
     kept = last(file)
     quick, slow = Journal(file), Journal(file)
-    slow.resume(kept)
-    slow.continue_reply()
+    slow.continue_reply(resume(slow, kept)[-1])
     for round in some_rounds():
         slow.add_round(round)
-    slow.end_reply("eos", has_text=True)
+    slow.end_reply("eos")
     exchange(slow, "slow", some_rounds())
     slow.flush()
     was = last(file)

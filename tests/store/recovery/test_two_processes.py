@@ -16,7 +16,18 @@ from spectui.chat.history import conversations
 from spectui.store import database, library, writer
 from spectui.store.database import StoreError, identity
 from spectui.store.journal import Journal
-from tests.store.journal_helpers import SETUP, begun_anew, exchange, last, lose, some_rounds, text_of, until, written
+from tests.store.journal_helpers import (
+    begin_reply,
+    begun_anew,
+    exchange,
+    last,
+    lose,
+    some_rounds,
+    text_of,
+    until,
+    write_prompt,
+    written,
+)
 
 
 def chat(file: Path, prompt: str) -> Journal:
@@ -137,8 +148,7 @@ def test_a_file_is_not_set_aside_while_a_chat_writes_to_it(file: Path, monkeypat
     """What is committed afterwards would not be copied."""
     monkeypatch.setattr(writer, "COMMIT_INTERVAL_S", 3600.0)
     journal = Journal(file)
-    journal.prompt("one", "", "")
-    journal.begin_reply(SETUP)
+    begin_reply(journal, write_prompt(journal, "one"))
     journal.flush()
     other = Other(file)
     monkeypatch.setattr(writer, "write", other.after(writer.write))

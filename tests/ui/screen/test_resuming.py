@@ -15,7 +15,7 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.transcript.source import KINDS
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.store.journal_helpers import last
+from tests.store.journal_helpers import begin_reply, last, write_prompt
 from tests.ui.pilot_helpers import PAIR, Make, Window, answer, ask, load, notified, wait_until, write_reply
 from tests.ui.screen.test_editing import exchange
 from tests.ui.screen_text import REPLY, said, shown
@@ -43,8 +43,7 @@ async def test_the_window_closes_during_a_reply(window: Window, engine: FakeEngi
 def broken_off(file: Path, system: str = "", rounds: bool = True) -> None:
     """A chat whose spectui died during the reply."""
     journal = Journal(file)
-    journal.prompt("add", system, "")
-    journal.begin_reply(PAIR)
+    begin_reply(journal, write_prompt(journal, "add", system, ""), PAIR)
     engine = FakeEngine()
     write_reply(engine)
     for event in engine.events if rounds else ():
@@ -111,7 +110,7 @@ async def test_a_disk_that_fails_is_said_and_the_chat_goes_on(window: Window, en
 async def test_hostile_text_in_the_database_reaches_no_screen(make_app: Make, file: Path) -> None:
     evil = "\x1b]0;owned\x07[red]x[/red]\x9b31m\u202e"
     journal = Journal(file)
-    journal.prompt(evil, evil, evil)
+    write_prompt(journal, evil, evil, evil)
     journal.close()
     app = make_app(conversation=last(file))
     async with app.run_test() as pilot:

@@ -18,7 +18,7 @@ from spectui.engine.events import RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import DraftToken, Likeliest, Origin, Round, Token
 from spectui.store import database
-from spectui.store.records import Reply, StoredConversation, StoredMessage
+from spectui.store.records import OpenMessage, Reply, StoredConversation, StoredMessage
 from spectui.store.rounds.packed import PackedRounds, same
 from spectui.store.rounds.packing import pack
 from spectui.store.rows import ConversationLog, write
@@ -111,7 +111,7 @@ def save(connection: sqlite3.Connection, log: ConversationLog) -> None:
 
 def logged(conversation: StoredConversation, saved_in: int | None = None) -> ConversationLog:
     """A conversation in the journal."""
-    return ConversationLog(conversation, RLock(), saved_in)
+    return ConversationLog(conversation, map(OpenMessage.of, conversation.messages), RLock(), saved_in)
 
 
 def held() -> int:

@@ -8,6 +8,7 @@ from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import SELECT_ALL
 
+from spectui.chat.messages import OpenedConversation
 from spectui.chat.text.thinking import Thinking
 from spectui.engine.events import Message
 from spectui.knobs import Knobs
@@ -133,7 +134,7 @@ async def test_a_reply_that_was_cut_off_while_it_thought_is_dim_when_it_is_opene
     assert kept is not None
     anew = file.with_name("anew.db")
     with closing(connect(anew)) as connection:
-        write(connection, ConversationLog(kept, RLock()), whole=True)
+        write(connection, ConversationLog(kept, OpenedConversation.of(kept).messages, RLock()), whole=True)
     for was in (kept, last(anew)):
         async with window(conversation=was) as (_, pilot):
             await wait_until(pilot, lambda: any("let" in row for row in drawn(pilot)))
