@@ -44,11 +44,14 @@ def write_atomic(file: Path, data: bytes, *, mode: int = 0o600) -> None:
 
 
 def write_named(file: Path, data: bytes, *, replace: bool = False, mode: int = 0o600, advice: str = "") -> None:
-    """Write a file that a person named. Raises ExistsError unless it may `replace` what is there, and SpectuiError.
+    """Write a file that a person named, in a directory that is there. Raises ExistsError unless it may `replace` what is there,
+    and SpectuiError.
 
     `advice`: what to do where it exists.
     """
     try:
+        if not file.parent.is_dir():
+            raise SpectuiError(f"There is no directory {file.parent}: make it, or give another name.")
         with nullcontext() if replace else _new(file, advice):
             write_atomic(file, data, mode=mode)
     except OSError as error:
@@ -60,7 +63,6 @@ def write_named(file: Path, data: bytes, *, replace: bool = False, mode: int = 0
 @contextmanager
 def _new(file: Path, advice: str) -> Iterator[None]:
     """Make an empty file, so that no other program can take the name meanwhile; where the block raises, it is deleted."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         file.touch(0o600, exist_ok=False)
     except FileExistsError as error:

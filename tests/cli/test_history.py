@@ -140,8 +140,11 @@ def test_export_writes_to_a_named_file_or_to_standard_output(tmp_path: Path) -> 
     text = tmp_path / "b.txt"
     said("export", summary.id, "-o", str(text), "--format", "json")
     assert text.read_text() == file.read_text()
-    lost = CliRunner().invoke(root, ["history", "export", summary.id, "-o", str(text / "a.md")])
-    assert (lost.exit_code, "cannot be written: " in lost.stderr) == (1, True)
+    for directory in (text, tmp_path / "missing"):
+        lost = CliRunner().invoke(root, ["history", "export", summary.id, "-o", str(directory / "a.md")])
+        sentence = f"There is no directory {directory}: make it, or give another name."
+        assert (lost.exit_code, lost.stderr) == (1, f"spectui: {sentence}\n")
+    assert not (tmp_path / "missing").exists()
 
 
 def test_export_from_a_removed_directory_is_refused_with_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,8 @@ def init() -> None:
     """
     target = paths.config_file()
     text = paths.shipped("config.example.toml").read_bytes()
+    with suppress(OSError):  # else `write_named` says that there is no directory
+        target.parent.mkdir(0o700, parents=True, exist_ok=True)
     write_named(target, text, mode=0o644, advice="edit it, or move it away first")
     click.echo(f"Wrote {target}")
 
