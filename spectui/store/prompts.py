@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from spectui import paths
-from spectui.atomic import replacing
+from spectui.atomic import replacing, write_atomic
 from spectui.store.database import names_kept
 from spectui.text import safe
 
@@ -53,9 +53,9 @@ def prompts_file() -> Path:
 class PromptHistory:
     """The prompts of all conversations. If the disk fails, prompts are lost, but the chat continues."""
 
-    def __init__(self, file: Path | None) -> None:
-        """Without a file nothing is saved."""
+    def __init__(self, file: Path) -> None:
         self._file = file
+        self._unsent = file.with_name("unsent.json")
 
     def load(self) -> list[str]:
         """The latest prompts, the oldest first."""
@@ -64,7 +64,7 @@ class PromptHistory:
 
     def add(self, prompt: str) -> None:
         """Save one more."""
-        if self._file is None or len(prompt) > LONGEST:
+        if len(prompt) > LONGEST:
             return
         with suppress(OSError):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -87,47 +87,37 @@ class PromptHistory:
         if any(map(is_said, self._lines())):
             self._rewrite(lambda lines: [line for line in lines if not is_said(line)])
 
-    def keep_unsent(self, text: str) -> None:
-        """Save the text that has not been sent, in place of the one before; "" deletes it."""
-        if self._file is not None:
-            with suppress(OSError):
-                if not text:
-                    self._unsent.unlink(missing_ok=True)
-                    return
-                self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with replacing(self._unsent) as part:
-                    part.write_text(_line(text))
+    def keep_unsent(self, text: str) -> bool:
+        """Save the text that has not been sent, in place of the one before; "" deletes it. Returns whether that was done."""
+        with suppress(OSError):
+            if text:
+                write_atomic(self._unsent, _line(text).encode())
+            else:
+                self._unsent.unlink(missing_ok=True)
+            return True
+        return False
 
     def take_unsent(self) -> str:
         """The text that was not sent when spectui ended, once: another spectui does not get it too."""
-        if self._file is not None:
-            with suppress(OSError, ValueError, RecursionError):
-                text = _read(self._unsent.read_bytes())
-                self._unsent.unlink()
-                return text
+        with suppress(OSError, ValueError, RecursionError):
+            text = _read(self._unsent.read_bytes())
+            self._unsent.unlink()
+            return text
         return ""
-
-    @property
-    def _unsent(self) -> Path:
-        assert self._file is not None
-        return self._file.with_name("unsent.json")
 
     def clear(self) -> None:
         """Take all off the disk."""
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.unlink(missing_ok=True)
-                self._unsent.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._file.unlink(missing_ok=True)
+            self._unsent.unlink(missing_ok=True)
 
     def _lines(self) -> list[bytes]:
-        if self._file is not None:
-            with suppress(OSError):
-                return self._file.read_bytes().splitlines()
+        with suppress(OSError):
+            return self._file.read_bytes().splitlines()
         return []
 
     def _rewrite(self, kept: Callable[[list[bytes]], list[bytes]]) -> None:
         """Write the lines again that are `kept`. No spectui adds one meanwhile, which would be lost."""
-        assert self._file is not None
         with suppress(OSError), names_kept(self._file, alone=True), replacing(self._file) as part:
             part.write_bytes(b"".join(line + b"\n" for line in kept(self._lines())))
 

@@ -68,6 +68,8 @@ class ConversationLog:
         self.saved_in = saved_in
         """The number of the file that has all of it but what is lacking."""
         self.saved_version = 0
+        self.unwritable = False
+        """The file cannot take it, as it has a value that no row can have."""
 
     def is_saved(self, file_number: int | None) -> bool:
         """Whether all of it is in the file of this number."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -18,7 +17,7 @@ from spectui.store import database
 from spectui.store.database import StoreError
 from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.recovery.rescue import Rescued, rescue
-from spectui.store.rows import ConversationLog, Written, write
+from spectui.store.rows import ConversationLog, write
 
 COMMIT_INTERVAL_S = 0.8
 """How long rounds wait for others to be committed with; with the window's 1/30 s and the commit it stays below a second."""
@@ -28,6 +27,10 @@ LATE_TOKENS = 48
 
 RETRY_S = 5.0
 
+_UNWRITABLE = (OverflowError, TypeError, UnicodeEncodeError, sqlite3.IntegrityError)
+"""Errors of a value that no row can have: trying again would not help, and other conversations have none."""
+
+_MEMORY_ONLY = "This chat is in memory only, and is lost when spectui ends: "
 _DELETED = "Another spectui has deleted this conversation: what is said in it from now on is not saved on disk."
 
 
@@ -45,7 +48,8 @@ class Writer:
         self._requests: deque[threading.Event] = deque()
         self._history = PromptHistory(prompts_file())
         self._prompts: deque[str] = deque()
-        self._unsent: str | None = None  # to be saved
+        self._unsent: str | None = None
+        self._unsent_saved: str | None = None  # what of that the disk has
         self._wake = threading.Event()
         self._closing = False
         self._added = 0  # tokens so far; each of the two is counted by one thread
@@ -121,14 +125,16 @@ class Writer:
                 self._save()
             while self._prompts:  # after the conversation, which is more important
                 self._history.add(self._prompts.popleft())
-            unsent, self._unsent = self._unsent, None
-            if unsent is not None:
-                self._history.keep_unsent(unsent)
+            unsent = self._unsent
+            if unsent is not None and unsent != self._unsent_saved and self._history.keep_unsent(unsent):
+                self._unsent_saved = unsent
             for request in requested:
                 request.set()
             if closing:
                 break
-            self._wake.wait(None if self._due is None else max(0.0, self._due - monotonic()))
+            waits = [] if self._unsent == self._unsent_saved else [RETRY_S]
+            waits += [] if self._due is None else [max(0.0, self._due - monotonic())]
+            self._wake.wait(min(waits, default=None))
         self._disconnect()
 
     def _save(self) -> None:
@@ -151,9 +157,13 @@ class Writer:
             if is_new:  # a removed file's inode may be used again, so inodes alone cannot tell files apart
                 self.file_number = (self.file_number or 0) + 1
         assert self._connection is not None
-        changed = [log for log in tuple(self._logs) if not log.is_saved(self.file_number)]
-        if changed:
-            self._write_logs(self._connection, changed)
+        changed = [log for log in tuple(self._logs) if not (log.unwritable or log.is_saved(self.file_number))]
+        for log in changed:
+            self._write_log(self._connection, log)
+        if self.failing:
+            self.failing = False
+            if not any(log.unwritable for log in changed):
+                self._notices.append("This chat is being saved on disk again, all of it.")
         for log in tuple(self._logs):
             if log.closed and log.is_saved(self.file_number):
                 self._logs.remove(log)  # in place: the UI thread may append to the list just now
@@ -167,31 +177,31 @@ class Writer:
             database.check_pages(self._connection)
         self._opened = database.identity(self._file)
 
-    def _write_logs(self, connection: sqlite3.Connection, logs: Sequence[ConversationLog]) -> None:
-        """Write what the file lacks of these in one transaction; of one that another file has, all of it."""
-        written: list[tuple[ConversationLog, Written]] = []
-        with database.transaction(connection):
-            for log in logs:
+    def _write_log(self, connection: sqlite3.Connection, log: ConversationLog) -> None:
+        """Write what the file lacks of a conversation in one transaction; if another file has it, all of it."""
+        try:
+            with database.transaction(connection):
                 there = connection.execute("SELECT 1 FROM conversation WHERE id = ?", (log.conversation.id,)).fetchone()
                 is_here = log.saved_in == self.file_number or (log.saved_in is None and there is not None)
                 if is_here and there is None:  # another process has deleted the conversation
                     self._logs.remove(log)
                     if not log.closed:
                         self._notices.append(_DELETED)
-                else:
-                    written.append((log, write(connection, log, whole=not is_here)))
-        for log, part in written:
-            log.committed(part, self.file_number)
-        if self.failing:
-            self.failing = False
-            self._notices.append("This chat is being saved on disk again, all of it.")
+                    return
+                written = write(connection, log, whole=not is_here)
+        except _UNWRITABLE as error:
+            log.unwritable = True  # and the others go on
+            self._failure = self._sentence(error)
+            self._notices.append(f"{_MEMORY_ONLY}{self._failure}")
+        else:
+            log.committed(written, self.file_number)
 
     def _retry_later(self, error: Exception) -> None:
         self._disconnect()
-        self._failure = str(error) if isinstance(error, StoreError) else f"{_reason(error)} ({self._file})."
+        self._failure = self._sentence(error)
         if not self.failing:
             self.failing = True
-            self._notices.append(f"This chat is in memory only, and is lost when spectui ends: {self._failure}")
+            self._notices.append(f"{_MEMORY_ONLY}{self._failure}")
         self._due = monotonic() + RETRY_S
 
     def _begin_anew(self) -> None:
@@ -218,7 +228,9 @@ class Writer:
                 self._connection.close()
             self._connection = None
 
-
-def _reason(error: Exception) -> str:
-    """The error in the system's or SQLite's words."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    def _sentence(self, error: Exception) -> str:
+        """The error in the system's or SQLite's words."""
+        if isinstance(error, StoreError):
+            return str(error)
+        words = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+        return f"{words} ({self._file})."

@@ -16,13 +16,14 @@ import pytest
 from spectui.store import database, library, writer
 from spectui.store.database import VERSION, StoreError, connect, transaction
 from spectui.store.journal import Journal
-from spectui.store.prompts import PromptHistory
+from spectui.store.prompts import PromptHistory, prompts_file
 from spectui.store.rows import Written, write
 from tests.helpers.unprivileged import unprivileged
 from tests.store.journal_helpers import (
     assert_set_aside,
     begin_reply,
     exchange,
+    finished,
     last,
     some_rounds,
     text_of,
@@ -113,6 +114,19 @@ def test_no_directory_can_be_made(tmp_path: Path) -> None:
     assert journal.notices.popleft().startswith(MEMORY_ONLY)
     journal.close()
     assert not journal.notices, "the notice is given once"
+
+
+def test_a_disk_that_failed_before_the_first_prompt_gets_it_at_once_when_it_works_again(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file stands here")
+    journal = Journal(tmp_path / "data" / "conversations.db")
+    until(lambda: journal.notices)
+    (tmp_path / "data").unlink()
+    until(lambda: len(journal.notices) == 2)
+    assert journal.notices[1] == AGAIN
+    write_prompt(journal, "one")
+    journal.flush()
+    assert [message.text for message in last(journal.file).messages] == ["one"]
+    journal.close()
 
 
 @pytest.mark.parametrize("there", [False, True])
@@ -226,12 +240,39 @@ def test_a_database_of_another_version_is_left_alone(file: Path, version: int, w
     assert list(file.parent.glob("*damaged*")) == []
 
 
-def test_what_cannot_be_written_is_said_and_ends_no_thread(file: Path) -> None:
+@pytest.mark.parametrize(
+    ("index", "tokens", "why"), [(b"no number", 7, "JSON serializable"), (0, 2**63, "too large"), (0, -1, "CHECK")]
+)
+def test_what_cannot_be_written_is_said_and_costs_its_own_conversation_alone(
+    file: Path, index: object, tokens: int, why: str
+) -> None:
     journal = Journal(file)
-    exchange(journal, "one", [replace(some_rounds(1)[0], index=b"no number")])
+    begin_reply(journal, write_prompt(journal, "one"))
+    journal.add_round(replace(some_rounds(1)[0], index=index))
+    journal.end_reply("eos", finished()._replace(prompt_tokens=tokens))
     until(lambda: journal.notices)
-    assert journal.notices[0].startswith(f"{MEMORY_ONLY}") and "JSON serializable" in journal.notices[0]
-    assert "is not JSON serializable" in journal.close()
+    assert journal.notices[0].startswith(MEMORY_ONLY) and why in journal.notices[0]
+    journal.clear()
+    exchange(journal, "two", some_rounds())
+    journal.flush()
+    assert [message.text for message in last(file).messages] == ["two", text_of(some_rounds())]
+    exchange(journal, "three", some_rounds())
+    assert why in journal.close() and len(journal.notices) == 1
+    assert [message.text for message in last(file).messages[::2]] == ["two", "three"]
+
+
+@pytest.mark.usefixtures("fresh_directories")
+def test_a_text_that_was_not_sent_is_saved_once_the_disk_takes_it(file: Path) -> None:
+    history = PromptHistory(prompts_file())
+    prompts_file().parent.mkdir(parents=True)
+    (obstacle := prompts_file().with_name("unsent.json")).mkdir()
+    journal = Journal(file)
+    journal.save_unsent("half a thought")
+    journal.flush()
+    obstacle.rmdir()
+    until(lambda: obstacle.exists())
+    assert history.take_unsent() == "half a thought"
+    assert journal.close() == ""
 
 
 def test_damaged_rounds_cost_only_their_colours(file: Path) -> None:
