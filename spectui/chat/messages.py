@@ -1,21 +1,20 @@
-"""The messages of a conversation: each reply with its rounds and figures, and how the engine writes it."""
+"""The messages of a conversation: each reply with its rounds and figures."""
 
 from __future__ import annotations
 
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
 from spectui.chat.figures.counts import RoundCounts
 from spectui.chat.sentences import short_name, stop_note
 from spectui.chat.text.attachments import images_in
-from spectui.engine.events import Failed, Finished, Message, RoundDone
+from spectui.engine.events import Message
 from spectui.speculation.records import Round, StopReason
-from spectui.store.journal import Journal
-from spectui.store.records import FAILED, OpenMessage, StoredConversation
+from spectui.store.records import OpenMessage, StoredConversation
 from spectui.thinking import Piece, divided, parsed, thought_and_answer
 
 
@@ -32,6 +31,11 @@ class ChatMessage(OpenMessage):
     """The tokens that the rounds wrote."""
     _noted: list[tuple[bool, int]] = field(default_factory=list)
     """For each stretch of the text: whether it is thinking, and its characters, as far as the rounds tell it."""
+
+    def add(self, round: Round) -> None:
+        """The reply has grown by a round."""
+        OpenMessage.add(self, round)
+        self.note(round)
 
     def note(self, round: Round) -> None:
         """Note the tokens of the round, the next of the text, and what of it is thinking."""
@@ -99,51 +103,6 @@ class ChatMessage(OpenMessage):
 def thinks(reply: ChatMessage | None) -> bool:
     """Whether the text of a reply ends within thinking, as far as the rounds tell it."""
     return reply is not None and bool(reply._noted) and reply._noted[-1][0]
-
-
-class ReplyWriter:
-    """Writes one reply, as the engine tells it: text and rounds, and to the disk.
-
-    If the message has rounds already, the new ones continue their numbers. Only this class renumbers rounds.
-    """
-
-    def __init__(self, message: ChatMessage, journal: Journal) -> None:
-        """Create it after the journal's `begin_reply` or `continue_reply`."""
-        self.message = message
-        self._journal = journal
-        self._ended = False
-        self._before = message.rounds[-1].index + 1 if message.rounds else 0
-
-    def hear(self, event: RoundDone | Finished | Failed) -> None:
-        """Write what the engine says, in its thread, before the window takes it: that may be long after. What it says of a
-        reply that was left is no part of it."""
-        with self._journal.lock:
-            if self._ended:
-                return
-            if isinstance(event, RoundDone):
-                round = self.numbered(event.round)
-                self.message.note(round)
-                self._journal.add_round(round)
-            elif isinstance(event, Finished):
-                self._journal.note_end(event.reason.value, event)
-            else:
-                self._journal.note_end(FAILED)
-
-    def numbered(self, round: Round) -> Round:
-        """The engine's round with its number within the whole reply."""
-        if not self._before:
-            return round
-        tokens = tuple(token._replace(round=token.round + self._before) for token in round.tokens)
-        return replace(round, index=round.index + self._before, tokens=tokens)
-
-    def end(self, stop: str, finished: Finished | None, first_token_s: float | None) -> bool:
-        """End the reply for this reason. `first_token_s`: until its first token, where the engine does not tell it. Returns
-        False if it has no text: then it is not a message."""
-        with self._journal.lock:
-            self._ended, reply = True, self.message.reply
-            self.message.reply = reply._replace(first_token_s=reply.first_token_s or first_token_s)
-            self._journal.end_reply(stop, finished)
-            return bool(self.message.content)
 
 
 ReadMessage = Callable[[ChatMessage, Iterator[Round], float], object]

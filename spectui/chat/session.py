@@ -14,7 +14,7 @@ from spectui.chat.figures.counts import RoundCounts
 from spectui.chat.figures.records import Figures
 from spectui.chat.history.conversation import CameBack, Conversation
 from spectui.chat.history.conversations import StoredConversations
-from spectui.chat.messages import ChatMessage, OpenedConversation, ReplyWriter, thinks
+from spectui.chat.messages import ChatMessage, OpenedConversation, thinks
 from spectui.chat.models import LoadedModels
 from spectui.chat.user_knobs import UserKnobs
 from spectui.engine.events import Event, Failed, Finished, Loaded, Message, Prompt, RoundDone, Terms
@@ -66,8 +66,9 @@ class ChatSession:
         self.held = False
         """Prompts wait although the engine may be free: another conversation is being read."""
         self._waiting: list[str] = []
-        self._writer: ReplyWriter | None = None
-        self._asked: deque[ReplyWriter | None] = deque()  # what the engine writes now and next; None: nothing to keep
+        self.writing: ChatMessage | None = None
+        """The reply in progress."""
+        self._asked: deque[ChatMessage | None] = deque()  # what the engine writes now and next; None: nothing to keep
         self._came_back: CameBack | None = None
         self.conversation.listen(self._changed)
         engine.listen = also(engine.listen, self._hear)
@@ -111,11 +112,6 @@ class ChatSession:
     def messages(self) -> list[ChatMessage]:
         """The messages that are read, with the reply in progress."""
         return self.conversation.path
-
-    @property
-    def writing(self) -> ChatMessage | None:
-        """The reply in progress."""
-        return self._writer.message if self._writer is not None else None
 
     @property
     def last_reply(self) -> ChatMessage | None:
@@ -202,7 +198,7 @@ class ChatSession:
         message = self.messages[-1]
         begun = message.begun(same_model=message.reply.setup.model == self.setup.model)
         self.journal.continue_reply(message, otherwise=otherwise)
-        self._writer, self.comparison = ReplyWriter(message, self.journal), None
+        self.writing, self.comparison = message, None
         self._begin(message, begun)
 
     def stop(self) -> None:
@@ -296,9 +292,9 @@ class ChatSession:
     def _hear(self, event: Event) -> None:
         """Have a reply's event written, in the engine's thread: nothing that was said waits for the window."""
         if self._asked and isinstance(event, RoundDone | Finished | Failed):
-            writer = self._asked[0] if isinstance(event, RoundDone) else self._asked.popleft()
-            if writer is not None:
-                writer.hear(event)
+            reply = self._asked[0] if isinstance(event, RoundDone) else self._asked.popleft()
+            if reply is not None:
+                self.journal.hear(reply, event)
 
     def take(self, event: Event) -> Event | OfComparison | Dropped | None:
         """Update the session with an event. Returns the event to show, or None if there is nothing to show."""
@@ -307,7 +303,7 @@ class ChatSession:
                 self.activity.end()
                 self.user_knobs.restore()
             return OfComparison(event)
-        if isinstance(event, Prompt | RoundDone | Finished | Failed) and self._writer is None:
+        if isinstance(event, Prompt | RoundDone | Finished | Failed) and self.writing is None:
             if isinstance(event, Finished | Failed):
                 self.activity.end()
             return None  # of a conversation that was left
@@ -315,8 +311,8 @@ class ChatSession:
             return None
         if isinstance(event, Loaded):
             self.user_knobs.recommend(event.sampling)
-        if isinstance(event, RoundDone) and self._writer is not None:
-            event = event._replace(round=self._take_round(event.round, self._writer))
+        if isinstance(event, RoundDone) and self.writing is not None:
+            event = event._replace(round=self._take_round(event.round, self.writing))
         self._figures.take(event)
         to_drop = self.oldest.to_drop(event, self.knobs)
         if isinstance(event, Finished):
@@ -342,7 +338,7 @@ class ChatSession:
         writes the time of the prompt, whenever that is answered, so that it is the same prompt each time."""
         talk, line = self.conversation, reply.line
         whole = (*prompt_messages(talk.system, line)[:-1], begun) if begun else prompt_messages(talk.system, line[:-1])
-        self._asked.append(self._writer if reply is self.writing else None)
+        self._asked.append(reply if reply is self.writing else None)
         self.engine.generate(whole, Terms(reply.parent.created or None if reply.parent else None, grammar=reply.reply.grammar))
 
     def _begin_reply(self, prompt: Sequence[ChatMessage], behind: ChatMessage | None, *, instead: bool) -> None:
@@ -351,7 +347,7 @@ class ChatSession:
         made = unknown_reply()._replace(setup=self.setup, dropped=left_out, grammar=self.user_knobs.schema[1])
         reply = ChatMessage("assistant", "", parent=prompt[-1] if prompt else behind, reply=made)
         self.journal.begin_reply(reply)
-        self._writer = ReplyWriter(reply, self.journal)
+        self.writing = reply
         (self.conversation.begin_attempt if instead else self.conversation.add)([*prompt, reply], behind)
         self._begin(reply)
 
@@ -360,26 +356,26 @@ class ChatSession:
         self.activity.now = "reading"
         self.ask(reply, begun)
 
-    def _take_round(self, round: Round, writer: ReplyWriter) -> Round:
+    def _take_round(self, round: Round, reply: ChatMessage) -> Round:
         if self.state == "reading":
             self.activity.now = "writing"
-        writer.message.rounds.settle()
-        if not thinks(writer.message):
+        reply.rounds.settle()
+        if not thinks(reply):
             self.user_knobs.restore()
-        if self.conversation.attempt and writer.message.content:
+        if self.conversation.attempt and reply.content:
             self.conversation.keep_attempt()
-        return writer.numbered(round)
+        return self.journal.numbered(round)
 
     def _end_reply(self, stop: str, finished: Finished | None = None) -> None:
-        assert self._writer is not None  # other replies' events are dropped
-        writer, self._writer = self._writer, None
+        assert self.writing is not None  # other replies' events are dropped
+        reply, self.writing = self.writing, None
         self.user_knobs.restore()
         self.oldest.wanted = False
         self.activity.end()
-        message, talk = writer.message, self.conversation
-        if writer.end(stop, finished, self._figures.first_token_s):
+        self.journal.end_reply(stop, finished, self._figures.first_token_s)
+        if reply.content:
             return
-        if talk.attempt:
-            self._came_back = talk.leave_attempt()
+        if self.conversation.attempt:
+            self._came_back = self.conversation.leave_attempt()
         else:  # the prompt can be asked again, or goes with the next one
-            talk.remove(message)
+            self.conversation.remove(reply)

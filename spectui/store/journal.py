@@ -11,10 +11,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spectui.engine.events import Finished
+from spectui.engine.events import Failed, Finished, RoundDone
 from spectui.speculation.records import Round
 from spectui.store.records import FAILED, OpenMessage, Reply, StoredConversation, storable
 from spectui.store.rows import ConversationLog
@@ -43,6 +44,7 @@ class Journal:
         self._log: ConversationLog | None = None
         self.writing: OpenMessage | None = None
         """The reply in progress."""
+        self._rounds_before = 0  # those that it had before it was continued
         self._held: list[OpenMessage] = []  # it, while it has no text, behind a prompt that waits for that
 
     def take_notices(self) -> Iterator[str]:
@@ -144,13 +146,14 @@ class Journal:
     def begin_reply(self, message: OpenMessage) -> None:
         """This reply begins."""
         with self.lock:
-            self.writing = message
+            self.writing, self._rounds_before = message, 0
             self._held.append(message)
 
     def continue_reply(self, message: OpenMessage, *, otherwise: bool = False) -> None:
         """A reply that was stopped is continued; `otherwise`: under another set-up than it began with."""
         with self.lock:
             self.writing = message
+            self._rounds_before = message.rounds[-1].index + 1 if message.rounds else 0
             self._change(message, message.reply.continued(otherwise=otherwise))
 
     def set_dropped(self, replies: Iterable[OpenMessage], number: int) -> None:
@@ -158,6 +161,26 @@ class Journal:
         with self.lock:
             for message in replies:
                 self._change(message, message.reply._replace(dropped=number))
+
+    def numbered(self, round: Round) -> Round:
+        """The engine's round of the reply in progress, with its number within the whole of it."""
+        if not self._rounds_before:
+            return round
+        tokens = tuple(token._replace(round=token.round + self._rounds_before) for token in round.tokens)
+        return replace(round, index=round.index + self._rounds_before, tokens=tokens)
+
+    def hear(self, message: OpenMessage, event: RoundDone | Finished | Failed) -> None:
+        """Note what the engine says of a reply, in its thread, before the window takes it: that may be long after. What it says
+        of a reply that was left is no part of it."""
+        with self.lock:
+            if message is not self.writing:
+                return
+            if isinstance(event, RoundDone):
+                self.add_round(self.numbered(event.round))
+            elif isinstance(event, Finished):
+                self.note_end(event.reason.value, event)
+            else:
+                self.note_end(FAILED)
 
     def add_round(self, round: Round) -> None:
         """The reply has grown by a round."""
@@ -181,11 +204,14 @@ class Journal:
             if self.writing is not None and not self._held:
                 self._change(self.writing, self.writing.reply.ended(stop, finished))
 
-    def end_reply(self, stop: str = FAILED, finished: Finished | None = None) -> None:
-        """The reply has ended. Nothing happens if none was begun."""
+    def end_reply(self, stop: str = FAILED, finished: Finished | None = None, first_token_s: float | None = None) -> None:
+        """The reply has ended. Nothing happens if none was begun. `first_token_s`: until its first token, where the engine does
+        not tell it."""
         with self.lock:
             if self.writing is None:
                 return
+            reply = self.writing.reply
+            self.writing.reply = reply._replace(first_token_s=reply.first_token_s or first_token_s)
             self.note_end(stop, finished)
             self.writing, self._held = None, []
             if self._log is not None:
