@@ -62,11 +62,10 @@ class Journal:
         """The conversation's title; "" before a prompt."""
         return self._log.conversation.title if self._log is not None else ""
 
-    @property
-    def times(self) -> tuple[float, float]:
-        """When the conversation was begun, and when it was written to last; 0 before a prompt."""
-        log = self._log
-        return (log.conversation.created, log.conversation.updated) if log is not None else (0.0, 0.0)
+    def snapshot(self, messages: Iterable[OpenMessage]) -> StoredConversation:
+        """The conversation after its first prompt, as it is now, with these of its messages."""
+        assert self._log is not None
+        return self._log.conversation._replace(messages=tuple(message.stored() for message in messages))
 
     def flush(self) -> None:
         """Wait, at most `FLUSH_WAIT_S` seconds, until the conversation so far is on disk. Call it from a worker thread."""

@@ -40,11 +40,7 @@ def listed_messages(session: ChatSession) -> Iterator[ListedMessage]:
 
 def snapshot(session: ChatSession) -> StoredConversation:
     """The conversation as it is now, without a reply in progress."""
-    journal = session.journal
-    messages = tuple(message.stored() for message in session.messages if message is not session.writing)
-    return StoredConversation(
-        journal.conversation, journal.title, *journal.times, session.conversation.system, session.name, messages
-    )
+    return session.journal.snapshot(message for message in session.messages if message is not session.writing)
 
 
 def exported(session: ChatSession, name: str, *, replace: bool = False) -> Callable[[], Path]:
