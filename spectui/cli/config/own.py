@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
