@@ -18,7 +18,6 @@ from tests.store.journal_helpers import (
     SETUP,
     begin_reply,
     exchange,
-    finished,
     last,
     resume,
     some_rounds,
@@ -144,18 +143,6 @@ def test_without_a_file_nothing_is_written(tmp_path: Path, monkeypatch: pytest.M
     assert not journal.notices
 
 
-def test_a_new_chat_during_a_reply_ends_it(file: Path) -> None:
-    journal = Journal(file)
-    prompt = write_prompt(journal, "one")
-    journal.flush()
-    begin_reply(journal, prompt)
-    journal.clear()
-    journal.add_round(some_rounds()[0])  # a late round belongs to no reply
-    journal.close()
-    conversation = last(file)
-    assert [each.text for each in conversation.messages] == ["one"], "a reply without text is none"
-
-
 def test_a_conversation_is_resumed(file: Path) -> None:
     written(file)
     before = last(file)
@@ -167,21 +154,6 @@ def test_a_conversation_is_resumed(file: Path) -> None:
     assert summary.title == "first" and summary.messages == 6
     after = last(file)
     assert after.messages[:4] == before.messages and after.messages[4].text == "third"
-
-
-def test_a_regenerated_reply_is_a_branch_and_the_first_one_stays(file: Path) -> None:
-    journal = Journal(file)
-    prompt = write_prompt(journal, "one")
-    first = begin_reply(journal, prompt)
-    journal.add_round(some_rounds(1)[0])
-    journal.end_reply("eos", finished())
-    begin_reply(journal, prompt)
-    journal.add_round(some_rounds(2)[1])
-    journal.end_reply("eos", finished())
-    journal.close()
-    conversation = last(file)
-    assert [message.text for message in conversation.messages] == ["one", " 2 ä!\n"]
-    assert [(message.id, message.parent, message.text) for message in conversation.others] == [(first.id, prompt.id, "Ein")]
 
 
 def test_a_search_covers_titles_and_messages_with_words_in_any_order_whatever_their_case_and_accents(file: Path) -> None:
