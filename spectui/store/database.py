@@ -234,11 +234,15 @@ def reading(file: Path) -> Iterator[sqlite3.Connection]:
 
     Raises StoreError.
     """
-    with as_store_errors(file), _existing(file), closing(_connect_read_only(file)) as connection:
-        if _version(connection) == 0:  # another process has only begun to make it
-            connect(file).close()
-        connection.execute("BEGIN")
-        yield connection
+    with as_store_errors(file), _existing(file):
+        _check_library()
+        address = f"{file.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None)) as connection:
+            harden(connection)
+            if _version(connection) == 0:  # another process has only begun to make it
+                connect(file).close()
+            connection.execute("BEGIN")
+            yield connection
 
 
 @contextmanager
@@ -246,17 +250,6 @@ def writing(file: Path) -> Iterator[sqlite3.Connection]:
     """A connection of its own to change an existing file, in no transaction yet. Raises StoreError."""
     with as_store_errors(file), _existing(file), closing(connect(file)) as connection:
         yield connection
-
-
-def _connect_read_only(file: Path) -> sqlite3.Connection:
-    _check_library()
-    connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S, isolation_level=None)
-    try:
-        harden(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _check_library() -> None:
