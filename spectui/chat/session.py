@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from spectui.chat import sentences
@@ -159,7 +159,7 @@ class ChatSession:
         behind = talk.path[edited].parent if edited is not None else talk.head
         prompt = ChatMessage("user", text, parent=behind)
         self.journal.prompt(prompt, talk.system, self.name, instead=edited is not None)
-        self._begin_reply([prompt], behind, instead=edited is not None)
+        self._begin_reply(prompt, new=True, instead=edited is not None)
 
     def submit(self, text: str) -> bool:
         """Send a prompt, or have it wait until the engine is free. Returns whether it was sent."""
@@ -183,8 +183,10 @@ class ChatSession:
         """Answer the last prompt again. The reply before stays until the new one has text. Raises UsageError."""
         reply = self.last_reply
         prompt = reply.parent if reply is not None else self.conversation.head
-        refuse(self.busy_reason or ("" if prompt is not None else "There is no prompt to answer again."))
-        self._begin_reply([], prompt, instead=reply is not None)
+        refuse(self.busy_reason)
+        if prompt is None:
+            raise UsageError("There is no prompt to answer again.")
+        self._begin_reply(prompt, new=False, instead=reply is not None)
 
     @property
     def can_continue(self) -> bool:
@@ -341,14 +343,14 @@ class ChatSession:
         self._asked.append(reply if reply is self.writing else None)
         self.engine.generate(whole, Terms(reply.parent.created or None if reply.parent else None, grammar=reply.reply.grammar))
 
-    def _begin_reply(self, prompt: Sequence[ChatMessage], behind: ChatMessage | None, *, instead: bool) -> None:
-        """Begin a reply behind a message and a new prompt, if there is one. `instead`: of another reply."""
-        left_out = dropped(behind.line) if behind is not None else 0
+    def _begin_reply(self, prompt: ChatMessage, *, new: bool, instead: bool) -> None:
+        """Begin a reply to a prompt, which is `new` in the conversation or was there. `instead`: of another reply."""
+        left_out = dropped(prompt.line)
         made = unknown_reply()._replace(setup=self.setup, dropped=left_out, grammar=self.user_knobs.schema[1])
-        reply = ChatMessage("assistant", "", parent=prompt[-1] if prompt else behind, reply=made)
+        reply = ChatMessage("assistant", "", parent=prompt, reply=made)
         self.journal.begin_reply(reply)
         self.writing = reply
-        (self.conversation.begin_attempt if instead else self.conversation.add)([*prompt, reply], behind)
+        (self.conversation.begin_attempt if instead else self.conversation.add)([prompt, reply] if new else [reply])
         self._begin(reply)
 
     def _begin(self, reply: ChatMessage, begun: Message | None = None) -> None:

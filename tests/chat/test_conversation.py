@@ -21,7 +21,10 @@ from tests.fake_engine import FakeEngine
 
 def said(*texts: str) -> list[ChatMessage]:
     """Prompts and replies by turns."""
-    return [ChatMessage(("user", "assistant")[number % 2], text) for number, text in enumerate(texts)]
+    messages: list[ChatMessage] = []
+    for number, text in enumerate(texts):
+        messages.append(ChatMessage(("user", "assistant")[number % 2], text, parent=messages[-1] if number else None))
+    return messages
 
 
 class Listener:
@@ -43,13 +46,13 @@ def test_an_attempt_takes_its_place_with_its_first_text_and_goes_without() -> No
     talk = Conversation()
     listener = Listener(talk)
     first, answer, second, end = said("one", "a", "two", "b")
-    talk.add([first, answer, second, end], None)
+    talk.add([first, answer, second, end])
     edited, again = said("ONE", "")
-    talk.begin_attempt([edited, again], None)
+    talk.begin_attempt([edited, again])
     assert talk.path == [first, answer, second, end] and listener.shown == [*talk.path, edited]
     assert talk.leave_attempt() == CameBack(0, "ONE") and listener.shown == talk.path
-    again = ChatMessage("assistant", "")
-    talk.begin_attempt([again], second)
+    again = ChatMessage("assistant", "", parent=second)
+    talk.begin_attempt([again])
     assert listener.shown == talk.path and again.line == [first, answer, second, again]
     talk.keep_attempt()
     assert listener.shown == talk.path == [first, answer, second, again] and talk.ends() == [end]

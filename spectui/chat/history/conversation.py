@@ -6,7 +6,7 @@ a disk. What shows, saves or counts the messages listens, and has no list of its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from spectui.chat.messages import ChatMessage
@@ -27,9 +27,9 @@ class Conversation:
         self._listeners: list[Callable[[int], None]] = []
         self.begin((), system)
 
-    def begin(self, messages: Iterable[ChatMessage], system: str, others: Iterable[ChatMessage] = ()) -> None:
+    def begin(self, messages: Sequence[ChatMessage], system: str, others: Sequence[ChatMessage] = ()) -> None:
         """Begin another conversation, with these messages from the first to the last and this system prompt. `others`: those of
-        its other branches, which have their parents."""
+        its other branches."""
         self.system = system
         self.path: list[ChatMessage] = []
         """The messages from the first one to the cursor. The last may be a prompt without an answer, or a reply that is being
@@ -38,12 +38,10 @@ class Conversation:
         """A reply that is written in place of another, with its prompt if that is another too, until it has text."""
         self.editing: int | None = None
         """The index of the prompt that the next one replaces; None if none is edited."""
-        self._all: list[ChatMessage] = []  # in the order in which they were made
         self._chat = 0
         self._left: list[ChatMessage | None] = []  # where the cursor stood before it was moved
-        linked = self._linked(messages, None)
-        self._all = sorted([*linked, *others], key=lambda message: message.created)
-        self._move(linked[-1] if linked else None)
+        self._all = sorted([*messages, *others], key=lambda message: message.created)  # in the order in which they were made
+        self._move(messages[-1] if messages else None)
 
     def listen(self, changed: Callable[[int], None]) -> None:
         """Call `changed` with a number after each change: so many of the messages that are `shown` are as before."""
@@ -80,26 +78,28 @@ class Conversation:
 
     # What is said
 
-    def add(self, messages: Iterable[ChatMessage], behind: ChatMessage | None) -> None:
-        """Add messages behind this one (None: from the first on), and move the cursor to the last of them."""
-        self._all += (linked := self._linked(messages, behind))
-        self._move(linked[-1] if linked else behind)
+    def add(self, messages: Sequence[ChatMessage]) -> None:
+        """Add messages, each behind its parent, and move the cursor to the last of them."""
+        for message in messages:
+            message.chat = self._chat
+        self._all += messages
+        self._move(messages[-1])
 
     def remove(self, message: ChatMessage) -> None:
         """Forget the last message: a reply without text."""
         self._all.remove(message)
         self._move(message.parent)
 
-    def begin_attempt(self, messages: Iterable[ChatMessage], behind: ChatMessage | None) -> None:
-        """The last of these messages, which follow that one, is a reply in place of others: the cursor waits for its text."""
-        self.attempt, self.editing = self._linked(messages, behind), None
+    def begin_attempt(self, messages: Sequence[ChatMessage]) -> None:
+        """The last of these messages is a reply in place of others: the cursor waits for its text."""
+        self.attempt, self.editing = [*messages], None
         self._tell(len(self.path))
 
     def keep_attempt(self) -> None:
         """The attempt has text: it takes its place."""
         attempt, self.attempt = self.attempt, []
         self._left.append(self.head)
-        self.add(attempt, attempt[0].parent)
+        self.add(attempt)
 
     def leave_attempt(self) -> CameBack:
         """The attempt has ended without text: everything is as it was."""
@@ -163,10 +163,3 @@ class Conversation:
     def _tell(self, same: int) -> None:
         for changed in self._listeners:
             changed(same)
-
-    def _linked(self, messages: Iterable[ChatMessage], behind: ChatMessage | None) -> list[ChatMessage]:
-        linked = []
-        for message in messages:
-            message.parent, message.chat, behind = behind, self._chat, message
-            linked.append(message)
-        return linked
