@@ -162,7 +162,7 @@ def test_a_directory_of_that_name_is_not_replaced(conversation: StoredConversati
     assert [path.name for path in home.iterdir()] == ["x.md"]
 
 
-def test_a_directory_that_cannot_be_written_to_gives_a_sentence(conversation: StoredConversation, tmp_path: Path) -> None:
+def test_a_directory_that_is_none_gives_a_sentence(conversation: StoredConversation, tmp_path: Path) -> None:
     (tmp_path / "nowhere").touch()
-    with pytest.raises(SpectuiError, match=r"nowhere.x\.md cannot be written"):
+    with pytest.raises(SpectuiError, match=r"There is no directory .*nowhere: make it"):
         save(conversation, tmp_path / "nowhere", "x.md")
