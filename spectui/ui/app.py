@@ -32,7 +32,7 @@ from spectui.store.journal import Journal
 from spectui.store.records import StoredConversation
 from spectui.store.recovery.crash import Crash
 from spectui.telemetry.monitor import Monitor
-from spectui.ui.dashboard.status import DOUBLE, NARROW, ROOMY
+from spectui.ui.dashboard.status import NARROW, ROOMY
 from spectui.ui.keys import binding, keymap
 from spectui.ui.remembered import Remembered, note, restore
 from spectui.ui.screen import controls
@@ -71,7 +71,6 @@ class SpectuiApp(TerminalApp):
         (0, "-narrow"),
         (NARROW, "-wide"),
         (ROOMY, "-roomy"),
-        (DOUBLE, "-double"),
     ]
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-tiny"), (12, "-short"), (36, "-tall")]  # type: ignore[misc]
     BINDING_GROUP_TITLE = "window"

@@ -70,4 +70,4 @@ def note(screen: ChatScreen, chosen: Remembered) -> None:
         return
     pairs = [pair for pair in screen.session.models.pairs if all(os.path.isfile(file) for file in pair if file)]
     seen = {part: not screen.has_class(f"-no-{part}") for part in PARTS}
-    chosen.set(tokens=screen.transcript.show_tokens, page=screen.panel.chosen_page, pairs=pairs, **seen)
+    chosen.set(tokens=screen.transcript.show_tokens, page=screen.panel.page, pairs=pairs, **seen)

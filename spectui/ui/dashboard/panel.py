@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -52,25 +52,20 @@ PAGES: dict[str, tuple[str, ...]] = {
 USUAL_CONTEXT = 131_072
 """Tokens up to which the context's slider goes where it is not known for how many a model was trained."""
 
-FIGURES, BESIDE = "now", "rounds"
-"""The page that is seen first, and the one beside it in a wide window."""
-
-
 _GAP = ("  ", "label")
 """Between the names of pages."""
 
 
 class SidePanel(VerticalScroll, can_focus=False):
-    """Shows one page at a time, in a wide window two. What can be turned is drawn as the session has it."""
+    """Shows one page at a time. What can be turned is drawn as the session has it."""
 
     ALLOW_MAXIMIZE: ClassVar[bool] = False
 
     def __init__(self, session: ChatSession, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.chosen_page = FIGURES
-        """The page that was chosen."""
+        self.page = "now"
+        """The page that is seen."""
         self._session = session
-        self._double = False
         self._idle: Set[str] = frozenset()
         self._past: deque[Telemetry] = deque(maxlen=60 * MINUTES)
         self.rounds = RoundsPage(id="rounds")
@@ -111,8 +106,6 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         """The parts that are seen first. The others follow after the first frame, since they take a twentieth of the start."""
-        self._double = self.screen.has_class("-double")
-        self._show_parts()
         yield self._bar
         yield from (part for part in self._parts if part is self.devices or not _is_off(part))
         self.call_after_refresh(self._compose_rest)
@@ -124,21 +117,9 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     # Pages
 
-    @property
-    def page(self) -> str:
-        """The page that is seen. A window with room for two has the figures on the left in any case, and then it is the page on
-        the right."""
-        return BESIDE if self._double and self.chosen_page == FIGURES else self.chosen_page
-
-    def on_resize(self) -> None:
-        """Show one page or two, as the window has room."""
-        if self._double != self.screen.has_class("-double"):
-            self._double = not self._double
-            self.show_page(self.chosen_page)
-
     def show_page(self, page: str) -> None:
-        """Show this page; in a wide window beside the figures."""
-        self.chosen_page = page
+        """Show this page."""
+        self.page = page
         self._show_parts()
         self._keep_focus(self.focus_page)
 
@@ -190,13 +171,10 @@ class SidePanel(VerticalScroll, can_focus=False):
             self._focus_prompt()
 
     def _show_parts(self) -> None:
-        page, right = PAGES[self.page], PAGES[self.page] if self._double else ()
         for part in self._parts:
-            off = part.id not in page and not (self._double and part.id in PAGES[FIGURES])
-            _mark(part, off or (part is self.devices and bool(self._session.setup.server)), "-off")
-            _mark(part, part.id in right, "-right")
-            _mark(part, part.id in right[:1], "-top")
-        self._bar.show_pages({FIGURES, self.page} if self._double else {self.page})
+            not_here = part is self.devices and bool(self._session.setup.server)
+            _mark(part, part.id not in PAGES[self.page] or not_here, "-off")
+        self._bar.show_page(self.page)
         for control in self._controls:
             first = control.key in (*SLIDERS, *CHOICES) and control.key not in self._idle
             if control.key != CHOICES[-1]:
@@ -277,7 +255,7 @@ class SidePanel(VerticalScroll, can_focus=False):
 
 
 class PageBar(LineWidget):
-    """The names of the pages on one line, those that are seen highlighted. A click on a name chooses the page."""
+    """The names of the pages on one line, the one that is seen highlighted. A click on a name chooses the page."""
 
     DEFAULT_CSS = """
     PageBar { height: 1; pointer: pointer; }
@@ -286,17 +264,17 @@ class PageBar(LineWidget):
     def __init__(self, choose: Callable[[str], None], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._choose = choose
-        self._seen: Collection[str] = ()
+        self._seen = ""
 
-    def show_pages(self, seen: Collection[str]) -> None:
-        """Mark these pages as seen."""
+    def show_page(self, seen: str) -> None:
+        """Mark this page as seen."""
         self._seen = seen
         if self.is_attached:
             self.rewrite()
 
     def build_lines(self) -> list[Line]:
         """The names in one line."""
-        return [[piece for page in PAGES for piece in ((page, "chosen" if page in self._seen else "label"), _GAP)]]
+        return [[piece for page in PAGES for piece in ((page, "chosen" if page == self._seen else "label"), _GAP)]]
 
     def on_click(self, event: events.Click) -> None:
         """Choose the page whose name was clicked."""

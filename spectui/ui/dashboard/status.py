@@ -29,8 +29,6 @@ NARROW = 100
 """Columns below which a window has no room for the panel beside the chat."""
 ROOMY = 150
 """Columns from which a window has room for the chats beside the text."""
-DOUBLE = 200
-"""Columns from which a window has room for two pages of the panel, and a hundred for the text."""
 
 
 class TitleLine(Widget):

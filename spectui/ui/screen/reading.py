@@ -55,7 +55,7 @@ def choose(window: Window, identity: str) -> None:
 
 def fold_chats(window: Window) -> None:
     """Fold the chats beside the text, or show them; where there is no room for them, list them."""
-    if window.session.stored.saved and (window.has_class("-roomy") or window.has_class("-double")):
+    if window.session.stored.saved and window.has_class("-roomy"):
         window.toggle_class("-no-chats")
         window.set_focus(window.prompt)
     else:

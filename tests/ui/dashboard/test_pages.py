@@ -214,53 +214,32 @@ async def test_the_page_of_details_has_four_plots_with_axes_and_only_the_convers
 # The panel itself
 
 
-async def test_pages_are_turned_by_key_and_by_mouse(make_app: Make, engine: FakeEngine) -> None:
+@pytest.mark.parametrize("width", [120, 220])
+async def test_pages_are_turned_by_key_and_by_mouse_and_one_is_seen(make_app: Make, engine: FakeEngine, width: int) -> None:
     app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(width, 40)) as pilot:
         panel = await streaming(pilot, engine)
+
+        async def seen(page: str) -> None:
+            parts = {"pages", *PAGES[page]}
+            await wait_until(pilot, lambda: {part.id for part in panel.children if part.display} == parts)
+            assert panel.page == page
+
+        await seen("now")
         await pilot.press("f10")
-        assert panel.page == "rounds"
+        await seen("rounds")
         await pilot.click("#pages", offset=(14, 0))
-        assert panel.page == "details"
+        await seen("details")
         await wait_until(pilot, lambda: "a round" in screen_text(app))
-        await pilot.press("alt+4")
-        await wait_until(pilot, lambda: panel.page == "machine")
+        for number, page in ((4, "machine"), (5, "settings"), (1, "now")):
+            await pilot.press(f"alt+{number}")
+            await seen(page)
 
 
-@pytest.mark.parametrize(("columns", "text"), [(120, 70), (160, 104), (199, 104), (200, 102)])
+@pytest.mark.parametrize(("columns", "text"), [(120, 70), (160, 104), (240, 104)])
 async def test_the_text_gets_the_room_first_and_at_most_a_hundred_columns(window: Window, columns: int, text: int) -> None:
     async with window(size=(columns, 50)) as (app, _):
         assert app.screen.query_one("#main").region.width == text
-
-
-async def test_a_wide_window_shows_the_figures_and_another_page(make_app: Make, engine: FakeEngine) -> None:
-    app = make_app()
-    async with app.run_test(size=(200, 44)) as pilot:
-        panel = await streaming(pilot, engine)
-
-        def seen() -> set[str]:
-            return {part.id or "" for part in panel.children if part.display}
-
-        figures = {"pages", "now", "choices", "sliders", "devices"}
-        assert panel.page == "rounds" and seen() == {*figures, "rounds"}
-        assert "accepted " in seen_of(panel.rounds), "it is drawn"
-        assert panel.rounds.region.x >= app.screen.query_one(NowPage).region.right, "side by side"
-        assert panel.rounds.region.y == app.screen.query_one(NowPage).region.y
-        knobs = {"context", "choice-context-full", "profile", "actions", "about"}
-        for page, beside in (("details", {"details"}), ("settings", knobs), ("machine", {"machine"})):
-            app.screen.panel.open_page(page)
-            await wait_until(pilot, lambda beside=beside: seen() == {*figures, *beside})
-        # A page's parts stay together.
-        await wait_until(pilot, lambda: 0 < panel.machine.region.x == app.screen.query_one("#devices").region.x)
-        await pilot.resize_terminal(199, 44)
-        await wait_until(pilot, lambda: seen() == {"pages", "machine", "devices"})
-        await pilot.press("alt+1")
-        await wait_until(pilot, lambda: panel.page == "now")
-        await pilot.resize_terminal(200, 44)
-        await wait_until(pilot, lambda: panel.page == "rounds")
-        await wait_until(pilot, lambda: seen() == {*figures, "rounds"})
-        await pilot.press("f10")
-        await wait_until(pilot, lambda: panel.page == "details")
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (40, 12), (80, 24), (160, 20), (400, 100)])
