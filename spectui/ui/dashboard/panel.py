@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Label
 
@@ -22,7 +24,7 @@ from spectui.text import printable
 from spectui.ui.dashboard.machine import MINUTES, DevicePane, MachinePage
 from spectui.ui.dashboard.reply import DetailsPage, NowPage
 from spectui.ui.dashboard.rounds import RoundsPage
-from spectui.ui.widgets.lines import Line, LineWidget
+from spectui.ui.widgets.lines import MUTED
 from spectui.ui.widgets.rows import ActionLine, ChoiceRow, KnobRow, Slider, next_choice
 
 SLIDERS = ("draft_max", "draft_min", "p_min", "temperature")
@@ -51,9 +53,6 @@ PAGES: dict[str, tuple[str, ...]] = {
 
 USUAL_CONTEXT = 131_072
 """Tokens up to which the context's slider goes where it is not known for how many a model was trained."""
-
-_GAP = ("  ", "label")
-"""Between the names of pages."""
 
 
 class SidePanel(VerticalScroll, can_focus=False):
@@ -254,12 +253,14 @@ class SidePanel(VerticalScroll, can_focus=False):
         self._keep_focus()
 
 
-class PageBar(LineWidget):
+class PageBar(Widget):
     """The names of the pages on one line, the one that is seen highlighted. A click on a name chooses the page."""
 
     DEFAULT_CSS = """
     PageBar { height: 1; pointer: pointer; }
     """
+
+    auto_links = reactive(False)  # no underlining
 
     def __init__(self, choose: Callable[[str], None], *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -270,20 +271,16 @@ class PageBar(LineWidget):
         """Mark this page as seen."""
         self._seen = seen
         if self.is_attached:
-            self.rewrite()
+            self.refresh()
 
-    def build_lines(self) -> list[Line]:
+    def render(self) -> Content:
         """The names in one line."""
-        return [[piece for page in PAGES for piece in ((page, "chosen" if page == self._seen else "label"), _GAP)]]
+        looks = ((page, "bold reverse" if page == self._seen else MUTED) for page in PAGES)
+        return Content("  ").join(Content.styled(page, f"{look} @click=choose('{page}')") for page, look in looks)
 
-    def on_click(self, event: events.Click) -> None:
+    def action_choose(self, page: str) -> None:
         """Choose the page whose name was clicked."""
-        at = 0
-        for page in PAGES:
-            at += len(page) + len(_GAP[0])
-            if event.x < at:
-                self._choose(page)
-                return
+        self._choose(page)
 
 
 def _mark(part: Widget, add: bool, name: str) -> None:

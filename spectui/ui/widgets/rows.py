@@ -26,6 +26,8 @@ class ActionLine(Widget):
     ActionLine { height: 1; pointer: pointer; }
     """
 
+    auto_links = reactive(False)  # no underlining
+
     def __init__(self, actions: Sequence[tuple[str, str]], *, id: str | None = None) -> None:
         """`actions`: (the word, the action) in order."""
         super().__init__(id=id)
@@ -37,17 +39,9 @@ class ActionLine(Widget):
         pieces: list[tuple[str, str]] = []
         for word, action in self.actions:
             key = self._key(action)
-            pieces += [(word, "$primary" if key else MUTED), (f" {key}  ", MUTED)]
+            runs = f"@click=screen.{action}"
+            pieces += [(word, f"{'$primary' if key else MUTED} {runs}"), (f" {key}  ", f"{MUTED} {runs}")]
         return Content.assemble(*pieces)
-
-    async def on_click(self, event: events.Click) -> None:
-        """Run the action of the word under the mouse."""
-        at = 0
-        for word, action in self.actions:
-            at += len(f"{word} {self._key(action)}  ")
-            if event.x < at:
-                await self.screen.run_action(action)
-                return
 
     def _key(self, action: str) -> str:
         bindings = self.screen.active_bindings.values()
