@@ -261,7 +261,7 @@ devices: **{devices}**, arrows and Enter pick those for the models.
         now, title, gpu = uses[-1], _title(device), device.kind in _GPUS
         beside = self._beside(device, now)
         memory = "memory" if not gpu else "shared" if device.unified else "VRAM"
-        figure = UNKNOWN if now.share is None else f"{_gigabytes(now.used)} of {_gigabytes(now.total)}"
+        figure = f"{size(now.used)} of {size(now.total)}" if now.used is not None and now.total else UNKNOWN
         lines = [
             [(title[: max(4, width - len(beside))], "value"), (beside, "label")],
             *_row(memory, now.share, figure, [use.share if use.measured else None for use in uses], width, rows),
@@ -277,7 +277,7 @@ devices: **{devices}**, arrows and Enter pick those for the models.
             gpu = now.gpu or Gpu(0)
             return f"  {_whole(gpu.temperature)} °C {_whole(gpu.power)} W"
         own = self._past[-1].host.process if self._past and device.kind == "cpu" else None
-        return f"  spectui {_gigabytes(own)}" if own is not None else ""
+        return f"  spectui {size(own)}" if own is not None else ""
 
     def _model_lines(self, width: int, remarks: bool = True) -> list[Line]:
         """The models, with the remarks made at load, or without."""
@@ -333,7 +333,3 @@ def _row(name: str, part: float | None, figure: str, past: list[float | None], w
         latest = past[-(width - LABEL) :]
         lines += [labelled("", (text, "accepted")) for text in columns(latest, rows)]
     return lines
-
-
-def _gigabytes(number: int | None) -> str:
-    return UNKNOWN if number is None else f"{number / 1e9:.1f} GB"

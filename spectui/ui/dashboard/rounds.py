@@ -10,7 +10,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from spectui.chat.figures.estimates import speed_ups
+from spectui.chat.figures.estimates import payoff, speed_ups
 from spectui.chat.figures.format import UNKNOWN, decimal, milliseconds, share, times, tokens
 from spectui.chat.figures.reasons import NO_PLAIN_ROUND, NOT_TOLD, worded
 from spectui.chat.figures.records import Figures
@@ -165,8 +165,10 @@ def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
     if round.verify_s:
         lines.append([("  ", "label"), *figures_of(*((name, milliseconds(seconds)) for name, seconds in round.parts))])
     lines.append(labelled("yields", (f"{tokens(len(round.tokens))}: {speed} t/s", "value")))
-    if round.plain_s:
-        lines.append(labelled("costs", (_passes(round, round.plain_s), "value")))
+    if (paid := payoff([round])) is not None:
+        gain = round.reason.gain if round.reason is not None and round.reason.kind == "draft" else None
+        expected = f" (expected {times(gain)})" if gain is not None else ""
+        lines.append(labelled("costs", (f"{decimal(paid.passes)} passes: {times(paid.pays)}{expected}", "value")))
     if round.reason or round.verify_s:
         lines += wrapped("policy", worded(round.reason, round.knobs) if round.reason else UNKNOWN, width)
     else:
@@ -174,16 +176,6 @@ def detail(rounds: Sequence[Round], index: int, width: int) -> list[Line]:
     if index and (turned := changes(rounds[index - 1].knobs, round.knobs)):
         lines += wrapped("▲ turned", ", ".join(turned), width)
     return [*lines, [], *_tokens(round, width)]
-
-
-def _passes(round: Round, plain_s: float) -> str:
-    """The round's cost in plain passes, and how fast that made it, beside what the policy expected."""
-    # A plain round takes time for choosing and for Python too.
-    rest_s = round.choose_s + round.rest_s if round.verify_s else 0.0
-    passes = round.seconds / (plain_s + rest_s)
-    gain = round.reason.gain if round.reason is not None and round.reason.kind == "draft" else None
-    expected = f" (expected {times(gain)})" if gain is not None else ""
-    return f"{passes:.1f} passes: {times(len(round.tokens) / max(1.0, passes))}{expected}"
 
 
 def changes(before: Knobs, after: Knobs) -> list[str]:

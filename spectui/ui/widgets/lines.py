@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
+from math import floor, log10
 from textwrap import wrap
 from typing import ClassVar
 
@@ -68,7 +69,6 @@ class LineWidget(Widget):
         self.lines: list[Line] = []
         """The lines as they are drawn."""
         self._strips: dict[int, Strip] = {}
-        self._styles_by_name: dict[str, Style] = {}
 
     def build_lines(self) -> list[Line]:
         """The lines for the present figures and `self.size`."""
@@ -89,21 +89,13 @@ class LineWidget(Widget):
         """Render one of the lines that were built last."""
         if (strip := self._strips.get(y)) is None:
             line = self.lines[y] if y < len(self.lines) else []
-            segments = [Segment(safe(text), self._style(name)) for text, name in line]
-            self._strips[y] = strip = Strip(segments).adjust_cell_length(self.size.width, self._style(""))
+            segments = [Segment(safe(text), self.get_component_rich_style(f"lines--{name}")) for text, name in line]
+            self._strips[y] = strip = Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
         return strip
-
-    def _style(self, name: str) -> Style:
-        """The style of a name in STYLES; for "", the widget's own. Cached, since Textual computes it at each call."""
-        if (style := self._styles_by_name.get(name)) is None:
-            style = self.get_component_rich_style(f"lines--{name}") if name else self.rich_style
-            self._styles_by_name[name] = style
-        return style
 
     def notify_style_update(self) -> None:
         """Called by Textual when styles have changed."""
         super().notify_style_update()
-        self._styles_by_name.clear()
         self._strips.clear()
 
     def on_resize(self) -> None:
@@ -190,7 +182,7 @@ def figures_of(*pairs: tuple[str, str], gap: int = 2) -> Line:
     """`name value  name value`, with dimmed names."""
     line: Line = []
     for name, value in pairs:
-        line += [(f"{name} " if name else "", "label"), (value, "value"), (" " * gap, "label")]
+        line += [(f"{name} ", "label"), (value, "value"), (" " * gap, "label")]
     return line[:-1]
 
 
@@ -237,12 +229,6 @@ def large(text: str) -> list[str]:
 
 
 def nice_top(value: float) -> float:
-    """The next of 1, 2, 5, 10, 20, 50 ... that is not below the value: where an axis ends."""
-    if value <= 0:
-        return 1.0
-    unit = 1.0
-    while unit * 10 < value:
-        unit *= 10
-    while unit > value:
-        unit /= 10
+    """The next of 1, 2, 3, 5, 7.5, 10, 20 ... that is not below the value: where an axis ends."""
+    unit = 10.0 ** floor(log10(value)) if value > 0 else 1.0
     return next(unit * step for step in (1, 2, 3, 5, 7.5, 10) if unit * step >= value)
