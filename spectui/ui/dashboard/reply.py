@@ -19,7 +19,6 @@ from spectui.ui.widgets.lines import (
     FigureLines,
     Line,
     bar_of,
-    cells,
     columns,
     labelled,
     large,
@@ -30,12 +29,9 @@ from spectui.ui.widgets.lines import (
     wrapped,
 )
 
-LARGE = 9
-"""Lines from which the speed is three rows high, and everything is said in words that need no explanation."""
-
 
 class NowPage(FigureLines, DirectRenderWidget):
-    """The speed, the acceptance and the reason, a line each; with room, the speed is in large digits. A dash is unknown."""
+    """The speed in large digits, the acceptance and the reason, in words that need no explanation. A dash is unknown."""
 
     HELP = """\
 ## Now
@@ -44,14 +40,14 @@ class NowPage(FigureLines, DirectRenderWidget):
 decoding without drafts: how much faster this is, is estimated from this reply's passes until {compare} has measured it.
 
 Each column is one of the latest rounds: as high as it has accepted tokens; **▁** all were rejected, **·** none was judged.
-**a pass**, or a step: tokens for each pass of the target; 1 without drafts, which are the **guesses**.
+**guesses** are drafts, and **a step**, or a pass: tokens for each pass of the target; 1 without drafts.
 
 Below: what is drafted just now, or why nothing is; while a prompt is read, how much of it was read before, and why not more.
 The other figures are on {page.details}.
 """
 
     DEFAULT_CSS = """
-    NowPage { height: 4; }
+    NowPage { height: 8; }
     """
 
     def build_lines(self) -> list[Line]:
@@ -59,14 +55,11 @@ The other figures are on {page.details}.
         figures, width = self.figures, self.size.width
         can_compare = figures.state == "ready" and self.screen.check_action("run", ("compare",))
         compare = key_of(self.app, "compare") if can_compare else ""
-        if self.size.height >= LARGE:
-            return [*large_speed(figures, compare), [], *large_yields(figures, width), *why(figures, width)]
-        first = speed(figures, compare)
-        return [first if cells(first) <= width else speed(figures), _rounds(figures, width), *why(figures, width)]
+        return [*large_speed(figures, compare), [], *yields(figures, width), *why(figures, width)]
 
 
-def speed(figures: Figures, compare: str = "") -> Line:
-    """Tokens per second, and beside plain decoding; `compare` is the key that measures that, "" where it cannot be now."""
+def speed(figures: Figures) -> Line:
+    """Tokens per second, and beside plain decoding."""
     line: Line = [(decimal(figures.speed), "big"), (" t/s", "label")]
     if figures.state not in ("ready", "writing"):
         return [*line, (f"   {IN_WORDS.get(figures.state, figures.state)}", "label")]
@@ -76,12 +69,12 @@ def speed(figures: Figures, compare: str = "") -> Line:
         return [*line, (f"   {gain}", "value"), (" plain (measured)", "label")]
     if paid is None:
         return line
-    more = f"; {compare} compares" if compare else ""
-    return [*line, ("   about ", "label"), (times(paid.pays), "value"), (f" plain{more}", "label")]
+    return [*line, ("   about ", "label"), (times(paid.pays), "value"), (" plain", "label")]
 
 
 def large_speed(figures: Figures, compare: str) -> list[Line]:
-    """`54`, three rows high, and beside it: `t/s, about 1.4 times as fast as without guesses`. `compare`: as in `speed`."""
+    """`54`, three rows high, and beside it: `t/s, about 1.4 times as fast as without guesses`. `compare`: the key that
+    measures that, "" where it cannot be now."""
     paid, measured = payoff(figures.rounds), figures.measured
     more = f"; {compare} compares" if compare else ""
     words = ("t/s", "")
@@ -96,7 +89,7 @@ def large_speed(figures: Figures, compare: str) -> list[Line]:
     return [[(row, "big"), (f"  {said}", "value")] for row, said in zip(digits, ("", *words), strict=True)]
 
 
-def large_yields(figures: Figures, width: int) -> list[Line]:
+def yields(figures: Figures, width: int) -> list[Line]:
     """The rounds over the whole width, and below: `39 % of guesses were right, 1.9 tokens a step`."""
     reply = figures.reply
     return [
@@ -104,19 +97,6 @@ def large_yields(figures: Figures, width: int) -> list[Line]:
         [(percent(reply.acceptance), "value"), (" of guesses were right, ", "label"),
          (decimal(reply.tokens_per_pass), "value"), (" tokens a step", "label")],
     ]  # fmt: skip
-
-
-def yields(figures: Figures) -> Line:
-    """What was accepted, and tokens for each pass."""
-    reply = figures.reply
-    return [(percent(reply.acceptance), "value"), (" accepted, ", "label"), (decimal(reply.tokens_per_pass), "value"),
-            (" a pass", "label")]  # fmt: skip
-
-
-def _rounds(figures: Figures, width: int) -> Line:
-    """A column for each of the latest rounds, and what they yield."""
-    end = yields(figures)
-    return [*strip(figures.rounds[-max(1, width - cells(end) - 2) :]), ("  " * bool(figures.rounds), "label"), *end]
 
 
 def strip(rounds: Sequence[Round]) -> Line:

@@ -12,14 +12,14 @@ from textual.widget import Widget
 from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
-from spectui.chat.figures.format import count, percent, size
+from spectui.chat.figures.format import count, decimal, percent, size
 from spectui.chat.figures.records import Figures
 from spectui.chat.history.conversations import StoredConversations
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Loading
 from spectui.errors import SpectuiError
 from spectui.text import printable
-from spectui.ui.dashboard.reply import speed, yields
+from spectui.ui.dashboard.reply import speed
 from spectui.ui.widgets.lines import MUTED, FigureLines, Line, gauge
 
 ORIGINS = ("accepted", "correction", "bonus", "plain")
@@ -147,8 +147,10 @@ class StatusLine(FigureLines):
         context = (f"ctx {percent(self.figures.context_share)}{more}", "label")
         if share is not None and share > 1:
             context = NO_ROOM, "big"
-        gap = ("   ", "label")
-        return [[*speed(self.figures), gap, *yields(self.figures), gap, context]]
+        gap, reply = ("   ", "label"), self.figures.reply
+        yields: Line = [(percent(reply.acceptance), "value"), (" accepted, ", "label"),
+                        (decimal(reply.tokens_per_pass), "value"), (" a pass", "label")]  # fmt: skip
+        return [[*speed(self.figures), gap, *yields, gap, context]]
 
 
 MOST = 200
