@@ -17,7 +17,6 @@ from spectui.chat.figures.records import Figures
 from spectui.knobs import Knobs, specs, title
 from spectui.speculation.records import Round
 from spectui.store.rounds.packed import same
-from spectui.ui.dashboard.reply import plot
 from spectui.ui.textual_patches.direct_render import DirectRenderWidget
 from spectui.ui.transcript.inspector import quoted, share3
 from spectui.ui.widgets.lines import LABEL, FigureLines, Line, figures_of, flowed, labelled, merged, step, wrapped
@@ -27,7 +26,7 @@ AXIS = 4
 FEW = 10
 """With fewer rounds than this, a suggestion says that it is based on few."""
 TALL = 30
-"""Lines from which there is room for the higher charts."""
+"""Lines from which there is room for higher columns."""
 
 
 class RoundsPage(FigureLines, DirectRenderWidget, can_focus=True):
@@ -114,7 +113,7 @@ and the costs of a round suggest, estimated from this reply.
             return [[("each round will stand here as a stack", "label")]]
         first, last = self._window()
         strip = stacks(rounds, first, last, _height(height), self._index())
-        below = by_position(self.figures, width, 4 if height >= TALL else 1)
+        below = by_position(self.figures, width)
         room = max(0, height - len(strip) - len(below) - 2)
         about = detail(rounds, self._index(), width)[:room]
         return [*strip, [], *about, *[[] for _ in range(room - len(about) + 1)], *below]
@@ -204,18 +203,14 @@ def _judged(round: Round) -> int:
 # Acceptance by position in the draft, and the draft-max that it suggests
 
 
-def by_position(figures: Figures, width: int, height: int) -> list[Line]:
-    """Acceptance by position, in `height` rows with an axis or, of less than two, in one line; and the draft-max."""
+def by_position(figures: Figures, width: int) -> list[Line]:
+    """Acceptance by position as columns of one row, of the first and of the last in figures; and the draft-max."""
     rates = list(figures.reply.per_position)
     while rates and rates[-1] is None:  # drafted there, but never judged
         rates.pop()
-    if height < 2:
-        ends = f" {share(rates[0])} … {share(rates[-1])}" if rates else UNKNOWN
-        steps = "".join(" " if rate is None else step(rate) for rate in rates[: max(1, width - LABEL - 12)])
-        return [labelled("by position", (steps, "accepted"), (ends, "value" if rates else "label")), *_suggestion(figures)]
-    chart = plot("acceptance by position in the draft", rates, width, height, top=1.0)
-    places: Line = [(f"{1:>{AXIS + 2}}{len(rates) if len(rates) > 1 else '':>{max(1, width - AXIS - 3)}}", "label")]
-    return [*chart, places, *_suggestion(figures)]
+    ends = f" {share(rates[0])} … {share(rates[-1])}" if rates else UNKNOWN
+    steps = "".join(" " if rate is None else step(rate) for rate in rates[: max(1, width - LABEL - 12)])
+    return [labelled("by position", (steps, "accepted"), (ends, "value" if rates else "label")), *_suggestion(figures)]
 
 
 def _suggestion(figures: Figures) -> list[Line]:
