@@ -153,14 +153,14 @@ class Flow:
         """The kind of what the last row ends with; None where it is empty."""
         return [*self.rows[-1].pieces][-1].kind if self.rows[-1].text else None
 
-    def append(self, pieces: Iterable[Piece]) -> int:
-        """Add pieces. Returns the first row that may look different now."""
-        return self.extend([Line(pieces)])
+    def append(self, pieces: Iterable[Piece]) -> None:
+        """Add pieces. Of the rows before, only the last one may look different then."""
+        self.extend([Line(pieces)])
 
-    def extend(self, lines: Iterable[Line]) -> int:
-        """Add lines. Returns the first row that may look different now."""
+    def extend(self, lines: Iterable[Line]) -> None:
+        """Add lines. Of the rows before, only the last one may look different then."""
         last = self.rows.pop()
-        first, pieces, before, after = len(self.rows), [*last.pieces], last.before, last.before
+        pieces, before, after = [*last.pieces], last.before, last.before
         for line in lines:
             if not pieces:
                 before, after = (sign if len(sign) <= self.width // 2 else "" for sign in (line.before, line.after))
@@ -175,7 +175,6 @@ class Flow:
                 if begin < len(text):
                     pieces.append(piece.part(begin, len(text)))
         self._wrap(pieces, before, after)
-        return first
 
     def _wrap(self, pieces: Sequence[Piece], before: str, after: str) -> None:
         """Add the rows of a line."""

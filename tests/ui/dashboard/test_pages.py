@@ -13,7 +13,7 @@ from spectui.knobs import Knobs
 from spectui.speculation.records import Reason
 from spectui.speculation.statistics import Statistics
 from spectui.ui.dashboard.panel import PAGES, SidePanel
-from spectui.ui.dashboard.reply import DetailsPage, NowPage, cost, counts
+from spectui.ui.dashboard.reply import DetailsPage, cost, counts
 from spectui.ui.dashboard.rounds import RoundsPage, by_position, detail, stacks
 from spectui.ui.transcript.transcript import Transcript
 from spectui.ui.widgets.lines import cells, columns, nice_top, resampled
@@ -165,7 +165,8 @@ async def test_the_page_of_rounds_has_acceptance_by_position_and_the_suggested_d
         app.screen.panel.open_page("rounds")
         await wait_until(pilot, lambda: "suggested" in screen_text(app))
         seen = seen_of(app.screen.query_one(RoundsPage))
-        for part in ("by position █▁ 1.0 … .00", "draft-max 1 suggested: about", "now 16", "round 9 1 accepted, 2 rejected", '✗"b" .900'):
+        told = "by position █▁ 1.0 … .00", "draft-max 1 suggested: about", "now 16", "round 9 1 accepted, 2 rejected"
+        for part in (*told, '✗"b" .900'):
             assert part in seen
 
 

@@ -91,17 +91,6 @@ async def test_thinking_is_ended_with_a_key_and_the_budget_is_as_before_behind_i
         assert engine.knobs == Knobs()
 
 
-async def test_thinking_is_seen_while_it_lasts_and_folded_when_it_ends(window: Window, engine: FakeEngine) -> None:
-    async with window(size=(100, 30)) as (_, pilot):
-        await think(pilot, engine)
-        assert any(row.startswith(FOLDED) for row in drawn(pilot))
-        assert not any("let me see" in row for row in drawn(pilot))
-        await say(pilot, engine, SPOKEN)
-        rows = drawn(pilot)
-        at = rows.index(FOLDED)
-        assert rows[at + 1 : at + 3] == ["", "   It is four."], rows
-
-
 async def test_a_key_or_a_click_unfolds_and_folds(window: Window, engine: FakeEngine) -> None:
     async with window(size=(100, 30)) as (_, pilot):
         await think(pilot, engine)
@@ -145,7 +134,12 @@ async def test_a_reply_that_was_cut_off_while_it_thought_is_dim_when_it_is_opene
 async def test_copied_as_it_is_seen_and_sent_and_kept_as_it_was_written(window: Window, engine: FakeEngine) -> None:
     async with window(size=(100, 30)) as (app, pilot):
         await think(pilot, engine)
+        assert any(row.startswith(FOLDED) for row in drawn(pilot)), "as soon as it ends"
+        assert not any("let me see" in row for row in drawn(pilot))
         await say(pilot, engine, SPOKEN)
+        rows = drawn(pilot)
+        at = rows.index(FOLDED)
+        assert rows[at + 1 : at + 3] == ["", "   It is four."], rows
         transcript = app.screen.query_one(Transcript)
         assert transcript.document.text.endswith("target\n" + SPOKEN), transcript.document.text
         assert transcript.get_selection(SELECT_ALL) == (transcript.document.text, "\n")

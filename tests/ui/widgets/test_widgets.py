@@ -21,7 +21,7 @@ from spectui.ui.textual_patches.app import TerminalApp
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 from spectui.ui.themes import ORIGIN_DEFAULTS
 from spectui.ui.widgets.lines import Line, LineWidget, labelled, wrapped
-from spectui.ui.widgets.rows import LABEL, ChoiceRow, KnobRow, Slider, shown
+from spectui.ui.widgets.rows import LABEL, ChoiceRow, KnobRow, Slider
 from tests.ui.pilot_helpers import Window, notified, wait_until
 from tests.ui.screen_text import screen_text
 
@@ -114,14 +114,18 @@ async def test_a_click_turns_a_choice_on_and_on_the_left_arrow_back() -> None:
 
 @pytest.mark.parametrize(
     ("value", "spec", "figure"),
-    [(0, {}, "0"), (48, {}, "48"), (200, SEED, "200"), (-1, SEED, "random"), (0.33, HEAT, ".33"), (0.9995, SHARE, ".9995")],
-)
+    [
+        (0, {}, "0"), (48, {}, "48"), (200, SEED, "200"), (-1, SEED, "random"), (0.33, HEAT, ".33"), (0.9995, SHARE, ".9995"),
+        (0.0, SHARE, "0"), (1.0, SHARE, "1.0"), (1.05, HEAT, "1.05"), (-1, {"low": -1}, "-1"),
+        (-0.5, HEAT | {"low": -2.0}, "-.5"),
+    ],
+)  # fmt: skip
 async def test_every_value_of_a_slider_is_drawn_as_it_is(value: float, spec: dict[str, float], figure: str) -> None:
     app = KnobApp(slider(value, **spec))
     async with app.run_test(size=(60, 3)):
         assert app.drawn.startswith("draft-max ") and app.drawn.endswith(f" {figure}")
         assert app.drawn.count("●") == 1 and len(app.drawn) == 60
-        assert value or app.drawn.index("●") == LABEL + 1
+        assert value != spec.get("low", 0) or app.drawn.index("●") == LABEL + 1
         assert value != 48 or app.drawn.rstrip("48 ").endswith("●")
         assert "┼" in app.drawn or spec is SEED, "the default has a tick"
 
@@ -139,17 +143,6 @@ async def test_what_is_assigned_is_silent_and_within_the_range_or_the_choices() 
         row.show_choices(("auto", "model"), "suffix")
         await pilot.pause()
         assert app.drawn.rstrip() == "drafter     ‹ auto ›" and app.told == []
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (16, "16"), (0, "0"), (0.0, "0"), (0.55, ".55"), (0.9995, ".9995"), (1.0, "1.0"), (-1, "-1"), (1.05, "1.05"),
-        (-0.5, "-.5"),
-    ],
-)  # fmt: skip
-def test_how_numbers_are_shown(value: float, text: str) -> None:
-    assert shown(value) == text
 
 
 @given(st.floats(-10, 10))
