@@ -152,7 +152,9 @@ class SidePanel(VerticalScroll, can_focus=False):
     def open_knob(self, key: str) -> None:
         """Focus this knob: arrows turn it, a slider's number can be typed."""
         self.open_page("settings")
-        self.screen.set_focus(next(control for control in self._controls if control.key == key))
+        knob = next(control for control in self._controls if control.key == key)
+        if knob.is_attached:  # else it would take the keys from the window, too
+            self.screen.set_focus(knob)
 
     def open_devices(self) -> None:
         """Focus the devices."""
@@ -187,7 +189,7 @@ class SidePanel(VerticalScroll, can_focus=False):
     def focus_page(self) -> bool:
         """Focus the first knob, list or chart of the page. False if it has none."""
         for part in (self.rounds, *self.sliders.values(), self.devices):
-            if not _is_off(part):
+            if part.is_attached and not _is_off(part):
                 self.screen.set_focus(part, scroll_visible=False)
                 return True
         return False
