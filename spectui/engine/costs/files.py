@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from spectui import paths
 from spectui.atomic import write_atomic
-from spectui.speculation.policies.cost_model import TRUSTED, CostModel
+from spectui.speculation.policies.cost_model import LOADED, CostModel
 
 EQUAL_SIZES = (2, 3, 4, 6, 8, 16)
 """Pass sizes whose logits are compared with those of passes over one token. ggml's repacked Q4_K has another kernel from 4 rows
@@ -91,7 +91,7 @@ def cost_model(target: TargetCosts, draft: DraftCosts, max_drafted: int | None =
         # Nothing would correct that later: plain passes look dear, so every round drafts.
         passes[1] = min(passes.values())
     most = _MOST_CONTEXT * passes.get(1, 0.0)
-    trusted = TRUSTED if len(passes) >= _LEAST_SIZES and not (target.noisy or draft.noisy) else 0
+    trusted = LOADED if len(passes) >= _LEAST_SIZES and not (target.noisy or draft.noisy) else 0
     return CostModel(
         passes, min(target.per_row, most), min(target.per_pass, most), draft.first, draft.next, max_drafted, trusted
     )

@@ -30,6 +30,9 @@ _LEAST_RISE = 0.1
 TRUSTED = 96
 """Rounds with drafts for which a plain pass tells what plain passes cost."""
 
+LOADED = TRUSTED + 5
+"""The same behind loading: five passes come before that, which tell how fast the machine is now."""
+
 
 @dataclass(frozen=True)
 class CostModel:
@@ -45,9 +48,9 @@ class CostModel:
     next: float = 0.0
     max_drafted: int | None = None
     """Most tokens that the draft model drafts in a round; None for any number."""
-    trusted: int = TRUSTED
-    """Rounds with drafts until a plain pass should correct it, at 1; 0: it was measured when the machine may have been at
-    another speed."""
+    trusted: int = LOADED
+    """Rounds with drafts until a plain pass should correct it, at 1. Above TRUSTED passes correct all sizes alike. 0: it was
+    measured on a busy machine."""
 
     @property
     def known(self) -> bool:
@@ -87,18 +90,26 @@ class CostModel:
             costs = replace(self.scaled(seconds / self.verify(n, context)), trusted=1)
         else:
             error = min(max(log(seconds / self.verify(n, context)), -log(_MOST)), log(_MOST))
-            guessed = n not in self.passes  # then the error is this size's own
-            correction = error * (_WEIGHT_ANEW if guessed or n == 1 == self.trusted else _WEIGHT)
-            shared = 0.0 if guessed else _SHARED
-            costs = self.scaled(exp(shared * correction))
-            passes = {**costs.passes, n: costs._without_context(n) * exp((1.0 - shared) * correction)}
-            costs = replace(costs, passes=passes, trusted=TRUSTED if n == 1 else max(1, self.trusted - 1))
+            if self.trusted > TRUSTED:  # of the first passes the fastest counts: accidents only add time
+                drift = error if self.trusted == LOADED else min(error, 0.0)
+                costs = replace(self.scaled(exp(drift)), trusted=self.trusted - 1)
+            else:
+                costs = self._corrected(n, error)
         token_s, index = [costs.first, costs.next], 0  # `index` in a run of the model's tokens
         for candidate in drafted:
             if candidate.paid:
                 token_s[min(index, 1)] = _mean(token_s[min(index, 1)], candidate.seconds)
             index = index + 1 if candidate.modelled else 0
         return replace(costs, first=token_s[0], next=token_s[1])
+
+    def _corrected(self, n: int, error: float) -> CostModel:
+        """Corrected by a share of the error, the logarithm of what a pass over n rows took by what was expected."""
+        guessed = n not in self.passes  # then the error is this size's own
+        correction = error * (_WEIGHT_ANEW if guessed or n == 1 == self.trusted else _WEIGHT)
+        shared = 0.0 if guessed else _SHARED
+        costs = self.scaled(exp(shared * correction))
+        passes = {**costs.passes, n: costs._without_context(n) * exp((1.0 - shared) * correction)}
+        return replace(costs, passes=passes, trusted=TRUSTED if n == 1 else max(1, self.trusted - 1))
 
     def scaled(self, factor: float) -> CostModel:
         """The costs of a machine that is so many times as slow."""
