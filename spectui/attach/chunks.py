@@ -5,7 +5,6 @@ The table in docs/attach.md lists the fields, and what each one gives.
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from math import exp
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from spectui.attach.connection import ServerTrouble, words
+from spectui.attach.connection import ServerTrouble, parsed, words
 from spectui.engine.events import Prompt
 from spectui.speculation.records import Likeliest
 from spectui.text import one_line, safe
@@ -139,7 +138,7 @@ async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk
         if done := (field, value) == (b"data", b"[DONE]"):
             break
         if field in (b"data", b"error") and value:
-            yield read_chunk(_parsed(value, name), field == b"error")
+            yield read_chunk(parsed(value, name), field == b"error")
         elif (read := _READ.match(line)) is not None:
             yield Chunk(progress=Prompt(min(int(read[1]), int(read[2])), int(read[2]), 0, 0.0))
         elif not (colon and field in _OTHERS):
@@ -147,7 +146,7 @@ async def chunks(pieces: AsyncIterator[bytes], name: str) -> AsyncIterator[Chunk
         if len(others) > LARGEST_LINE:
             raise _too_long(name)
     if others.strip():
-        yield read_chunk(_parsed(bytes(others), name))
+        yield read_chunk(parsed(bytes(others), name))
     if done:
         yield Chunk(last=True)
 
@@ -174,15 +173,6 @@ _READ = re.compile(rb":\s*keepalive (\d{1,9})/(\d{1,9})\s*$")
 
 _OTHERS = (b"", b"event", b"id", b"retry", b"data")
 """Fields of an event that carry nothing here, such as a comment's."""
-
-
-def _parsed(data: bytes, name: str) -> Any:
-    """The value of this JSON. Raises ServerTrouble for any other text."""
-    try:
-        return json.loads(data.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        what = "a web page" if data.lstrip()[:1] == b"<" else "something that is no JSON"
-        raise ServerTrouble(f"{name} sends {what}: check --server, or look into the server's log.") from None
 
 
 def read_chunk(data: Any, failed: bool = False) -> Chunk:

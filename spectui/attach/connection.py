@@ -75,7 +75,7 @@ class Connection:
 
     async def get(self, path: str, wait_s: float | None = ANSWER_S) -> Any:
         """The JSON at this path; None for an empty answer. Raises ServerTrouble."""
-        return _json(await self._read(path, wait_s), self.address)
+        return parsed(await self._read(path, wait_s), self.address.root)
 
     async def text(self, path: str, wait_s: float) -> str:
         """The text at this path. Raises ServerTrouble."""
@@ -103,7 +103,7 @@ class Connection:
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The JSON that answers this one. Raises ServerTrouble."""
         async with self._asked("POST", path, ANSWER_S, json=dict(body)) as pieces:
-            return _json(await _whole(pieces, self.address), self.address)
+            return parsed(await _whole(pieces, self.address), self.address.root)
 
     @asynccontextmanager
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -208,11 +208,13 @@ async def _whole(pieces: AsyncIterator[bytes], address: Address) -> bytes:
     return bytes(data)
 
 
-def _json(data: bytes, address: Address) -> Any:
+def parsed(data: bytes, root: str) -> Any:
+    """The value of this JSON; None for no text. Raises ServerTrouble for any other one. `root`: what the sentence calls the
+    server."""
     try:
-        return json.loads(data) if data.strip() else None
+        return json.loads(data.decode("utf-8-sig", "replace")) if data.strip() else None
     except (ValueError, RecursionError):
-        what = "a web page" if data.lstrip()[:1] == b"<" else "something"
+        what = "a web page" if data.lstrip()[:1] == b"<" else "something that is no JSON"
         raise ServerTrouble(
-            f"{address.root} answers with {what} that is no JSON: check --server, which takes what stands before /v1."
+            f"{root} sends {what}: check --server, which takes what stands before /v1, or look into the server's log."
         ) from None

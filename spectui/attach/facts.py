@@ -196,7 +196,7 @@ async def look(connection: Connection, wanted: str, emit: Callable[[Event], None
     settings = props.fields("default_generation_settings")
     llama_server = model.owner in _OURS or "default_generation_settings" in props.table
     slots_path = f"{under}/slots{query}" if llama_server else ""
-    slots = Slots.of(await _slots(connection, slots_path), settings)
+    slots = Slots.of(objects(await _optional(connection, slots_path) if slots_path else None), settings)
     if under and props:  # what llama-swap's list does not say
         inner = Fields(await _optional(connection, f"{under}/v1/models")).rows("data")
         model = _model(inner[0])._replace(name=model.name, owner=model.owner, aliases=model.aliases) if inner else model
@@ -215,10 +215,6 @@ async def look(connection: Connection, wanted: str, emit: Callable[[Event], None
         slots_path,
         f"{under}/metrics{query}" if props.table.get("endpoint_metrics") is True or not llama_server else "",
     )
-
-
-async def _slots(connection: Connection, path: str) -> list[Fields]:
-    return objects(await _optional(connection, path) if path else None)
 
 
 async def _answering(connection: Connection, wanted: str, wait: Waiting) -> ServedModel:

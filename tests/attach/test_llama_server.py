@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import threading
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from spectui.attach.catalogue import ServedModels
-from spectui.attach.session import ServerSession
-from spectui.engine.events import Counted, Event, Finished, Loaded, Loading, Message, Prompt, RoundDone
+from spectui.engine.events import Counted, Finished, Loaded, Loading, Message, Prompt, RoundDone
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import StopReason
+from tests.attach.test_session import Opened
 from tests.helpers import smollm2
 from tests.helpers.llama_server import KINDS, MORE, QUESTION, SHARED, LlamaServer, needs_llama_server, serving
 from tests.llama.heads.headed import write_headed
@@ -31,24 +30,6 @@ def running(*arguments: str | None) -> Iterator[LlamaServer]:
     words = ["-m", str(smollm2.whole().model), "--port", "${PORT}", *SHARED, *map(str, arguments)]
     with serving(words) as server:
         yield server
-
-
-class Attached:
-    """A session with a server."""
-
-    def __init__(self, url: str, **setup: str) -> None:
-        self.events: list[Event] = []
-        self.stop = threading.Event()
-        self.session = ServerSession(self.events.append, self.stop)
-        self.session.knobs = GREEDY
-        self.loaded = self.session.load(Setup(server=url, **setup))
-
-    def ask(self, messages: Sequence[Message] = ASKED) -> Finished:
-        return self.session.generate(messages)
-
-    @property
-    def text(self) -> str:
-        return "".join(token.text for each in self.events if isinstance(each, RoundDone) for token in each.round.tokens)
 
 
 def counted(server: LlamaServer) -> dict[str, float]:
@@ -70,8 +51,8 @@ def curl(server: LlamaServer, messages: Sequence[Message], **more: object) -> di
 @pytest.mark.parametrize("kind", KINDS | MORE)
 def test_the_origins_add_up_to_what_the_server_counted_and_the_text_is_its_own(kind):
     with running(*(KINDS | MORE)[kind]()) as server:
-        attached = Attached(server.address)
-        finished = attached.ask()
+        attached = Opened(server.address, GREEDY)
+        finished = attached.ask(*ASKED)
         counts, figures = counted(server), finished.statistics
         plain = curl(server, ASKED)
     assert figures.drafted == counts["spec_decode_num_draft_tokens_total"]
@@ -83,7 +64,7 @@ def test_the_origins_add_up_to_what_the_server_counted_and_the_text_is_its_own(k
     assert bool(figures.accepted) == bool(kind)
     assert figures.emitted == counts["tokens_predicted_total"] == plain["usage"]["completion_tokens"]  # type: ignore[index]
     assert finished.reason is (StopReason.LIMIT if figures.emitted == 60 else StopReason.EOS)
-    assert finished.text == plain["choices"][0]["message"]["content"] == attached.text  # type: ignore[index]
+    assert finished.text == plain["choices"][0]["message"]["content"] == attached.text()  # type: ignore[index]
     assert figures.decode_s == pytest.approx(counts["tokens_predicted_seconds_total"], abs=0.01)
     loaded = attached.loaded
     assert (loaded.target.n_ctx, loaded.setup.draft) == (1024, "server" if kind else None)
@@ -99,8 +80,8 @@ def test_a_models_own_heads_are_counted_as_drafts(tmp_path: Path, heads: int):
     path = write_headed(tmp_path / "headed.gguf", heads=heads, echo=0.2)
     flags = ["--spec-type", "draft-mtp", "--spec-draft-n-max", "3", "--spec-draft-p-min", "0", "--chat-template", "chatml"]
     with serving(["-m", str(path), "--port", "${PORT}", *SHARED, *flags]) as server:
-        attached = Attached(server.address)
-        figures, counts = attached.ask([Message("user", "hello")]).statistics, counted(server)
+        attached = Opened(server.address, GREEDY)
+        figures, counts = attached.ask(Message("user", "hello")).statistics, counted(server)
     assert (figures.drafted, figures.accepted, figures.emitted) == (
         counts["spec_decode_num_draft_tokens_total"], counts["spec_decode_num_accepted_tokens_total"],
         counts["tokens_predicted_total"],
@@ -112,11 +93,11 @@ def test_a_models_own_heads_are_counted_as_drafts(tmp_path: Path, heads: int):
 
 def test_the_likeliest_tokens_are_those_of_plain_rounds():
     with running(*KINDS["ngram-mod"]()) as server:
-        attached = Attached(server.address)
+        attached = Opened(server.address, GREEDY)
         attached.session.wants_probabilities = True
-        text = attached.ask().text
+        text = attached.ask(*ASKED).text
         attached.session.wants_probabilities = False
-        assert attached.ask().text == text
+        assert attached.ask(*ASKED).text == text
     rounds = [each.round for each in attached.events if isinstance(each, RoundDone)]
     known = [round for round in rounds if round.likeliest is not None]
     assert known and not [round for round in known if round.drafted]
@@ -127,11 +108,11 @@ def test_the_likeliest_tokens_are_those_of_plain_rounds():
 
 def test_a_stopped_reply_is_continued_and_a_second_message_reuses_cells():
     with running() as server:
-        attached = Attached(server.address)
-        first = attached.ask()
+        attached = Opened(server.address, GREEDY)
+        first = attached.ask(*ASKED)
         begun = [*ASKED, Message("assistant", first.text)]
-        second = attached.ask(begun)
-        attached.ask([*begun, Message("user", "Again.")])
+        second = attached.ask(*begun)
+        attached.ask(*begun, Message("user", "Again."))
         whole = curl(server, begun, continue_final_message=True, add_generation_prompt=False)
     assert second.text == whole["choices"][0]["message"]["content"].removeprefix(first.text)  # type: ignore[index]
     assert [each.reused for each in attached.events if isinstance(each, Prompt)][-1] > 40
@@ -144,11 +125,11 @@ def test_the_routers_models_are_listed_and_choosing_one_loads_it(tmp_path: Path)
         ["--models-dir", str(tmp_path), "--port", "${PORT}", "-c", "512", "-t", "1", "--no-warmup", "-fit", "off"]
     ) as server:
         listed = sorted(header.name for header in ServedModels(server.address, "").scan())
-        attached = Attached(server.address, server_model="two")
+        attached = Opened(server.address, GREEDY, server_model="two")
         assert [each.what for each in attached.events if isinstance(each, Loading)][-1] == "two"
-        attached.ask()
+        attached.ask(*ASKED)
         attached.session.load(Setup(server=server.address, model="one"))
-        attached.ask()
+        attached.ask(*ASKED)
     assert {"one", "two"} <= set(listed)
     assert [each.setup.model for each in attached.events if isinstance(each, Loaded)] == ["two", "one"]
     assert len([each for each in attached.events if isinstance(each, Finished)]) == 2

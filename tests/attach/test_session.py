@@ -29,13 +29,15 @@ GOOD = events(
 class Opened:
     """A session with a server, and what it has said."""
 
-    def __init__(self, server: ScriptedServer, knobs: Knobs | None = None, end: str = "", **setup: str) -> None:
+    def __init__(self, server: ScriptedServer | str, knobs: Knobs | None = None, end: str = "", **setup: str) -> None:
+        """`server`: a scripted one, or the URL of another."""
+        url = server if isinstance(server, str) else server.url
         self.events: list[Event] = []
         self.hook: Callable[[Event], None] = lambda event: None
         self.stop = threading.Event()
         self.session = ServerSession(self._listen, self.stop, stall_s=0.05)
         self.session.knobs = knobs or Knobs(seed=1)
-        self.loaded = self.session.load(Setup(server=server.url + end, model=server.url.partition("//")[2], **setup))
+        self.loaded = self.session.load(Setup(server=url + end, model=url.partition("//")[2], **setup))
 
     def _listen(self, event: Event) -> None:
         self.events.append(event)

@@ -166,13 +166,6 @@ def test_a_reply_goes_on_where_the_server_does_not_say_what_it_is_now(silent: st
     assert [loaded.setup.draft for loaded in opened.told(Loaded)] == ["server"]
 
 
-def test_a_reply_waits_for_a_server_that_was_started_again():
-    with serving([LOADING, LOADING, GOOD]) as server:
-        opened = Opened(server)
-        assert opened.ask().text == "Abcd"
-    assert opened.notices() == [f"{server.url} is not ready: Loading model. It is asked again until it is."]
-
-
 def test_waiting_for_it_can_be_left():
     with serving(LOADING) as server:
         opened = Opened(server)
