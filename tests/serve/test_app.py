@@ -1,10 +1,11 @@
-"""A server on a real pair, as clients use it."""
+"""A server on a real pair, as clients use it, `--server` among them."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,8 +14,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from spectui.engine.events import Failed, Finished
+from spectui.attach.session import ServerSession
+from spectui.engine.events import FREE, Event, Failed, Finished, Message, RoundDone, Terms
 from spectui.engine.isolation.process import EngineProcess
+from spectui.engine.protocol import also
+from spectui.knobs import Setup
 from spectui.serve.access import Access
 from spectui.serve.tools import FORMS, tool_grammar
 from tests.helpers.smollm2 import SNAKE, ask, opened, setup
@@ -252,3 +256,37 @@ def test_figures(client: Client) -> None:
     assert client.get("/v1/models/any").json() == client.get("/v1/models").json()["data"][0]
     assert client.get("/slots").json()[0]["is_processing"] is False
     assert client.get("/props").json()["default_generation_settings"]["n_ctx"] == 1024
+
+
+def _tokens(events: list[Event]) -> list[tuple[str, str]]:
+    """Each token's text and origin."""
+    rounds = [event.round for event in events if isinstance(event, RoundDone)]
+    return [(token.text, token.origin) for round in rounds for token in round.tokens]
+
+
+@pytest.mark.parametrize("drafter", ["auto", "ngram", "off"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("terms", [FREE, Terms(grammar=json.dumps(SCHEMA))])
+def test_a_client_of_ours_shows_what_the_engine_did(client: Client, drafter: Any, temperature: float, terms: Terms) -> None:
+    knobs = replace(KNOBS, temperature=temperature, seed=7, predict=60)
+    local, _ = opened(setup())
+    local.knobs = knobs
+    text = local.generate([Message("user", SNAKE)], terms).text
+    local.close()
+
+    told: list[Event] = []
+    shown: list[Event] = []
+    requests = client.server.requests
+    usual, requests.knobs = requests.knobs, replace(knobs, drafter=drafter, policy="fixed", p_min=0.0)
+    heard, requests.engine.listen = requests.engine.listen, also(requests.engine.listen, told.append)
+    session = ServerSession(shown.append, threading.Event())
+    try:
+        session.load(Setup(server=str(client.base_url)))
+        session.knobs = knobs
+        assert session.generate([Message("user", SNAKE)], terms).text == text
+    finally:
+        session.close()
+        requests.engine.listen, requests.knobs = heard, usual
+    assert _tokens(shown) == _tokens(told)
+    origins = {origin for _, origin in _tokens(told)}
+    assert origins >= {"accepted", "correction"} if drafter == "auto" else "plain" in origins
