@@ -35,7 +35,7 @@ def test_waiting_for_a_server_that_loads_can_be_stopped():
 @pytest.mark.parametrize(
     ("listed", "sentence"),
     [
-        (Answer(200, (b"<html><body>nginx</body></html>",)), "sends a web page: check --server, which takes what stands before"),
+        (Answer(200, (b"<html><body>nginx</body></html>",)), "sends a web page: check --server, which takes what"),
         (as_json({"error": "who?"}, 403), "asks for a key: who?"),
     ],
 )

@@ -1,7 +1,12 @@
-"""What a set-up will take: llama.cpp's simulation beside its real loading, and automatic choices."""
+"""What a set-up will take: llama.cpp's simulation beside its real loading, automatic choices, and the process that asks it."""
 
 import json
+import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,14 +15,16 @@ import pytest
 from spectui.engine.loading import models, placement, simulation
 from spectui.engine.loading.kernel_choice import available, for_model, without_crashes
 from spectui.engine.loading.lists import shares as split
-from spectui.engine.loading.plan import MemoryPlan, make_plan, shortage
+from spectui.engine.loading.plan import MemoryPlan, PlacementError, make_plan, shortage
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.llama import selftest
 from spectui.llama.devices import memory_use
 from spectui.llama.devices.records import Device, MemoryUse, added
+from spectui.llama.devices.rpc import PROTOCOL
 from spectui.llama.interrupt import Interrupt
-from tests.helpers.rpc_server import Server, needs_server
+from tests.engine.waiting import PATIENCE
+from tests.helpers.rpc_server import Server, fake_server, hello, needs_server
 from tests.helpers.smollm2 import whole, whole_alone
 from tests.llama.devices.test_asynchronous_device import needs_vulkan, on_the_device
 from tests.llama.heads.headed import write_headed
@@ -305,3 +312,67 @@ def test_what_is_missing_is_told_with_the_flags_that_may_help():
         "smaller -c, smaller cells (-ctk q8_0 -ctv q8_0), or a smaller model or quantisation."
     )
     assert "-ngl" not in made._replace(target=(MemoryUse("CPU", 40 * GIB),)).sentence()
+
+
+ABORT = """
+import ctypes
+from spectui.engine.loading import simulation
+from spectui.llama.library import symbol
+
+abort = symbol("ggml_abort", None, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p)
+simulation.answer = lambda *question: abort(b"ggml.c", 1, {words})
+simulation.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "sentence"),
+    [
+        (b"GGML_ASSERT(reg) failed", PlacementError, "cannot place the models so (GGML_ASSERT(reg) failed): choose -sm layer"),
+        (b"pre-allocated tensor (cache_k_l0) in a buffer (Vulkan0) that cannot run the operation (NONE)", PlacementError,
+         "cannot place the models so (pre-allocated tensor (cache_k_l0)"),
+        (b"CUDA error", SpectuiError, "cannot be told: llama.cpp ended while it was asked (CUDA error)."),
+    ],
+)  # fmt: skip
+def test_an_assertion_refuses_a_placement_and_a_driver_that_fails_does_not(
+    monkeypatch: pytest.MonkeyPatch, words: bytes, kind: type[SpectuiError], sentence: str
+):
+    """A card that is full now may have room when the models are freed."""
+    monkeypatch.setattr("spectui.engine.loading.plan._COMMAND", [sys.executable, "-c", ABORT.format(words=words)])
+    with pytest.raises(SpectuiError) as caught:
+        make_plan(replace(whole_alone(), split_mode="tensor"))
+    assert type(caught.value) is kind
+    assert sentence in str(caught.value)
+
+
+def test_without_memory_for_a_thread_there_is_no_plan(monkeypatch: pytest.MonkeyPatch):
+    """Loading then says what there is too little memory for."""
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(SpectuiError, match="cannot be told"):
+        make_plan(whole_alone())
+
+
+@needs_server
+def test_a_plan_ends_with_the_process_that_asked_for_it(remote: None):
+    """Also where it waits for a server that hangs, which would find it in use ever after."""
+    connections: list[socket.socket] = []
+    both = threading.Event()  # the one that asks whether it can be used, and ggml's
+
+    def asked() -> None:
+        if len(connections) == 2:
+            both.set()
+
+    with fake_server(hello(*PROTOCOL), asked, connections) as address:
+        ask = f"from spectui.engine.loading.plan import *\nmake_plan(Setup(model='none', rpc={address!r}))"
+        asker = subprocess.Popen([sys.executable, "-c", ask])
+        assert both.wait(PATIENCE)
+        asker.kill()
+        asker.wait()
+        connections[1].settimeout(PATIENCE)
+        with suppress(ConnectionResetError):
+            while connections[1].recv(64):
+                pass
