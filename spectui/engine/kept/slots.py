@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,8 +43,6 @@ _LEAST = 256
 """Tokens from which a conversation is written: fewer are read again in about a second."""
 
 _DAMAGED = (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile)
-
-Kept = TypeVar("Kept")
 
 
 class Slot(NamedTuple):
@@ -98,13 +97,17 @@ class Slots:
         return where
 
     def _best(self, key: str, prompt: Sequence[int], least: int) -> tuple[Slot | None, str]:
-        """The slot of the target with this key that has the longest common prefix, of at least so many tokens."""
-        slots = ((slot, slot.tokens) for slot in self._slots if slot.states[0].key == key)
-        best, least = _longest(slots, prompt, least)
-        files = _files(key) if self._on_disk else []
-        file, _ = _longest(((file, self._tokens_of(file)) for file in files), prompt, least)
-        if file is not None and (read := self._read(file)) is not None:
-            return read, "disk"
+        """The conversation of the target with this key that has the longest common prefix, of at least so many tokens; and
+        where it was."""
+        kept: list[tuple[Slot | Path, list[int]]] = [(slot, slot.tokens) for slot in self._slots if slot.states[0].key == key]
+        kept += [(file, self._tokens_of(file)) for file in _files(key)] if self._on_disk else []
+        lengths = ((one, common_prefix(tokens, prompt)) for one, tokens in kept)
+        best, common = max(lengths, key=itemgetter(1), default=(None, 0))
+        if best is None or common < least:
+            return None, ""
+        if isinstance(best, Path):
+            read = self._read(best)
+            return (read, "disk") if read is not None else self._best(key, prompt, least)  # a damaged file is gone now
         self._slots.sort(key=lambda slot: slot is best)
         return best, "memory"
 
@@ -194,17 +197,6 @@ class Slots:
 def _begins(tokens: Sequence[int], others: Sequence[int]) -> bool:
     """Whether these tokens begin with the others, but for a few of their last ones."""
     return len(others) - common_prefix(tokens, others) < _WORTH
-
-
-def _longest(kept: Iterable[tuple[Kept, list[int]]], prompt: Sequence[int], least: int) -> tuple[Kept | None, int]:
-    """What has the longest common prefix with the prompt, of at least so many tokens, by its tokens. Returns also how many
-    another one needs to be better."""
-    best: Kept | None = None
-    for one, tokens in kept:
-        common = common_prefix(tokens, prompt)
-        if common >= least:
-            best, least = one, common + 1
-    return best, least
 
 
 def _saved(pair: Pair) -> Slot | None:
