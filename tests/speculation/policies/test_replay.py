@@ -70,6 +70,14 @@ def test_a_pair_that_was_measured_on_a_busy_machine_loses_little(machine: str, t
         assert replay(recordings[name], costs, KNOBS, simulator) > 0.9
 
 
+@pytest.mark.parametrize("slower", [0.4, 2.5])
+def test_the_speed_that_a_machine_had_when_it_was_measured_does_not_matter(slower: float):
+    costs = MACHINES["q8"]["AVX2"]
+    for each in recorded(RECORDED / "q8").values():
+        simulator = Simulator([each], costs, costs.measured(drafts=True).scaled(slower))
+        assert replay(each, costs, KNOBS, simulator) == pytest.approx(replay(each, costs, KNOBS), rel=0.01)
+
+
 @pytest.mark.parametrize("machine", HEADS)
 @pytest.mark.parametrize(("acceptance", "share"), [(0.5, 0.95), (0.7, 0.96), (0.9, 0.89)])
 def test_a_head_drafts_about_as_well_as_with_the_best_fixed_length(machine: str, acceptance: float, share: float):
