@@ -26,6 +26,33 @@ if TYPE_CHECKING:
     from spectui.config import Configuration
     from spectui.serve.watching import WatchedEngine
 
+_CLIENTS = {
+    "opencode": """In opencode.json:
+{{"provider": {{"spectui": {{"npm": "@ai-sdk/openai-compatible", "options": {{"baseURL": "{url}/v1"}},
+  "models": {{"{model}": {{}}}}}}}}, "model": "spectui/{model}"}}""",
+    "zed": """In settings.json, with SPECTUI_API_KEY=none in the environment:
+{{"language_models": {{"openai_compatible": {{"spectui": {{"api_url": "{url}/v1",
+  "available_models": [{{"name": "{model}", "max_tokens": 32768}}]}}}}}}}}""",
+    "continue": """In config.yaml:
+name: spectui
+version: 1.0.0
+schema: v1
+models:
+  - {{name: spectui, provider: openai, model: "{model}", apiBase: "{url}/v1", roles: [chat, edit, apply, autocomplete]}}""",
+    "aider": "OPENAI_API_BASE={url}/v1 OPENAI_API_KEY=none aider --model openai/{model}",
+    "codex": """In ~/.codex/config.toml:
+model = "{model}"
+model_provider = "spectui"
+[model_providers.spectui]
+name = "spectui"
+base_url = "{url}/v1"
+wire_api = "responses"
+stream_idle_timeout_ms = 3600000""",
+    "claude": """ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN=none ANTHROPIC_MODEL={model} \\
+  CLAUDE_STREAM_IDLE_TIMEOUT_MS=3600000 API_TIMEOUT_MS=3600000 claude""",
+}
+"""What to put into their settings. Codex and Claude Code would give up after five minutes of reading."""
+
 _MISSING = "spectui serve needs two packages more: pip install 'spectui[serve]'."
 
 
@@ -66,17 +93,14 @@ def command(
     come; elsewhere a line for each goes to standard output.
     """
     if client is not None:
-        from spectui.serve.clients import settings_of
-
-        click.echo(settings_of(client, f"http://{host}:{port}", alias or "spectui"))
+        click.echo(_settings_of(client, f"http://{host}:{port}", alias or "spectui"))
         return
     settings = configuration(profile, config_path, values)
     key = read_key(str(api_key_file)) if api_key_file is not None else ""
     try:
         import uvicorn
 
-        from spectui.serve.access import LOOPBACK, Access
-        from spectui.serve.app import Server
+        from spectui.serve.app import LOOPBACK, Access, Server
     except ImportError as error:
         raise UsageError(_MISSING) from error
     from spectui.engine.demo import default_setup
@@ -137,6 +161,13 @@ def command(
             http.should_exit = True
             requests.close()  # so that no stream goes on
             thread.join()
+
+
+def _settings_of(client: str, url: str, model: str) -> str:
+    """The lines to paste. Raises UsageError."""
+    if client.lower() not in _CLIENTS:
+        raise UsageError(f"--print knows {', '.join(_CLIENTS)}, not {client}: others take {url}/v1 as OpenAI's address.")
+    return _CLIENTS[client.lower()].format(url=url, model=model)
 
 
 def _window(watched: WatchedEngine, settings: Configuration, where: str) -> None:

@@ -1,17 +1,21 @@
-"""`spectui serve`: the paths of the server, and a reply's way to its client."""
+"""`spectui serve`: who may ask, the paths of the server, and a reply's way to its client."""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
 from operator import methodcaller
 from pathlib import Path
 from time import time
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -27,7 +31,6 @@ from spectui.engine.protocol import SessionEngine, also
 from spectui.engine.requests import Request, Requests, TooManyError
 from spectui.errors import SpectuiError
 from spectui.serve import asking
-from spectui.serve.access import Access, body_of
 from spectui.serve.answer import Answer
 from spectui.serve.anthropic import Messages
 from spectui.serve.dialects import Chat, Completion, Dialect, LlamaCompletion
@@ -44,6 +47,34 @@ _REMEMBERED = 256
 
 Said = Response | dict[str, Any] | list[Any]
 """An answer: JSON, but for a Response."""
+
+LARGEST_BODY = 32 << 20
+BODY_S = 30.0
+"""Bytes and seconds that a request's body may take."""
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may ask. `host`: the address that is listened on. `key`: what clients must send; "" for nothing. `cors`: the origin
+    of web pages that may ask; "" for none."""
+
+    host: str = "127.0.0.1"
+    key: str = ""
+    cors: str = ""
+
+    def check(self, request: HttpRequest) -> None:
+        """Raises BadRequestError."""
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+        if self.host in LOOPBACK and host not in (*LOOPBACK, self.host):
+            raise BadRequestError("The Host of the request is not this machine.", 403, "permission_error")
+        origin = request.headers.get("origin")
+        if origin is not None and origin != self.cors:
+            raise BadRequestError("Web pages may not ask this server: --cors names the origin of one.", 403, "permission_error")
+        given = request.headers.get("x-api-key") or request.headers.get("authorization", "").removeprefix("Bearer ")
+        if self.key and not hmac.compare_digest(given.encode(), self.key.encode()):
+            raise BadRequestError("The key is missing or wrong.", 401, "authentication_error")
 
 
 class Metrics:
@@ -143,7 +174,7 @@ class Server:
         async def endpoint(http: HttpRequest) -> Response:
             if http.url.path not in ("/health", "/v1/health"):
                 self._access.check(http)
-            said = answer(http, await body_of(http) if method == "POST" else {})
+            said = answer(http, await _body_of(http) if method == "POST" else {})
             said = await said if isawaitable(said) else said
             return said if isinstance(said, Response) else JSONResponse(said)
 
@@ -266,6 +297,25 @@ class Server:
     def _metrics(self, *_: Any) -> Said:
         text = self.metrics.text(int(self.requests.running is not None), len(self.requests.waiting))
         return PlainTextResponse(text, headers={"Process-Start-Time-Unix": str(self.metrics.started)})
+
+
+async def _body_of(request: HttpRequest) -> Body:
+    """The request's object. Raises BadRequestError."""
+    data = bytearray()
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for piece in request.stream():
+                data.extend(piece)
+                if len(data) > LARGEST_BODY:
+                    raise BadRequestError(f"The body is larger than {LARGEST_BODY >> 20} MiB.", 413)
+        body = json.loads(data or b"{}")
+    except TimeoutError:
+        raise BadRequestError("The body took too long to come.", 408) from None
+    except (ValueError, RecursionError):
+        raise BadRequestError("The body is no JSON.") from None
+    if not isinstance(body, dict):
+        raise BadRequestError("The body is a JSON object.")
+    return body
 
 
 async def _next(events: asyncio.Queue[Event]) -> Event | None:

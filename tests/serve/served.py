@@ -18,8 +18,7 @@ from spectui.engine.protocol import SessionEngine
 from spectui.engine.requests import Requests
 from spectui.engine.worker import Worker
 from spectui.knobs import Knobs, Setup
-from spectui.serve.access import Access
-from spectui.serve.app import Server
+from spectui.serve.app import Access, Server
 from tests.engine.waiting import PATIENCE
 
 LOCAL = Access()

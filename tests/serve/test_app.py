@@ -19,7 +19,7 @@ from spectui.engine.events import FREE, Event, Failed, Finished, Message, RoundD
 from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.protocol import also
 from spectui.knobs import Setup
-from spectui.serve.access import Access
+from spectui.serve.app import Access
 from spectui.serve.tools import FORMS, tool_grammar
 from tests.helpers.smollm2 import SNAKE, ask, opened, setup
 from tests.serve.served import KNOBS, Client, serving, until
