@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -15,7 +16,6 @@ from operator import methodcaller
 from pathlib import Path
 from time import time
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -66,7 +66,7 @@ class Access:
 
     def check(self, request: HttpRequest) -> None:
         """Raises BadRequestError."""
-        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+        host = re.sub(r":\d*$", "", request.headers.get("host", "")).strip("[]").casefold()
         if self.host in LOOPBACK and host not in (*LOOPBACK, self.host):
             raise BadRequestError("The Host of the request is not this machine.", 403, "permission_error")
         origin = request.headers.get("origin")
