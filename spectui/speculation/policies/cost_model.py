@@ -31,7 +31,7 @@ TRUSTED = 96
 """Rounds with drafts for which a plain pass tells what plain passes cost."""
 
 LOADED = TRUSTED + 5
-"""The same behind loading: five passes come before that, which tell how fast the machine is now."""
+"""The same after loading: five passes come before that, which tell how fast the machine is now."""
 
 
 @dataclass(frozen=True)
