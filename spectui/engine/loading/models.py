@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from spectui.engine.events import ModelInfo
-from spectui.engine.loading.lists import overrides, shares
-from spectui.engine.loading.placement import Placed
+from spectui.engine.loading.placement import Placed, shares
 from spectui.errors import DraftError, SpectuiError
 from spectui.gguf_files.check import ModelFileError, metadata_of
 from spectui.gguf_files.compatibility import heads_beside
@@ -79,7 +78,7 @@ def _load(placed: Placed, target: Placed, progress: Progress, simulated: bool, m
         split_mode=placed.of("split_mode"),
         main_gpu=placed.of("main_gpu"),
         tensor_split=split,
-        overrides=overrides(placed.setup, draft),
+        overrides=placed.overrides,
         extra_buffers=placed.setup.no_repack == "off",
         kernels=placed.kernels,
         threads=placed.threads,

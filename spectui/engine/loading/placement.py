@@ -12,7 +12,6 @@ from typing import Any
 
 from spectui.engine.costs.files import MEASURED
 from spectui.engine.events import Event, Loading, Notice
-from spectui.engine.loading.lists import HOST, overrides, shares
 from spectui.engine.loading.plan import PlacementError, make_plan, on_servers
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.check import metadata_of
@@ -25,6 +24,7 @@ from spectui.llama.cpu import reference_path
 from spectui.llama.cpu.cores import fast_cores
 from spectui.llama.cpu.quota import cpu_quota
 from spectui.llama.devices.listing import gpu_key, list_devices, offloading, selected
+from spectui.llama.devices.memory_use import HOST
 from spectui.llama.devices.records import Device, MemoryUse, has_own_devices
 from spectui.llama.devices.rpc import on_this_machine
 
@@ -39,6 +39,9 @@ _CHOICES = ("gpu_layers", "gpu_layers_draft", "device_draft", "tensor_split")
 
 _SPLIT = ("gpu_layers", "split_mode", "main_gpu", "tensor_split")
 _OVERRIDES = ("override_tensor", "n_cpu_moe", "cpu_moe")
+
+_EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+"""The tensors of experts, as llama.cpp finds them (LLM_FFN_EXPS_REGEX, common/common.h)."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,11 +72,24 @@ class Placed:
         return not self.devices or self.of("gpu_layers") == 0
 
     @property
+    def overrides(self) -> tuple[tuple[str, str], ...]:
+        """llama.cpp's -ot, -ncmoe and -cmoe: (regular expression for tensors' names, name of the buffers). The first that fits
+        counts. Raises UsageError."""
+        placed = []
+        for part in filter(None, (part.strip() for part in self.of("override_tensor").split(","))):
+            pattern, equals, buffers = part.partition("=")
+            if not (pattern and equals and buffers):
+                name = f"override-tensor{'-draft' if self.role == 'draft' else ''}"
+                raise UsageError(f"{name} is PATTERN=BUFFER with commas, such as exps=CPU, not {part!r}.")
+            placed.append((pattern, buffers))
+        placed += [(rf"blk\.{layer}{_EXPERTS}", HOST) for layer in range(self.of("n_cpu_moe"))]
+        return (*placed, (_EXPERTS, HOST)) if self.of("cpu_moe") == "on" else tuple(placed)
+
+    @property
     def of_cpu(self) -> tuple[Tensor, ...]:
         """The matrices that the CPU multiplies by: those of layers that are on no GPU, the output being the last, and those
         that overrides leave in the host's memory."""
-        file, layers = metadata_of(self.path), self.of("gpu_layers")
-        placed = overrides(self.setup, self.role == "draft")
+        file, layers, placed = metadata_of(self.path), self.of("gpu_layers"), self.overrides
         last = file.number("block_count")
         first = last + 1 if self.on_cpu else 0 if layers < 0 else last + 1 - layers
 
@@ -293,6 +309,18 @@ class AutomaticPlacement:
             self._asked, self._planned = asked, setup
             self._chosen = {key: getattr(made.setup, key) for key in _CHOICES}
         return replace(setup, **self._chosen)
+
+
+def shares(text: str, name: str = "tensor-split") -> list[float]:
+    """The numbers in "3,1", divided by the largest; llama.cpp accepts slashes too. Raises UsageError, which names the setting
+    as `name`."""
+    try:
+        numbers = [float(part) for part in text.replace("/", ",").split(",") if part.strip()]
+    except ValueError:
+        numbers = [-1.0]
+    if not all(0 <= number < float("inf") for number in numbers) or (numbers and not any(numbers)):
+        raise UsageError(f"{name} is numbers from 0 up with commas, not all 0, such as 3,1, not {text!r}.")
+    return [number / max(numbers) for number in numbers]  # a number or a sum beyond a C float's would be infinite
 
 
 def _of_last_layers(target: Placed) -> list[Device]:

@@ -14,7 +14,7 @@ import pytest
 
 from spectui.engine.loading import models, placement, simulation
 from spectui.engine.loading.kernel_choice import available, for_model, without_crashes
-from spectui.engine.loading.lists import shares as split
+from spectui.engine.loading.placement import shares as split
 from spectui.engine.loading.plan import MemoryPlan, PlacementError, make_plan, shortage
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.loading import placement
-from spectui.engine.loading.lists import shares
+from spectui.engine.loading.placement import shares
 from spectui.engine.loading.plan import make_plan, way_out
 from spectui.errors import UsageError
 from spectui.knobs import Setup

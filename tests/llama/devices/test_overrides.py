@@ -6,17 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from spectui.engine.loading.lists import overrides
-from spectui.engine.loading.placement import resolve
+from spectui.engine.loading.placement import Placed, resolve
 from spectui.errors import SpectuiError, UsageError
 from spectui.knobs import Setup
 from spectui.llama.model import Model
 from tests.llama.ggufs import write_model
 
 
-def chosen(name: str, setup: Setup, draft: bool = False) -> str:
+def placed(setup: Setup, role: str = "target") -> Placed:
+    return Placed(setup, role, "", False, (), 1)
+
+
+def chosen(name: str, placed: Placed) -> str:
     """The buffers of the tensor of this name; "" if nothing is said of it."""
-    return next((buffers for pattern, buffers in overrides(setup, draft) if re.search(pattern, name)), "")
+    return next((buffers for pattern, buffers in placed.overrides if re.search(pattern, name)), "")
 
 
 def test_the_experts_of_the_first_layers_are_in_the_hosts_memory():
@@ -24,9 +27,9 @@ def test_the_experts_of_the_first_layers_are_in_the_hosts_memory():
     names = ["blk.0.ffn_up_exps.weight", "blk.1.ffn_up_exps.weight", "blk.1.ffn_gate_up_exps.weight",
              "blk.2.ffn_up_exps.weight", "blk.10.ffn_down_exps.weight", "blk.0.ffn_up.weight",
              "blk.5.attn_q.weight"]  # fmt: skip
-    assert [chosen(name, setup) for name in names] == ["CPU", "GPU", "CPU", "", "", "", "GPU"]
-    assert {chosen(name, setup, draft=True) for name in names} == {""}
-    everything = [chosen(name, Setup(cpu_moe_draft="on"), draft=True) for name in names]
+    assert [chosen(name, placed(setup)) for name in names] == ["CPU", "GPU", "CPU", "", "", "", "GPU"]
+    assert {chosen(name, placed(setup, "draft")) for name in names} == {""}
+    everything = [chosen(name, placed(Setup(cpu_moe_draft="on"), "draft")) for name in names]
     assert everything == ["CPU"] * 5 + ["", ""]
 
 
@@ -50,4 +53,4 @@ def test_a_model_is_loaded_into_named_buffers(tmp_path: Path):
 
 def test_what_names_no_buffers_is_refused():
     with pytest.raises(UsageError, match="override-tensor-draft is PATTERN=BUFFER with commas"):
-        overrides(Setup(override_tensor_draft="exps"), draft=True)
+        assert placed(Setup(override_tensor_draft="exps"), "draft").overrides
