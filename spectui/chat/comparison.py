@@ -80,7 +80,7 @@ class Comparison:
     def explanation(self) -> str:
         """Why the first two differing tokens differ, as half a sentence; "" if there is nothing to explain."""
         # Brings numpy, which the chat on a server does without.
-        from spectui.engine.exactness.near_tie import far_sentence, is_near_tie, kernels_sentence
+        from spectui.engine.near_tie import far_sentence, is_near_tie, kernels_sentence
 
         found = self.difference
         if found is None or found.first is None or found.second is None or self.turned:
@@ -116,7 +116,7 @@ class Comparison:
             first = next(self._tokens, None)
             if first is None or first.id != token.id:
                 self.difference = Difference(number, first, token)
-                from spectui.engine.exactness.near_tie import rounding
+                from spectui.engine.near_tie import rounding
 
                 self._rounding = rounding(self.first, chain(self.rounds, [round]), number)
                 return

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -27,8 +28,8 @@ from spectui.text import of_argument, unescaped
 from spectui.text_file import LARGEST_GRAMMAR, read_schema, read_text
 
 if TYPE_CHECKING:
-    from spectui.engine.events import Event, Finished, Loaded, Message, Terms
-    from spectui.engine.exactness.verify import Verification
+    from spectui.chat.comparison import Comparison
+    from spectui.engine.events import Event, Loaded
     from spectui.engine.protocol import SessionEngine
     from spectui.knobs import Knobs, Setup
     from spectui.speculation.records import Round, Token
@@ -104,7 +105,6 @@ def command(
     printer = Printer(text=not as_json, colours=colours)
     terms = Terms(grammar=obeyed)
     messages = [Message("system", setup.system)] if setup.system.strip() else []
-    verdict = None
     with ExitStack() as ending:
         ending.callback(printer.end)
         ending.callback(worker.close)
@@ -114,22 +114,29 @@ def command(
             ctx.exit(INTERRUPTED)
         worker.knobs = settings.recommended(loaded.sampling, loaded.target.path).knobs
         messages.append(Message("user", question))
-        finished = outcome(worker, worker.call(methodcaller("generate", messages, terms)), printer)
-        if check and not stopped:
-            verdict = _verified(worker, messages, terms, finished, printer, stopped)
-    if finished.reason.value == "context":
-        _say_full(loaded)
-    elif finished.reason.value == "server_limit":
-        click.echo("spectui: The server ended the reply at a limit of its own.", err=True)
+        generate = methodcaller("generate", messages, terms)
+        finished = outcome(worker, worker.call(generate), printer)
+        if check and printer.rounds and not stopped:
+            from spectui.chat.comparison import Comparison
+
+            printer.comparison = Comparison(printer.rounds, finished.statistics, strict=setup.strict == "on")
+            worker.knobs = replace(finished.knobs, drafter="off")
+            try:
+                outcome(worker, worker.call(generate), printer)
+            except SpectuiError:
+                if not stopped:  # else the reply's figures are shown without the comparison
+                    raise
+    _say_limit(loaded, finished.reason.value)
     if as_json:
         click.echo(json.dumps(report(loaded, printer.rounds, finished, with_rounds=with_rounds), allow_nan=False))
     else:
         click.echo(f"\n{summary(finished)}", err=True)
     if stopped:
         ctx.exit(INTERRUPTED)
-    if verdict is not None:
-        speed = f" Beside plain decoding its speed: {verdict.measured}." if verdict.measured else ""
-        click.echo("\n" + "\n".join(verdict.sentences) + speed, err=True)
+    if printer.comparison is not None:
+        from spectui.chat.figures.lines import comparison_facts
+
+        click.echo("\n" + "\n".join(f"{name}: {fact}" for name, fact in comparison_facts(printer.comparison)), err=True)
 
 
 def _obeyed(schema: Path | None, grammar: Path | None) -> str:
@@ -151,23 +158,14 @@ def _engine(setup: Setup, knobs: Knobs) -> SessionEngine:
     return engine_for(setup, knobs)
 
 
-def _verified(
-    worker: SessionEngine, messages: list[Message], terms: Terms, finished: Finished, printer: Printer, stopped: list[int]
-) -> Verification | None:
-    """What a plain decoding beside the reply says. None if Ctrl+C stopped it: the reply's figures are shown without it."""
-    from spectui.engine.exactness.verify import verify
-
-    try:
-        return outcome(worker, worker.call(verify, messages, finished, printer.rounds, terms), printer)
-    except SpectuiError:
-        if not stopped:
-            raise
-    return None
-
-
-def _say_full(loaded: Loaded) -> None:
+def _say_limit(loaded: Loaded, reason: str) -> None:
+    """Say which limit ended the reply, if one did that nobody set for it."""
     from spectui.chat.sentences import context_full
 
+    if reason == "server_limit":
+        click.echo("spectui: The server ended the reply at a limit of its own.", err=True)
+    if reason != "context":
+        return
     fixed = next((knob for knob in loaded.fixed if knob.knob == "ctx_size"), None)
     larger = fixed.sentence if fixed is not None else "-c/--ctx-size sets a larger one."
     click.echo(f"spectui: The reply ends here, because {context_full(loaded.target.n_ctx)}: {larger}", err=True)
@@ -179,6 +177,8 @@ class Printer:
     def __init__(self, text: bool, colours: bool, notices: bool = True) -> None:
         self._notices = notices
         self.rounds: list[Round] = []
+        self.comparison: Comparison | None = None
+        """Takes the rounds from here on: they are not printed."""
         self._text = text
         self._colours = colours
         self._progress = sys.stderr is not None and sys.stderr.isatty()
@@ -188,6 +188,8 @@ class Printer:
     def __call__(self, event: Event) -> None:
         from spectui.engine.events import Loaded, Loading, Notice, RoundDone
 
+        if self.comparison is not None and self.comparison.take(event):
+            return
         if isinstance(event, RoundDone):
             self.rounds.append(event.round)
             if self._text:

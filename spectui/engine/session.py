@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
@@ -46,8 +45,6 @@ class Session:
         """Read once per round."""
         self.wants_probabilities = False
         """Not read: what is looked at costs nothing here."""
-        self.strict = False
-        """Whether --strict allows only passes whose logits do not depend on their size."""
         self._emit = on_event
         self._interrupt = interrupt or Interrupt()
         self.pair: Pair | None = None
@@ -94,7 +91,6 @@ class Session:
             self._emit(Notice(f"{error} The models are loaded as before."))
             setup = before
         self._loaded = setup
-        self.strict = setup.strict == "on"
         loaded = Loaded(setup, self.pair.target_info(), self.pair.draft_info(), list_devices(), self.strategy.costs)
         sampling, others = recommended_sampling(loaded.target.path)
         loaded = loaded._replace(sampling=sampling)
@@ -248,15 +244,6 @@ class Session:
     def strategy(self) -> Strategy:
         """The loaded pair's strategy: its cost model and what was learned about drafts. Raises SpectuiError without one."""
         return self.pair_in_use.strategy
-
-    @contextmanager
-    def listening(self, on_event: Callable[[Event], None]) -> Iterator[None]:
-        """Pass the events to another listener within the block."""
-        before, self._emit = self._emit, on_event
-        try:
-            yield
-        finally:
-            self._emit = before
 
     def context_and_prompt(self, messages: Sequence[Message]) -> tuple[Context, list[int]]:
         """The target's context and the conversation's tokens, to examine what a pass computes. Raises SpectuiError."""

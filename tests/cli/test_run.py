@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -72,10 +71,9 @@ class ScriptedSession:
         if self.interrupt_reply or (self.interrupt_comparison and self.knobs.drafter == "off"):
             self._interrupted()
         reason = StopReason.CANCELLED if self._interrupt.is_set() else self.reason
-        return finished(a_round())._replace(reason=reason)
-
-    def listening(self, on_event: Callable[[Event], None]) -> AbstractContextManager[None]:
-        return nullcontext()
+        done = finished(a_round())._replace(reason=reason)
+        self._emit(done)
+        return done
 
     def close(self) -> None:
         pass
@@ -219,6 +217,12 @@ def test_ctrl_c_still_gives_the_reply_and_its_figures(
     result = run("--json", *flags, "-p", "x")
     assert (result.exit_code, json.loads(result.stdout)["stop_reason"]) == (130, reason)
     assert "plain decoding" not in result.stderr and "differ" not in result.stderr
+
+
+def test_the_reply_is_compared_with_its_plain_decoding_whose_text_is_not_printed(session: type[ScriptedSession]) -> None:
+    result = run("--verify", "-p", "x")
+    assert (result.exit_code, result.stdout, session.asked_with.drafter) == (0, "aé\n", "off")
+    assert result.stderr.endswith("\nmeasured: cannot be told (within 30 %)\nidentical text: yes, over 2 tokens\n")
 
 
 def test_ctrl_c_while_loading_is_no_error(session: type[ScriptedSession]) -> None:

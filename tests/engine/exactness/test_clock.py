@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.engine.events import Event, Message, RoundDone, Terms
-from spectui.engine.exactness.verify import verify
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from tests.engine.waiting import prompt_tokens
@@ -41,10 +40,9 @@ def test_the_same_conversation_has_the_same_prompt(tmp_path: Path) -> None:
 
     model = write_model(tmp_path / "clock.gguf", template=CLOCK)
     session.load(Setup(model=str(model), ctx_size=256, threads=1, no_profile="on"))
-    finished = session.generate([HI])
-    rounds = [event.round for event in events if isinstance(event, RoundDone)]
-    first, token = prompt_tokens(session, events), rounds[0].tokens[0]
-    assert verify(session, [HI], finished, rounds).same
+    session.generate([HI])
+    token = next(event.round for event in events if isinstance(event, RoundDone)).tokens[0]
+    first = prompt_tokens(session, events)
     assert prompt(HI) == first, "it is answered again"
     assert prompt(HI, Message("assistant", token.text, (token.id,)))[:-1] == first, "and continued"
     prompt(HI, Message("assistant", "x"), MORE)

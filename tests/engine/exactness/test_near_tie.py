@@ -6,7 +6,7 @@ from array import array
 import numpy as np
 import pytest
 
-from spectui.engine.exactness.near_tie import far_sentence, is_near_tie, kernels_sentence, rounding
+from spectui.engine.near_tie import far_sentence, is_near_tie, kernels_sentence, rounding
 from spectui.knobs import Knobs
 from spectui.speculation.noise import gumbel
 from spectui.speculation.records import Likeliest, Round, Token

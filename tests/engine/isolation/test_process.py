@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 from spectui.engine.events import Event, Failed, Finished, Guess, Loaded, LoadFailed, RoundDone, Unloaded
-from spectui.engine.exactness.verify import verify
 from spectui.engine.isolation.link import HANGS, LINGERS, REPLACED
 from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.session import Session
@@ -84,8 +83,7 @@ def test_what_is_asked_is_answered_before_a_reply_has_ended(engine: EngineProces
 def test_calls_return_or_raise_what_they_do_in_this_process(engine: EngineProcess, setup: Setup):
     engine.call(Session.load, setup).result(PATIENCE)
     finished = engine.call(Session.generate, QUESTION).result(PATIENCE)
-    rounds = [event.round for event in engine.events if isinstance(event, RoundDone)]
-    assert engine.call(verify, QUESTION, finished, rounds).result(PATIENCE).same
+    assert engine.call(Session.generate, QUESTION).result(PATIENCE).text == finished.text != ""
     with pytest.raises(SpectuiError, match="There is no target model"):
         engine.call(Session.load, replace(setup, model="nothing.gguf")).result(PATIENCE)
     os.kill(engine.link.pid, signal.SIGSTOP)  # it could have loaded before it is killed
