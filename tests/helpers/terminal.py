@@ -110,11 +110,11 @@ class Terminal:
             self._stream.feed(chunk)
         return True
 
-    def wait(self, what: str, seen: Callable[[], object], seconds: float = 120) -> None:
-        """Read until a condition of the screen holds."""
+    def wait(self, what: str, seen: Callable[[], object], seconds: float = 120, pause: float = 1) -> None:
+        """Read until a condition of the screen holds. `pause`: seconds without output after which it is looked at again."""
         deadline = time.monotonic() + seconds
         while not seen():
-            if time.monotonic() > deadline or not (self.read(1) or self.child.isalive()):
+            if time.monotonic() > deadline or not (self.read(pause) or self.child.isalive()):
                 raise AssertionError(f"never seen: {what}\n{self.text}")
 
     def end(self, seconds: float = 120) -> int | None:
