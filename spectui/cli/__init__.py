@@ -126,7 +126,7 @@ def silence() -> int:
 
 
 def print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
-    """spectui's, llama.cpp's and the kernels': what a report of a fault needs first."""
+    """spectui's and llama.cpp's, and whether the kernels were built: what a report of a fault needs first."""
     if asked:
         from importlib.metadata import PackageNotFoundError, version
 
@@ -136,7 +136,7 @@ def print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -
             llama_cpp = version("llama-cpp-python")
         except PackageNotFoundError:  # it is not needed for --server
             llama_cpp = "none"
-        kernels = f"{'' if LIBRARY.exists() else 'without '}spectui's kernels"
+        kernels = f"{'with' if LIBRARY.exists() else 'without'} spectui's kernels"
         click.echo(f"spectui {spectui.__version__} (llama-cpp-python {llama_cpp}, {kernels})")
         ctx.exit()
 

@@ -69,7 +69,7 @@ def test_the_version_is_the_packages() -> None:
     import spectui as package
 
     said = spectui("--version").stdout.decode()
-    assert re.fullmatch(r"spectui [\d.]+ \(llama-cpp-python [\d.]+, (without )?spectui's kernels\)\n", said), said
+    assert re.fullmatch(r"spectui [\d.]+ \(llama-cpp-python [\d.]+, with(out)? spectui's kernels\)\n", said), said
     assert said.split()[1] == package.__version__
 
 
