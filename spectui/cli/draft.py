@@ -63,10 +63,10 @@ def make(target: str, kind: str, output: Path | None, replace: bool) -> None:
         if not made.done():
             for part in file.parent.glob(f"*.{os.getpid()}.part"):
                 part.unlink(missing_ok=True)
-            line.end()
+            line.show("")
             click.echo(f"spectui: Stopped; {one_line(str(file))} was not written.", err=True)
             os._exit(INTERRUPTED)  # which ends that thread
-    line.end()
+    line.show("")
     made.result()
     shutil.copymode(source, file)
     sizes = f"{size(file.stat().st_size)} of {size(source.stat().st_size)}"

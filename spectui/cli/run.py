@@ -24,6 +24,7 @@ from spectui.cli.options import ENGINE, INTERRUPTED, Command, color_option, conf
 from spectui.cli.report import report, summary
 from spectui.cli.terminal import json_option, prepare_stdout
 from spectui.errors import SpectuiError, UsageError
+from spectui.measure.progress import ProgressLine
 from spectui.text import of_argument, unescaped
 from spectui.text_file import LARGEST_GRAMMAR, read_schema, read_text
 
@@ -181,8 +182,7 @@ class Printer:
         """Takes the rounds from here on: they are not printed."""
         self._text = text
         self._colours = colours
-        self._progress = sys.stderr is not None and sys.stderr.isatty()
-        self._on_progress = False
+        self._line = ProgressLine()
         self._begun = False
 
     def __call__(self, event: Event) -> None:
@@ -194,36 +194,28 @@ class Printer:
             self.rounds.append(event.round)
             if self._text:
                 self._write("".join(map(self._shown, event.round.tokens)))
-        elif isinstance(event, Loading) and self._progress:
-            # The next progress or message overwrites the line.
-            click.echo(f"\r\x1b[Kloading {event.what} {event.progress:4.0%}", err=True, nl=False)
-            self._on_progress = True
+        elif isinstance(event, Loading):
+            self._line.show(f"loading {event.what} {event.progress:4.0%}")
         elif isinstance(event, Loaded):
-            self._clear()
+            self._line.show("")
         elif isinstance(event, Notice) and self._notices:
-            self._clear()
+            self._line.show("")
             click.echo(f"spectui: {event.message}", err=True)
 
     def wait(self, seconds: float) -> None:
         """Nothing has come for so long: say so to a person, in the line of the progress."""
-        if self._progress and self._text and not self._begun and seconds > PATIENCE_S:
-            click.echo(f"\r\x1b[Kwaiting, {seconds:.0f} s", err=True, nl=False)
-            self._on_progress = True
+        if self._text and not self._begun and seconds > PATIENCE_S:
+            self._line.show(f"waiting, {seconds:.0f} s")
 
     def end(self) -> None:
         """Move the cursor to the beginning of a line."""
-        self._clear()
+        self._line.show("")
         if self._begun:
             self._write("\n")
 
-    def _clear(self) -> None:
-        if self._on_progress:
-            click.echo("\r\x1b[K", err=True, nl=False)
-            self._on_progress = False
-
     def _write(self, text: str) -> None:
         if text:
-            self._clear()
+            self._line.show("")
             self._begun = True
             sys.stdout.write(text)
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""A line on standard error that says how far a measurement is. Without a terminal nothing is printed."""
+"""A line on standard error that says how far something is. Without a terminal nothing is printed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from time import perf_counter
 
 
 class ProgressLine:
-    """Call it with the finished share, 0..1, and the name of the present measurement. It prints at each new percent."""
+    """Call it with the finished share, 0..1, and the name of the present measurement: it adds the time left."""
 
     def __init__(self, most: float = float("inf")) -> None:
         """`most`: seconds after which the measurement ends in any case."""
@@ -17,20 +17,16 @@ class ProgressLine:
         self._begun = perf_counter()
 
     def __call__(self, done: float, what: str) -> None:
-        now, text = perf_counter(), f"{done:4.0%} {what}"
-        if not self._shown or text == self._last:
-            return
-        self._last = text
-        used = now - self._begun
+        used = perf_counter() - self._begun
         # Earlier it is too early to tell.
         left = f", {duration(min(used / done, self._most) - used)} left" if done > 0.02 else ""
-        sys.stderr.write(f"\r\x1b[K{text}{left}")
-        sys.stderr.flush()
+        self.show(f"{done:4.0%} {what}{left}")
 
-    def end(self) -> None:
-        """Remove the line."""
-        if self._last:
-            sys.stderr.write("\r\x1b[K")
+    def show(self, text: str) -> None:
+        """Put this text in the place of the last one; "" removes the line."""
+        if self._shown and text != self._last:
+            self._last = text
+            sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
 
 

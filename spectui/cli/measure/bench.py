@@ -74,7 +74,7 @@ def command(ctx: click.Context, options: Options, runs: int, no_baselines: bool,
 
     def tell(made: Sequence[Run]) -> None:
         if len(made) == 1:
-            line.end()
+            line.show("")
             _ask(made[0].wall_s * (len(todo) - 1), yes)
         line(len(made) / len(todo), progress_text(made[-1]))
 

@@ -226,7 +226,7 @@ def make_runs(
         problem = error
     finally:
         worker.close()
-        line.end()
+        line.show("")
     if problem is not None and not runs:
         raise problem
     return BenchResult(runs, problem, bool(stopped))

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import click
 
 from spectui.cli.measure.common import Options, columns, in_engine, measurement, tell_if_busy
 from spectui.cli.options import SERVER
 from spectui.cli.terminal import prepare_stdout
+
+if TYPE_CHECKING:
+    from spectui.engine.events import Loaded
 
 
 @measurement("costs", "models", "devices", "speculation", replies=False, without=SERVER)
@@ -25,10 +30,13 @@ def command(ctx: click.Context, options: Options, again: bool) -> None:
     prepare_stdout()
     setup = replace(options.own_setup(), no_profile="off")
     loaded = in_engine(ctx, engine_for(setup), True, report.load, setup, again)
+    print_costs(report, loaded, options.as_json)
+
+
+def print_costs(report: ModuleType, loaded: Loaded, as_json: bool) -> None:
+    """Print what was measured of this pair, by the report's `json_object` or its `text_lines`."""
     busy = tell_if_busy("passes may take longer than they need")
-    assert loaded.costs is not None  # as it was measured
-    if options.as_json:
+    if as_json:
         click.echo(json.dumps(report.json_object(loaded, loaded.costs, busy)))
     else:
-        for line in report.text_lines(loaded, loaded.costs, columns()):
-            click.echo(line)
+        click.echo("\n".join(report.text_lines(loaded, loaded.costs, columns())))

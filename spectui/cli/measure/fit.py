@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from textwrap import wrap
@@ -10,7 +9,8 @@ from typing import Any
 
 import click
 
-from spectui.cli.measure.common import columns, in_engine, tell_if_busy
+from spectui.cli.measure.common import columns, in_engine
+from spectui.cli.measure.costs import print_costs
 from spectui.cli.options import SERVER, Command, configuration, setting_options
 from spectui.cli.terminal import json_option, prepare_stdout
 
@@ -42,10 +42,4 @@ def command(
     wanted = fit.pair(name, target, draft, quant)
     setup = replace(configuration(profile, config_path, values).setup, model=None, draft=None, server="", no_profile="off")
     loaded = in_engine(ctx, engine_for(setup), False, fit.measure, setup, *wanted)
-    busy = tell_if_busy("passes may take longer than they need")
-    assert loaded.costs is not None  # as they were measured
-    if as_json:
-        click.echo(json.dumps(fit.json_object(loaded, loaded.costs, busy)))
-    else:
-        for line in fit.text_lines(loaded, loaded.costs, columns()):
-            click.echo(line)
+    print_costs(fit, loaded, as_json)
