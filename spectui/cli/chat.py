@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from spectui import paths
-from spectui.cli.models.hub import fetch_pair, fetched, hub_options
-from spectui.cli.models.server import served_models, server_engine, server_setup
-from spectui.cli.options import ENGINE, Command, color_option, configuration, rare_option, setting_options, unused_flags
+from spectui.cli.models.hub import fetch_pair
+from spectui.cli.models.server import served_models, server_engine
+from spectui.cli.options import ENGINE, Command, Options, color_option, rare_option, setting_options, unused_flags
 from spectui.cli.terminal import is_terminal, must_draw
 from spectui.config import unknown_variables
 from spectui.errors import SpectuiError, UsageError
@@ -37,31 +35,17 @@ _NOTHING = "There is no conversation to go on with: start spectui chat without -
 @rare_option("--conversation", metavar="ID", help="go on with this one: spectui history lists them")
 @click.option("--plain", is_flag=True, help="line by line, for screen readers and pipes")
 @color_option
-@hub_options
-@setting_options(*ENGINE, "ui")
+@setting_options(*ENGINE, "ui", hub=True)
 @click.pass_context
 def command(
-    ctx: click.Context,
-    /,
-    profile: str | None,
-    config_path: Path | None,
-    resume: bool,
-    with_demo: bool,
-    conversation: str | None,
-    plain: bool,
-    no_color: bool,
-    hub_target: str | None,
-    hub_draft: str | None,
-    **values: Any,
+    ctx: click.Context, /, options: Options, resume: bool, with_demo: bool, conversation: str | None, plain: bool
 ) -> None:
     """Open the chat in this terminal."""
-    settings = configuration(profile, config_path, values)
+    settings = options.settings
     if plain and None in (sys.stdin, sys.stdout, sys.stderr):
         raise UsageError("spectui chat --plain needs standard input, output and error: one of them is closed.")
     if not plain:
         must_draw("spectui chat", "; for pipes and scripts there are --plain and spectui run")
-    if no_color:
-        os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
     gc.disable()  # until the window stands: nothing that its start makes is garbage
     ctx.call_on_close(gc.enable)
     from spectui.chat.history.conversations import conversation_at_start
@@ -72,8 +56,8 @@ def command(
     from spectui.store.journal import Journal
     from spectui.store.recovery.crash import Run, take_crash
 
-    server = server_setup(settings, hub_target, hub_draft)
-    setup = server or fetched(settings, hub_target, hub_draft)
+    server = options.server_setup()
+    setup = server or options.own_setup()
     if plain or with_demo:  # in the window a model can be chosen
         setup = demo.default_setup(setup)
     history = None if settings.ui.no_history == "on" else database_file()
@@ -105,7 +89,7 @@ def command(
         if server is not None
         else ModelCatalogue([*model_directories(), *configured], paths.cache_directory() / "models.json")
     )
-    profiles = ProfileFile(config_path or paths.config_file())
+    profiles = ProfileFile(options.config_path or paths.config_file())
     given = {key for key, origin in settings.origins.items() if origin != "default"}
     run, journal = Run(runs), Journal(history)
     try:

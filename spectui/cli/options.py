@@ -6,19 +6,25 @@ click reads an unknown `-nglx` as `-n glx`, so `Command.canonical` first rewrite
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+import functools
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from spectui.config import Configuration, Setting, load, nearest, settings, unknown_variables
 from spectui.errors import UsageError
-from spectui.profiles.command_line import CHANGES_TEXT, NOT_USED, Shape, changes_text, read
+from spectui.profiles.command_line import CHANGES_TEXT, HUB_DRAFT, HUB_TARGET, NOT_USED, Shape, changes_text, read
 from spectui.reference import HEADINGS, explanation
 from spectui.text import of_argument, unescaped
+
+if TYPE_CHECKING:
+    from spectui.knobs import Setup
 
 INTERRUPTED = 130
 """The exit code after Ctrl+C: 128 + the signal's number, as a shell reports it."""
@@ -48,9 +54,10 @@ _USUAL_HEADING = "Models and settings"
 
 _OPTIONS = "Options"
 
-_NONE: Mapping[str, object] = {}
+USUAL_QUANTS = ("Q4_K_M", "Q8_0")
+"""The quantisations that are fetched from the hub unless another is named, as in llama.cpp: the first that there is."""
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+_NONE: Mapping[str, object] = {}
 
 
 class NewFile(click.Path):
@@ -84,7 +91,16 @@ class Option(click.Option):
 rare_option = partial(click.option, cls=Option, rare=True)
 """Decorator: a flag that few people need."""
 
-color_option = rare_option("--no-color", is_flag=True, help="no colours; NO_COLOR in the environment does the same")
+
+def _without_colours(ctx: click.Context, option: click.Parameter, given: bool) -> None:
+    if given:
+        os.environ["NO_COLOR"] = "1"  # Textual reads it when the app is made
+
+
+color_option = rare_option(
+    "--no-color", is_flag=True, expose_value=False, callback=_without_colours,
+    help="no colours; NO_COLOR in the environment does the same",
+)  # fmt: skip
 
 
 class SettingOption(Option):
@@ -194,19 +210,76 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
 
+@dataclass(frozen=True)
+class Options:
+    """What a command line says of settings and models. `values`: the flags of settings, by key."""
+
+    values: Mapping[str, Any]
+    profile: str | None = None
+    config_path: Path | None = None
+    hub_target: str | None = None
+    hub_draft: str | None = None
+
+    @cached_property
+    def settings(self) -> Configuration:
+        """The effective settings. Says on standard error which of llama.cpp's flags are not used, and which variables are
+        unknown. Raises UsageError."""
+        spelled = click.get_current_context().meta[SPELLED]
+        for notice in (*unknown_variables(), *unused_flags()):
+            click.echo(f"spectui: {notice}", err=True)
+        values = dict(self.values)
+        if values.pop("escape", None) is not False and values.get("stop"):
+            values["stop"] = tuple(map(unescaped, values["stop"]))
+        paths = {row.key for row in settings() if row.spec.metavar in ("FILE", "DIRS")}
+        given = {
+            key: (value if key in paths else _text(value), spelled[key])
+            for key, value in values.items()
+            if value not in (None, ())
+        }
+        # Older versions of llama.cpp took the length of a draft here. "No such file" would not explain that.
+        if "draft" in given and given["draft"][1] == "--draft" and given["draft"][0].isdecimal():
+            length = given["draft"][0]
+            raise UsageError(f"--draft takes the draft model's file; for drafts of {length} tokens write --draft-max {length}.")
+        return load(given, path=self.config_path, profile=self.profile)
+
+    def server_setup(self) -> Setup | None:
+        """The set-up of the server that the settings name; None if they name models of this machine. Raises UsageError."""
+        from spectui.cli.models.server import server_setup
+
+        return server_setup(self.settings, self.hub_target, self.hub_draft)
+
+    def own_setup(self) -> Setup:
+        """The set-up of models of this machine, downloaded if needed. Raises SpectuiError."""
+        from spectui.cli.models.hub import fetched
+
+        return fetched(self.settings, self.hub_target, self.hub_draft)
+
+
 def setting_options(
     *sections: str,
     without: Collection[str] = (),
     profile: bool = True,
+    hub: bool = False,
     lists: Collection[str] = (),
     defaults: Mapping[str, object] = _NONE,
-) -> Callable[[Decorated], Decorated]:
-    """Give a command `-P` (if `profile`), `--config`, and the flags of the settings in these sections `without` some.
+    kind: type[Options] = Options,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command `-P` (if `profile`), `--config`, and the flags of the settings in these sections `without` some, with
+    those of models of the hub behind them (if `hub`). It is called with `options`, which are of this `kind`: what that has
+    fields for is taken from the command's other options.
 
-    Those in `lists` take a list or a range of values: the command reads them, not `configuration`. The other sections of
-    `ENGINE` are accepted, as a line is pasted whole, and `configuration` says that they are not used. `defaults`: what the
+    Those in `lists` take a list or a range of values: the command reads them, not `Options.settings`. The other sections of
+    `ENGINE` are accepted, as a line is pasted whole, and `Options.settings` says that they are not used. `defaults`: what the
     command takes in place of a setting's own default of -1, for the help.
     """
+
+    def flags(row: Setting) -> Iterator[Option]:
+        yield flag(row)
+        if hub and row.key == "draft":
+            for role, names in (("target", HUB_TARGET), ("draft", HUB_DRAFT)):
+                help = f"fetch the {role} from the Hugging Face hub (default {', else '.join(USUAL_QUANTS)}, else the smallest)"
+                yield Option([*names, f"hub_{role}"], metavar="USER/REPO[:QUANT]", heading=HEADINGS["models"],
+                             rare=role == "draft", help=help)  # fmt: skip
 
     def flag(row: Setting) -> Option:
         if row.spec.section not in sections:
@@ -217,19 +290,29 @@ def setting_options(
             return SettingOption(row, help=f"{row.spec.help.partition(' (')[0]} (default {defaults[row.key]})")
         return SettingOption(row)
 
-    def decorate(function: Decorated) -> Decorated:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         options = [
             *([Option(["-P", "--profile"], metavar="NAME", help="a profile of the configuration file")] * profile),
             Option(["--config", "config_path"], type=click.Path(path_type=Path), metavar="FILE", rare=True,
                    help="read this file instead of your own configuration"),
             Option(["-e", "--escape/--no-escape", "escape"], default=None, rare=True,
                    help="read \\n, \\t, \\xHH and the like in -p; in stop texts they are read unless --no-escape"),
-            *(flag(row) for row in settings() if row.spec.section in (*ENGINE, *sections) and row.key not in without),
+            *(option for row in settings() if row.spec.section in (*ENGINE, *sections) and row.key not in without
+              for option in flags(row)),
         ]  # fmt: skip
+        names = {field.name for field in fields(kind)}
+        keys = [option.name for option in options if option.name not in names]
+
+        @functools.wraps(function)
+        def called(*arguments: Any, **given: Any) -> Any:
+            values = {key: given.pop(key) for key in keys if key in given}
+            own = {name: given.pop(name) for name in names & given.keys()}
+            return function(*arguments, options=kind(values=values, **own), **given)
+
         # click collects parameters from the bottom of a stack of decorators to its top.
         existing: list[click.Parameter] = getattr(function, "__click_params__", [])
-        function.__click_params__ = [*reversed(options), *existing]  # type: ignore[attr-defined]
-        return function
+        called.__click_params__ = [*reversed(options), *existing]  # type: ignore[attr-defined]
+        return called
 
     return decorate
 
@@ -237,28 +320,6 @@ def setting_options(
 def _useless(ctx: click.Context, option: click.Parameter, given: Any) -> None:
     if given not in (None, (), ""):
         ctx.meta.setdefault(USELESS, {})[ctx.meta[SPELLED][option.name]] = None
-
-
-def configuration(profile: str | None, config_path: Path | None, values: Mapping[str, Any]) -> Configuration:
-    """The effective settings of this invocation, from the values that click collected.
-
-    Says on standard error which of llama.cpp's flags are not used, and which variables are unknown.
-    """
-    spelled = click.get_current_context().meta[SPELLED]
-    for notice in (*unknown_variables(), *unused_flags()):
-        click.echo(f"spectui: {notice}", err=True)
-    values = dict(values)
-    if values.pop("escape", None) is not False and values.get("stop"):
-        values["stop"] = tuple(map(unescaped, values["stop"]))
-    paths = {row.key for row in settings() if row.spec.metavar in ("FILE", "DIRS")}
-    given = {
-        key: (value if key in paths else _text(value), spelled[key]) for key, value in values.items() if value not in (None, ())
-    }
-    # Older versions of llama.cpp took the length of a draft here. "No such file" would not explain that.
-    if "draft" in given and given["draft"][1] == "--draft" and given["draft"][0].isdecimal():
-        length = given["draft"][0]
-        raise UsageError(f"--draft takes the draft model's file; for drafts of {length} tokens write --draft-max {length}.")
-    return load(given, path=config_path, profile=profile)
 
 
 def _text(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
 import click
@@ -17,7 +16,7 @@ from spectui.errors import UsageError
 @click.option("--speed", type=float, default=1.0, metavar="X", help="play at so many times the recorded speed (default 1)")
 @color_option
 @click.pass_context
-def command(ctx: click.Context, /, name: str, speed: float, no_color: bool) -> None:
+def command(ctx: click.Context, /, name: str, speed: float) -> None:
     """Play a conversation in the window; demo is one that ships. No model is loaded."""
     from spectui.chat.player import DEMO, FASTEST, SLOWEST, ConversationPlayer, demo_file
     from spectui.store.database import database_file
@@ -27,8 +26,6 @@ def command(ctx: click.Context, /, name: str, speed: float, no_color: bool) -> N
         raise UsageError(f"--speed must be between {SLOWEST:g} and {FASTEST:g}, not {speed:g}.")
     player = ConversationPlayer(open_conversation(demo_file() if name == DEMO else database_file(), name), speed)
     must_draw("spectui replay")
-    if no_color:
-        os.environ["NO_COLOR"] = "1"
     from spectui.config import load
     from spectui.ui.app import show
     from spectui.ui.screen.replay import ReplayScreen

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import click
 from click.exceptions import Exit
 
-from spectui.cli.models.hub import fetched, hub_options
-from spectui.cli.models.server import server_engine, server_setup
-from spectui.cli.options import ENGINE, INTERRUPTED, Command, color_option, configuration, setting_options
+from spectui.cli.models.server import server_engine
+from spectui.cli.options import ENGINE, INTERRUPTED, Command, Options, color_option, setting_options
 from spectui.cli.report import report, summary
 from spectui.cli.terminal import json_option, prepare_stdout
 from spectui.errors import SpectuiError, UsageError
@@ -59,12 +58,12 @@ PATIENCE_S = 5.0
 @click.option("--verify", "check", is_flag=True, help="decode plainly beside it, and compare text and speed")
 @click.option("--rounds", "with_rounds", is_flag=True, help="with --json: every round too")
 @color_option
-@hub_options
-@setting_options(*ENGINE)
+@setting_options(*ENGINE, hub=True)
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
+    options: Options,
     words: str | None,
     prompt: str | None,
     prompt_file: Path | None,
@@ -72,37 +71,31 @@ def command(
     grammar: Path | None,
     as_json: bool,
     check: bool,
-    profile: str | None,
-    config_path: Path | None,
     with_rounds: bool,
-    no_color: bool,
-    hub_target: str | None,
-    hub_draft: str | None,
-    **values: Any,
 ) -> None:
     """Answer one prompt, in quotes, from -p, a file or standard input.
 
     The text goes to standard output and the figures to standard error.
     """
-    settings = configuration(profile, config_path, values)
+    settings = options.settings
     if with_rounds and not as_json:
         raise UsageError("--rounds is a part of the object that --json prints: give both.")
     if words is not None and prompt is not None:
         raise UsageError("Give one prompt: by itself in quotes, or with -p.")
     prompt = words if prompt is None else prompt
-    question = prompt_text(unescaped(prompt) if prompt and values["escape"] else prompt, prompt_file)
+    question = prompt_text(unescaped(prompt) if prompt and options.values["escape"] else prompt, prompt_file)
     obeyed = _obeyed(schema, grammar)
     prepare_stdout("the reply")
 
     from spectui.engine.demo import default_setup
     from spectui.engine.events import Message, Terms
 
-    server = server_setup(settings, hub_target, hub_draft)
+    server = options.server_setup()
     if server is not None and check:
         raise UsageError("--verify decodes with models of this machine: leave it out, or --server.")
-    setup = server or default_setup(fetched(settings, hub_target, hub_draft))
+    setup = server or default_setup(options.own_setup())
     worker = server_engine(settings.knobs) if server else _engine(setup, settings.knobs)
-    colours = sys.stdout.isatty() and not no_color and not os.environ.get("NO_COLOR")
+    colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
     terms = Terms(grammar=obeyed)
     messages = [Message("system", setup.system)] if setup.system.strip() else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections import deque
 from contextlib import ExitStack
@@ -11,13 +10,12 @@ from functools import partial
 from operator import methodcaller
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from spectui.attach.address import read_key
-from spectui.cli.models.hub import fetched, hub_options
-from spectui.cli.options import ENGINE, INTERRUPTED, SERVER, Command, color_option, configuration, setting_options
+from spectui.cli.options import ENGINE, INTERRUPTED, SERVER, Command, Options, color_option, setting_options
 from spectui.cli.run import Printer, outcome, stopping
 from spectui.cli.terminal import is_terminal
 from spectui.errors import SpectuiError, UsageError
@@ -67,12 +65,12 @@ _MISSING = "spectui serve needs two packages more: pip install 'spectui[serve]'.
 @click.option("--plain", is_flag=True, help="a line for each request, no window")
 @click.option("--print", "client", metavar="CLIENT", help="print what to put into a client's settings, and end")
 @color_option
-@hub_options
-@setting_options(*ENGINE, "ui", without=SERVER)
+@setting_options(*ENGINE, "ui", hub=True, without=SERVER)
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
+    options: Options,
     host: str,
     port: int,
     api_key_file: Path | None,
@@ -80,12 +78,6 @@ def command(
     cors: str,
     plain: bool,
     client: str | None,
-    profile: str | None,
-    config_path: Path | None,
-    no_color: bool,
-    hub_target: str | None,
-    hub_draft: str | None,
-    **values: Any,
 ) -> None:
     """Serve the models to agents and editors.
 
@@ -95,7 +87,7 @@ def command(
     if client is not None:
         click.echo(_settings_of(client, f"http://{host}:{port}", alias or "spectui"))
         return
-    settings = configuration(profile, config_path, values)
+    settings = options.settings
     key = read_key(str(api_key_file)) if api_key_file is not None else ""
     try:
         import uvicorn
@@ -112,12 +104,10 @@ def command(
 
     if host not in LOOPBACK and not key:
         raise UsageError(f"--host {host} can be reached by others, so clients need a key: name its file with --api-key-file.")
-    setup = default_setup(fetched(settings, hub_target, hub_draft))
+    setup = default_setup(options.own_setup())
     kept = "off" if settings.ui.no_history == "on" else "on"
     setup = replace(setup, keep_read=kept if setup.keep_read == "auto" else setup.keep_read)
     in_window = is_terminal() and not plain
-    if no_color:
-        os.environ["NO_COLOR"] = "1"
     with ExitStack() as ending:
         listening = ending.enter_context(_listening(host, port))
         engine = engine_for(setup, settings.knobs, restarts=True)

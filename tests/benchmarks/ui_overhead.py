@@ -26,7 +26,7 @@ from typing import Any
 import click
 
 from spectui.cli import root
-from spectui.cli.options import ENGINE, Command, configuration, setting_options
+from spectui.cli.options import ENGINE, Command, Options, setting_options
 from spectui.engine import demo, worker
 from spectui.engine.events import Event, Finished, Loaded, Message, RoundDone
 from spectui.measure.quiet import Stolen, busy
@@ -94,9 +94,9 @@ class RecordingWorker(worker.Worker):
 
 @click.command("bare", cls=Command)
 @setting_options(*ENGINE, "ui")
-def bare(profile: str | None, config_path: Path | None, **values: Any) -> None:
+def bare(options: Options) -> None:
     """The engine alone: it answers whenever a line comes in."""
-    settings = configuration(profile, config_path, values)
+    settings = options.settings
     engine = RecordingWorker(settings.knobs)
     engine.load(demo.default_setup(settings.setup))
     for _ in sys.stdin:

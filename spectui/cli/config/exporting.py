@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import click
 
 from spectui.atomic import write_named
-from spectui.cli.options import ENGINE, Command, configuration, setting_options
+from spectui.cli.options import ENGINE, Command, Options, setting_options
 from spectui.config import Configuration
 from spectui.profiles.exported import Exported, exported
 from spectui.profiles.formats import WRITTEN
@@ -29,15 +28,13 @@ from spectui.profiles.formats import WRITTEN
 )
 @click.option("--replace", is_flag=True, help="replace a file that exists")
 @setting_options(*ENGINE, profile=False)
-def export_command(
-    names: tuple[str, ...], form: str, output: Path | None, replace: bool, config_path: Path | None, **values: Any
-) -> None:
+def export_command(names: tuple[str, ...], form: str, output: Path | None, replace: bool, options: Options) -> None:
     """Write profiles as other programs take them.
 
     Takes all flags, so that a profile without a model can be given one. What llama-server does not have is written as comments,
     which spectui config import reads back.
     """
-    read = {name: configuration(name, config_path, values) for name in names}
+    read = {name: dataclasses.replace(options, profile=name).settings for name in names}
     profiles = [(name, _exported(each, name)) for name, each in read.items()]
     text = WRITTEN[form](profiles)
     if output is None or str(output) == "-":

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import click
 
 from spectui import config, paths
 from spectui.atomic import write_named
-from spectui.cli.options import ENGINE, Command, configuration, setting_options
+from spectui.cli.options import ENGINE, Command, Options, setting_options
 from spectui.text import one_line
 
 
 @click.command("show", cls=Command)
 @setting_options(*ENGINE, "ui")
-def show(profile: str | None, config_path: Path | None, **values: Any) -> None:
+def show(options: Options) -> None:
     """Print every setting with its origin, and spectui's directories.
 
     Takes all flags, so that a line can be tried out.
     """
     from spectui.gguf_files.check import recommended_sampling
 
-    settings = configuration(profile, config_path, values)
+    settings = options.settings
     if model := settings.setup.model:
         settings = settings.recommended(recommended_sampling(model)[0], f"model's file {model}")
     every = chain(settings.rows(), ((f"{kind}-directory", *rest) for kind, *rest in paths.directories()))

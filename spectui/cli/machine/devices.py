@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from spectui.cli.options import SERVER, Command, configuration, setting_options
+from spectui.cli.options import SERVER, Command, Options, setting_options
 
 if TYPE_CHECKING:
     from spectui.engine.loading.plan import MemoryPlan
@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 @click.command("devices", cls=Command)
 @setting_options("models", "devices", "speculation", without=SERVER)
 @click.option("--plan", is_flag=True, help="say what the models would take on each device, without loading them")
-def command(profile: str | None, config_path: Path | None, plan: bool, **values: Any) -> None:
+def command(options: Options, plan: bool) -> None:
     """List the devices for models, and what a pair would take on each.
 
     With --plan the exit code is 1 if it does not fit.
@@ -29,7 +29,7 @@ def command(profile: str | None, config_path: Path | None, plan: bool, **values:
     from spectui.llama.devices.listing import list_devices
     from spectui.llama.devices.rpc import add_servers
 
-    setup = configuration(profile, config_path, values).setup
+    setup = options.settings.setup
     if not plan:
         add_servers(setup.rpc)
         for device in list_devices():

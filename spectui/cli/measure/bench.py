@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spectui.cli.measure.common import Options, columns, make_runs, measurement, progress_text
+from spectui.cli.measure.common import MeasureOptions, columns, make_runs, measurement, progress_text
 from spectui.cli.models.server import server_engine
 from spectui.cli.options import ENGINE, INTERRUPTED, SPELLED
 from spectui.cli.terminal import confirm, prepare_stdout, yes_option
@@ -35,7 +35,9 @@ ASK_S = 300.0
 @click.option("--show", is_flag=True, help="measure nothing: print what --results, or the newest file, has")
 @yes_option
 @click.option("--report", is_flag=True, help="print what can be sent to others: no texts, no paths")
-def command(ctx: click.Context, options: Options, runs: int, no_baselines: bool, show: bool, yes: bool, report: bool) -> None:
+def command(
+    ctx: click.Context, options: MeasureOptions, runs: int, no_baselines: bool, show: bool, yes: bool, report: bool
+) -> None:
     """Compare settings of a pair, or several drafts.
 
     They answer several prompts, each from cold; --draft a.gguf,b.gguf names several drafts. Every run is written to a file at
@@ -90,13 +92,13 @@ def command(ctx: click.Context, options: Options, runs: int, no_baselines: bool,
         ctx.exit(INTERRUPTED)
 
 
-def _without_lists(options: Options) -> tuple[Options, dict[str, str]]:
+def _without_lists(options: MeasureOptions) -> tuple[MeasureOptions, dict[str, str]]:
     """The options without the settings that may be lists, and those of these that were given."""
     lists = {key: text for key in SWEPT if (text := options.values[key]) is not None}
     return replace(options, values={key: text for key, text in options.values.items() if key not in SWEPT}), lists
 
 
-def _models(options: Options) -> tuple[Setup, list[str]]:
+def _models(options: MeasureOptions) -> tuple[Setup, list[str]]:
     """The set-up, without a draft where several are named, and these. Raises SpectuiError where a file is none."""
     from spectui.gguf_files.check import check_file
 
@@ -111,7 +113,7 @@ def _models(options: Options) -> tuple[Setup, list[str]]:
     return (replace(setup, draft=None) if drafts else setup), drafts
 
 
-def _served(options: Options, lists: Mapping[str, str], setup: Setup) -> list[Setting]:
+def _served(options: MeasureOptions, lists: Mapping[str, str], setup: Setup) -> list[Setting]:
     """What can be varied on a server: the temperature. Raises UsageError."""
     from spectui.attach.address import address
     from spectui.measure.bench.settings import Setting, values
@@ -127,7 +129,7 @@ def _served(options: Options, lists: Mapping[str, str], setup: Setup) -> list[Se
 
 
 def _settings(
-    options: Options, lists: Mapping[str, str], setup: Setup, drafts: Sequence[str], replies: int
+    options: MeasureOptions, lists: Mapping[str, str], setup: Setup, drafts: Sequence[str], replies: int
 ) -> tuple[list[Setting], bool]:
     """The settings to compare, each by so many replies, and whether a draft model could also write alone. What is swept without
     a policy is swept under the policy fixed. Raises UsageError.

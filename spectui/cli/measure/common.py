@@ -3,26 +3,21 @@ runs. Each run is written to a file and counted."""
 
 from __future__ import annotations
 
-import functools
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 from click.exceptions import Exit
 
-from spectui.cli.models.hub import fetched, hub_options
-from spectui.cli.models.server import server_setup
-from spectui.cli.options import INTERRUPTED, Command, NewFile, configuration, setting_options
+from spectui.cli.options import INTERRUPTED, Command, NewFile, Options, setting_options
 from spectui.cli.terminal import json_option
 from spectui.errors import SpectuiError, UsageError
 from spectui.measure.prompts import PREDICT, SEED, USUAL
 
 if TYPE_CHECKING:
-    from spectui.config import Configuration
     from spectui.engine.events import Loaded
     from spectui.engine.protocol import SessionEngine
     from spectui.knobs import Knobs, Setup
@@ -51,27 +46,13 @@ _PROMPT_OPTIONS = (
 
 
 @dataclass(frozen=True)
-class Options:
-    """The options that these commands share. `values`: the flags of settings, by key."""
+class MeasureOptions(Options):
+    """The options that these commands share."""
 
-    values: Mapping[str, Any]
-    as_json: bool
-    profile: str | None
-    config_path: Path | None
-    hub_target: str | None
-    hub_draft: str | None
+    as_json: bool = False
     names: str | None = None
     prompt_file: Path | None = None
     results: Path | None = None
-
-    @cached_property
-    def settings(self) -> Configuration:
-        """The effective settings. Raises UsageError."""
-        return configuration(self.profile, self.config_path, self.values)
-
-    def server_setup(self) -> Setup | None:
-        """The set-up of the server that the settings name, if they name one. Raises UsageError."""
-        return server_setup(self.settings, self.hub_target, self.hub_draft)
 
     def own_setup(self) -> Setup:
         """The set-up of models of this machine, the demo pair where none are named. Raises SpectuiError, and UsageError where
@@ -83,7 +64,7 @@ class Options:
                 f"This measures models of this machine, and {self.settings.origins['server']} names a server: give a model "
                 "with -m."
             )
-        setup = fetched(self.settings, self.hub_target, self.hub_draft)
+        setup = super().own_setup()
         if setup.model is None:
             click.echo("spectui: No model is named (-m), so the demo pair is measured.", err=True)
         return default_setup(setup)
@@ -114,24 +95,15 @@ class Options:
 def measurement(
     name: str, *sections: str, replies: bool = True, lists: Collection[str] = (), without: Collection[str] = ()
 ) -> Callable[[Callable[..., None]], click.Command]:
-    """Decorator: a command that measures with the settings of these sections. It is called with click's context, `Options`
-    and the options that it has besides. `replies`: it measures replies to prompts. `lists`, `without`: see
+    """Decorator: a command that measures with the settings of these sections. It is called with click's context,
+    `MeasureOptions`, and the options that it has besides. `replies`: it measures replies to prompts. `lists`, `without`: see
     `setting_options`."""
 
     def decorate(function: Callable[..., None]) -> click.Command:
-        own: list[click.Parameter] = getattr(function, "__click_params__", [])
-        names = [parameter.name or "" for parameter in own]
-
-        @functools.wraps(function)
-        def called(ctx: click.Context, /, **given: Any) -> None:
-            given_own = {name: given.pop(name) for name in names}
-            shared = {field.name: given.pop(field.name) for field in fields(Options) if field.name in given}
-            function(ctx, Options(values=given, **shared), **given_own)
-
-        command = setting_options(
-            *sections, lists=lists, without=without, defaults={"predict": PREDICT, "seed": SEED} if replies else {}
-        )(click.pass_context(called))
-        command = json_option(hub_options(command))
+        defaults = {"predict": PREDICT, "seed": SEED} if replies else {}
+        options = setting_options(*sections, hub=True, lists=lists, without=without, defaults=defaults, kind=MeasureOptions)
+        command = options(click.pass_context(function))
+        command = json_option(command)
         for option in reversed(_PROMPT_OPTIONS) if replies else ():
             command = option(command)
         return click.command(name, cls=Command)(command)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spectui.cli.measure.common import Options, columns, in_engine, measurement, tell_if_busy
+from spectui.cli.measure.common import MeasureOptions, columns, in_engine, measurement, tell_if_busy
 from spectui.cli.options import SERVER
 from spectui.cli.terminal import prepare_stdout
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @measurement("costs", "models", "devices", "speculation", replies=False, without=SERVER)
 @click.option("--again", is_flag=True, help="measure anew what was measured at an earlier start")
-def command(ctx: click.Context, options: Options, again: bool) -> None:
+def command(ctx: click.Context, options: MeasureOptions, again: bool) -> None:
     """Say what passes cost here, and which drafts pay.
 
     The costs are those that loading measures, once for each pair and machine: of passes over 1 to 16 tokens, and of drafting.

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from spectui.cli.measure.common import Options, columns, in_engine, measurement
+from spectui.cli.measure.common import MeasureOptions, columns, in_engine, measurement
 from spectui.cli.models.server import server_engine
 from spectui.cli.terminal import prepare_stdout
 from spectui.errors import UsageError
@@ -17,7 +17,7 @@ from spectui.errors import UsageError
 @measurement("exact", "models", "devices", replies=False)
 @click.option("--lengths", default="0,300,600", metavar="N,...", help="tokens before the passes (default 0,300,600)")
 @click.option("--types", default="", metavar="TYPE,...", help="compare copies in these types too, such as Q8_0,Q4_K")
-def command(ctx: click.Context, options: Options, lengths: str, types: str) -> None:
+def command(ctx: click.Context, options: MeasureOptions, lengths: str, types: str) -> None:
     """Compare passes over several tokens with passes over one.
 
     With spectui's kernels, with llama.cpp's, and on GPUs. With --server the texts of its replies with and without drafts.

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from textwrap import wrap
-from typing import Any
 
 import click
 
 from spectui.cli.measure.common import columns, in_engine
 from spectui.cli.measure.costs import print_costs
-from spectui.cli.options import SERVER, Command, configuration, setting_options
+from spectui.cli.options import SERVER, Command, Options, setting_options
 from spectui.cli.terminal import json_option, prepare_stdout
 
 
@@ -24,9 +22,8 @@ from spectui.cli.terminal import json_option, prepare_stdout
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, /, name: str | None, target: str | None, quant: str, profile: str | None, config_path: Path | None,
-    as_json: bool, draft: str | None, **values: Any,
-) -> None:  # fmt: skip
+    ctx: click.Context, /, options: Options, name: str | None, target: str | None, quant: str, as_json: bool, draft: str | None
+) -> None:
     """Say whether a pair would pay that is not downloaded.
 
     NAME is a pair such as qwen2.5-coder:7b+0.5b, or a target alone. Without it the known models are listed. Random weights of
@@ -40,6 +37,6 @@ def command(
         click.echo("\n".join(wrap(" ".join(fit.known()), columns(), break_on_hyphens=False)))
         return
     wanted = fit.pair(name, target, draft, quant)
-    setup = replace(configuration(profile, config_path, values).setup, model=None, draft=None, server="", no_profile="off")
+    setup = replace(options.settings.setup, model=None, draft=None, server="", no_profile="off")
     loaded = in_engine(ctx, engine_for(setup), False, fit.measure, setup, *wanted)
     print_costs(fit, loaded, as_json)

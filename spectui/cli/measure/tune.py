@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectui.cli.measure.common import Options, columns, make_runs, measurement, progress_text
+from spectui.cli.measure.common import MeasureOptions, columns, make_runs, measurement, progress_text
 from spectui.cli.options import ENGINE, INTERRUPTED, SERVER
 from spectui.cli.terminal import prepare_stdout
 from spectui.errors import ExistsError
@@ -36,7 +36,7 @@ _OF_THE_MEASUREMENT = ("seed", "predict")
 @click.option("--minutes", default=5.0, type=click.FloatRange(0.05, 600), metavar="M", help="time to take (default 5)")
 @click.option("--save", metavar="NAME", help="write what is fastest as a profile of the configuration file")
 @click.option("--replace", "replacing", is_flag=True, help="replace a profile that exists")
-def command(ctx: click.Context, options: Options, minutes: float, save: str | None, replacing: bool) -> None:
+def command(ctx: click.Context, options: MeasureOptions, minutes: float, save: str | None, replacing: bool) -> None:
     """Find the fastest settings of a pair.
 
     They are the best fixed setting, or auto if that beats it; what no setting gives is said too. Ctrl+C ends the search and

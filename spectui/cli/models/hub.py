@@ -9,20 +9,15 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple
 
 import click
 
-from spectui.cli.options import INTERRUPTED, Option
+from spectui.cli.options import INTERRUPTED, USUAL_QUANTS
 from spectui.config import Configuration
 from spectui.errors import SpectuiError, UsageError
 from spectui.gguf_files.parts import files_of, is_later_part
 from spectui.knobs import Setup
-from spectui.profiles.command_line import HUB_DRAFT, HUB_TARGET
-from spectui.reference import HEADINGS
-
-USUAL_QUANTS = ("Q4_K_M", "Q8_0")
-"""The quantisations that are fetched unless another is named, as in llama.cpp: the first that there is."""
 
 LARGEST_PLAIN = 50 * 10**9
 """Bytes of the largest file that the hub offers as a plain download."""
@@ -41,8 +36,6 @@ _HEADS = re.compile(r"((mtp|eagle-?3|dflash)-.*|.*gemma-?4.*assistant.*)\.gguf",
 _FEWEST_BITS = 3
 """A quantisation with fewer bits a weight is fetched only where it is named, or where there is no other."""
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
 
 class DownloadStopped(SpectuiError):
     """A person stopped a download."""
@@ -55,21 +48,6 @@ class HubModel(NamedTuple):
 
     repository: str
     quant: str
-
-
-def hub_options(function: Decorated) -> Decorated:
-    """Give a command that has `setting_options` `-hf` and `-hfd`, behind the flags that name files."""
-    options = [
-        Option(
-            [*flags, f"hub_{role}"], metavar="USER/REPO[:QUANT]", heading=HEADINGS["models"], rare=role == "draft",
-            help=f"fetch the {role} from the Hugging Face hub (default {', else '.join(USUAL_QUANTS)}, else the smallest)",
-        )
-        for role, flags in (("draft", HUB_DRAFT), ("target", HUB_TARGET))
-    ]  # fmt: skip
-    parameters: list[click.Parameter] = function.__click_params__  # type: ignore[attr-defined]  # in reverse order
-    at = next(at for at, each in enumerate(parameters) if each.name == "draft")
-    parameters[at:at] = options
-    return function
 
 
 def fetched(settings: Configuration, target: str | None, draft: str | None) -> Setup:
