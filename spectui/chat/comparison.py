@@ -80,17 +80,14 @@ class Comparison:
     def explanation(self) -> str:
         """Why the first two differing tokens differ, as half a sentence; "" if there is nothing to explain."""
         # Brings numpy, which the chat on a server does without.
-        from spectui.engine.near_tie import far_sentence, is_near_tie, kernels_sentence
+        from spectui.engine.near_tie import why
 
-        found = self.difference
-        if found is None or found.first is None or found.second is None or self.turned:
+        if self.difference is None:
             return ""
-        first, second = found.first.p_target, found.second.p_target
-        if first is None or second is None:
+        _, one, other = self.difference
+        if one is None or other is None or None in (one.p_target, other.p_target) or self.turned:
             return ""
-        if is_near_tie(found.first, found.second, self.knobs, self._rounding):
-            return kernels_sentence(first, second, self.knobs, self._strict)
-        return far_sentence(first, second, self.knobs, self._rounding)
+        return why(one, other, self.knobs, self._rounding, self._strict)
 
     def take(self, event: Event) -> bool:
         """Take an event of the second decoding. False: the event is about something else."""

@@ -1,4 +1,4 @@
-"""The sentence for a token that differs between decoding with and without drafts, although no knob may change the text."""
+"""Why a token differs between decoding with and without drafts, although no knob may change the text."""
 
 from __future__ import annotations
 
@@ -44,19 +44,15 @@ def is_near_tie(one: Token, other: Token, knobs: Knobs, rounding: float | None) 
     return rounding is not None and bool(abs(logits[0] + noise[0] - logits[1] - noise[1]) <= _MORE * rounding)
 
 
-def kernels_sentence(drafted: float, plain: float, knobs: Knobs, strict: bool) -> str:
-    """The sentence if rounding decided. Takes the probabilities of one token in a drafted pass and of the other in a plain
-    one."""
-    advice = "where --strict compared such passes they were equal" if strict else "--strict avoids it"
-    return (
-        f"a near-tie{_noise(knobs)}, {_decimals(drafted)} and {_decimals(plain)}: this machine's kernels round differently in"
-        f" passes of one and of several rows; {advice}"
-    )
-
-
-def far_sentence(drafted: float, plain: float, knobs: Knobs, rounding: float | None) -> str:
-    """The sentence if the tokens are further apart than kernels were seen to differ, or no difference was seen before."""
-    tokens = f"{_noise(knobs)}, {_decimals(drafted)} and {_decimals(plain)}"
+def why(one: Token, other: Token, knobs: Knobs, rounding: float | None, strict: bool) -> str:
+    """The clause for a token of a reply with drafts and another one without, both with their probabilities: rounding decided,
+    or they are further apart than kernels were seen to differ, or no difference was seen before. `strict`: under --strict."""
+    chances = " and ".join(f"{token.p_target:.3f}".removeprefix("0") for token in (one, other))
+    tokens = f" with this seed's noise, {chances}" if knobs.temperature > 0 else f", {chances}"
+    if is_near_tie(one, other, knobs, rounding):
+        advice = "where --strict compared such passes they were equal" if strict else "--strict avoids it"
+        cause = f"this machine's kernels round differently in passes of one and of several rows; {advice}"
+        return f"a near-tie{tokens}: {cause}"
     if not rounding:
         return f"perhaps a near-tie{tokens}: no row tells how differently this machine's kernels round"
     return f"no near-tie{tokens}: this machine's kernels do not explain it, so please report it"
@@ -77,12 +73,3 @@ def _shares(round: Round, index: int) -> dict[int, float]:
     chosen, likeliest = round.tokens[index], round.likeliest
     shares = {id: p for id, _, p in likeliest.at(index)} if likeliest is not None else {}
     return {id: p for id, p in {**shares, chosen.id: chosen.p_target}.items() if p is not None and p >= _LIKELY}
-
-
-def _noise(knobs: Knobs) -> str:
-    return " with this seed's noise" if knobs.temperature > 0 else ""
-
-
-def _decimals(p: float) -> str:
-    """A probability as .312."""
-    return f"{p:.3f}".removeprefix("0")

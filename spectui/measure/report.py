@@ -1,4 +1,4 @@
-"""The one report of runs: text for a terminal or the window, and one JSON object."""
+"""The one report of runs: text for a terminal, and one JSON object."""
 
 from __future__ import annotations
 

@@ -73,22 +73,14 @@ class Verdict(NamedTuple):
         """It is known which of the two is faster."""
         return self.faster or self.slower
 
-    def __str__(self) -> str:
-        """ "faster by 4 to 9 %", or "cannot be told after 12 pairs; some 30 would"."""
-        return self._worded("")
-
     def of(self, one: str, other: str) -> str:
-        """ "auto is faster than the target alone by 4 to 9 %", or "auto cannot be told from the target alone after ..."."""
-        return f"{one} {'is ' if self.told else ''}{self._worded(other)}"
-
-    def _worded(self, other: str) -> str:
+        """ "auto is faster than plain by 4 to 9 %", or "auto cannot be told from plain after 12 pairs; some 30 would"."""
         if self.low is not None and self.high is not None and self.told:
             word, ends = ("faster", (self.low, self.high)) if self.faster else ("slower", (self.high, self.low))
-            than = f" than {other}" if other else ""
-            return f"{word}{than} by {_range(*(abs(end - 1) for end in ends))}"
+            return f"{one} is {word} than {other} by {_range(*(abs(end - 1) for end in ends))}"
         pairs = "one pair" if self.pairs == 1 else f"{self.pairs} pairs"
-        said = f"cannot be told{f' from {other}' if other else ''} after {pairs}"
-        return said if self.enough is None else f"{said}; some {self.enough} would"
+        enough = f"; some {self.enough} would" if self.enough is not None else ""
+        return f"{one} cannot be told from {other} after {pairs}{enough}"
 
 
 class Noise(NamedTuple):

@@ -22,8 +22,6 @@ from spectui.measure import fit, quiet
 from spectui.speculation.policies.cost_model import CostModel
 from tests.helpers.smollm2 import whole
 
-OTHERS = ("qwen2", "qwen3", "qwen3moe", "gemma2", "gemma3")
-
 TOYS = {
     "shapes": {
         "toy-2b": ["llama", 6, 256, 512, 4, 2, 64, 320],

@@ -6,7 +6,7 @@ from array import array
 import numpy as np
 import pytest
 
-from spectui.engine.near_tie import far_sentence, is_near_tie, kernels_sentence, rounding
+from spectui.engine.near_tie import is_near_tie, rounding, why
 from spectui.knobs import Knobs
 from spectui.speculation.noise import gumbel
 from spectui.speculation.records import Likeliest, Round, Token
@@ -27,15 +27,18 @@ def row(*shares: float, chosen: int = 1) -> Round:
 
 
 def test_the_sentence():
-    assert kernels_sentence(0.312, 0.309, GREEDY, strict=False) == (
+    likely, less = token(5, 0.312), token(9, 0.309)
+    assert why(likely, less, GREEDY, 0.25, strict=False) == (
         "a near-tie, .312 and .309: this machine's kernels round differently in passes of one and of several rows; "
         "--strict avoids it"
     )
-    assert "a near-tie with this seed's noise, .8" in kernels_sentence(0.8, 0.1, Knobs(temperature=0.7), strict=False)
-    assert kernels_sentence(0.3, 0.3, GREEDY, strict=True).endswith("--strict compared such passes they were equal")
-    assert far_sentence(0.9, 0.01, GREEDY, 0.2).endswith("so please report it")
+    warm = why(likely, less, Knobs(temperature=0.7, seed=4), 9.0, strict=False)
+    assert warm.startswith("a near-tie with this seed's noise, .312 and .309")
+    assert why(likely, less, GREEDY, 0.25, strict=True).endswith("--strict compared such passes they were equal")
+    assert why(token(5, 0.9), token(9, 0.01), GREEDY, 0.2, strict=False).endswith("so please report it")
     for unknown in (None, 0.0):
-        assert far_sentence(0.9, 0.01, GREEDY, unknown).startswith("perhaps a near-tie, .900 and .010: no row tells")
+        said = why(token(5, 0.9), token(9, 0.01), GREEDY, unknown, strict=False)
+        assert said.startswith("perhaps a near-tie, .900 and .010: no row tells")
 
 
 def test_what_kernels_differ_by_is_measured_in_the_rows_before():

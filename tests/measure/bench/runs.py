@@ -69,18 +69,14 @@ def searched(
 
 
 class ToyModels:
-    """Each setting has a speed; `asked` has the settings in order. Fails, or is stopped, at a given reply."""
+    """Each setting has a speed; `asked` has the settings in order. Is stopped at a given reply."""
 
-    def __init__(self, fails: int = -1, stops: int = -1) -> None:
+    def __init__(self, stops: int = -1) -> None:
         self.asked: list[tuple[Setting, Knobs, str]] = []
-        self._fails, self._stops = fails, stops
+        self._stops = stops
 
     def answer(self, setting: Setting, knobs: Knobs, messages: Sequence[Message]) -> Finished:
         number = len(self.asked)
         self.asked.append((setting, knobs, messages[-1].content))
-        if number == self._fails:
-            from spectui.errors import SpectuiError
-
-            raise SpectuiError("The model failed.")
         reason = StopReason.CANCELLED if number == self._stops else StopReason.LIMIT
         return Finished(reason, "text", a_run(setting, 10.0).statistics, knobs, 5, 0.1, 0.2)

@@ -4,9 +4,11 @@ from math import exp, log
 
 import pytest
 
-from spectui.measure.verdict import Verdict, judge, quantile
+from spectui.measure.verdict import Pairs, judge, quantile
 
-FASTER, UNKNOWN = Verdict(1.1, 1.05, 1.2, 9), Verdict(1.1, 0.9, 1.3, 9)
+
+def said(pairs: Pairs) -> str:
+    return judge(pairs).of("auto", "plain")
 
 
 @pytest.mark.parametrize(
@@ -51,25 +53,20 @@ def test_of_few_pairs_none_is_dropped(count):
 
 
 @pytest.mark.parametrize(
-    ("pairs", "said"),
+    ("pairs", "words"),
     [
-        ({"a": [0.05, 0.07, 0.06], "b": [0.06, 0.08, 0.05]}, "faster by 5 to 8 %"),
-        ({"a": [-0.05, -0.07, -0.06], "b": [-0.06, -0.08, -0.05]}, "slower by 4 to 7 %"),
-        ({"a": [0.7, 0.7]}, "faster by 101 %"),
-        ({"a": [0.003, 0.004, 0.0035, 0.0035]}, "faster by 0.3 to 0.4 %"),
-        ({"a": [0.05, -0.01, 0.06], "b": [0.01, 0.08, -0.05]}, "cannot be told after 6 pairs; some 50 would"),
-        ({"a": [0.05]}, "cannot be told after one pair"),
-        ({"a": [0.05, -0.05]}, "cannot be told after 2 pairs"),
-        ({}, "cannot be told after 0 pairs"),
+        ({"a": [0.05, 0.07, 0.06], "b": [0.06, 0.08, 0.05]}, "is faster than plain by 5 to 8 %"),
+        ({"a": [-0.05, -0.07, -0.06], "b": [-0.06, -0.08, -0.05]}, "is slower than plain by 4 to 7 %"),
+        ({"a": [0.7, 0.7]}, "is faster than plain by 101 %"),
+        ({"a": [0.003, 0.004, 0.0035, 0.0035]}, "is faster than plain by 0.3 to 0.4 %"),
+        ({"a": [0.05, -0.01, 0.06], "b": [0.01, 0.08, -0.05]}, "cannot be told from plain after 6 pairs; some 50 would"),
+        ({"a": [0.05]}, "cannot be told from plain after one pair"),
+        ({"a": [0.05, -0.05]}, "cannot be told from plain after 2 pairs"),
+        ({}, "cannot be told from plain after 0 pairs"),
     ],
 )
-def test_it_says_by_how_much_or_how_many_pairs_would_tell(pairs, said):
-    assert str(judge(pairs)) == said
-
-
-def test_it_says_it_of_names():
-    assert FASTER.of("auto", "plain decoding") == "auto is faster than plain decoding by 5 to 20 %"
-    assert UNKNOWN.of("auto", "plain decoding") == "auto cannot be told from plain decoding after 9 pairs"
+def test_it_says_by_how_much_or_how_many_pairs_would_tell(pairs, words):
+    assert said(pairs) == f"auto {words}"
 
 
 def test_one_noisy_prompt_makes_no_certainty_of_the_quiet_ones():
@@ -85,9 +82,9 @@ def test_one_noisy_prompt_makes_no_certainty_of_the_quiet_ones():
 def test_bounds_stay_numbers_whatever_was_measured_and_however_many_verdicts_are_spoken(pairs):
     found = judge(pairs, among=1_000_000)
     assert 0 < found.low <= found.ratio <= found.high < float("inf") and 1 / found.low < float("inf")
-    assert str(judge({"a": [1500.0, 1500.0]})) == "faster by over 900 %"
+    assert said({"a": [1500.0, 1500.0]}).endswith(" by over 900 %")
 
 
 def test_equal_pairs_tell_nothing_where_they_are_level():
-    assert str(judge({"a": [0.0, 0.0, 0.0]})) == "cannot be told after 3 pairs"
-    assert str(judge({"a": [0.1, 0.1], "b": [0.1, 0.1]})) == "faster by 11 %"
+    assert said({"a": [0.0, 0.0, 0.0]}).endswith("after 3 pairs")
+    assert said({"a": [0.1, 0.1], "b": [0.1, 0.1]}).endswith(" by 11 %")
