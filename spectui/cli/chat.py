@@ -7,24 +7,19 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
 from spectui import paths
 from spectui.cli.models.hub import fetch_pair
-from spectui.cli.models.server import served_models, server_engine
+from spectui.cli.models.server import engine_of, served_models
 from spectui.cli.options import ENGINE, Command, Options, color_option, rare_option, setting_options, unused_flags
 from spectui.cli.terminal import is_terminal, must_draw
 from spectui.config import unknown_variables
 from spectui.errors import SpectuiError, UsageError
+from spectui.knobs import Setup
 from spectui.paths import expanded
 from spectui.profiles.file import ProfileFile
-
-if TYPE_CHECKING:
-    from spectui.engine.protocol import Engine
-    from spectui.engine.worker import Watch
-    from spectui.knobs import Knobs
 
 _NOTHING = "There is no conversation to go on with: start spectui chat without --continue."
 
@@ -94,8 +89,7 @@ def command(
     run, journal = Run(runs), Journal(history)
     try:
         run.take_stderr()
-        make_engine = server_engine if server is not None else _own_engine
-        engine = make_engine(settings.knobs, run.enter)
+        engine = engine_of(server or Setup(), settings.knobs, run.enter)
         journal.notices.extend(notices)
         if plain:
             from spectui.chat.session import ChatSession
@@ -132,10 +126,3 @@ def command(
         if lost := journal.close():  # the window and the plain chat have closed it, and show nothing any more
             complain(lost, 0)
     ctx.exit(code)
-
-
-def _own_engine(knobs: Knobs, watch: Watch) -> Engine:
-    from spectui.engine.isolation.process import engine_for  # a chat with a server does not need it
-    from spectui.knobs import Setup
-
-    return engine_for(Setup(), knobs, watch)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import click
 from click.exceptions import Exit
 
-from spectui.cli.models.server import server_engine
+from spectui.cli.models.server import engine_of
 from spectui.cli.options import ENGINE, INTERRUPTED, Command, Options, color_option, setting_options
 from spectui.cli.report import report, summary
 from spectui.cli.terminal import json_option, prepare_stdout
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from spectui.chat.comparison import Comparison
     from spectui.engine.events import Event, Loaded
     from spectui.engine.protocol import SessionEngine
-    from spectui.knobs import Knobs, Setup
     from spectui.speculation.records import Round, Token
 
 Result = TypeVar("Result")
@@ -94,7 +93,7 @@ def command(
     if server is not None and check:
         raise UsageError("--verify decodes with models of this machine: leave it out, or --server.")
     setup = server or default_setup(options.own_setup())
-    worker = server_engine(settings.knobs) if server else _engine(setup, settings.knobs)
+    worker = engine_of(setup, settings.knobs)  # computes in a thread of its own, so that this one sees Ctrl+C during a pass
     colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     printer = Printer(text=not as_json, colours=colours)
     terms = Terms(grammar=obeyed)
@@ -143,13 +142,6 @@ def _obeyed(schema: Path | None, grammar: Path | None) -> str:
     if grammar is not None and not text.strip():
         raise UsageError(f"The grammar {grammar} is empty.")
     return text
-
-
-def _engine(setup: Setup, knobs: Knobs) -> SessionEngine:
-    """The engine of this machine: llama.cpp computes in its thread, so that the caller's handles Ctrl+C during a pass."""
-    from spectui.engine.isolation.process import engine_for
-
-    return engine_for(setup, knobs)
 
 
 def _say_limit(loaded: Loaded, reason: str) -> None:

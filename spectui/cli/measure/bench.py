@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from spectui.cli.measure.common import MeasureOptions, columns, make_runs, measurement, progress_text
-from spectui.cli.models.server import server_engine
+from spectui.cli.models.server import engine_of
 from spectui.cli.options import ENGINE, INTERRUPTED, SPELLED
 from spectui.cli.terminal import confirm, prepare_stdout, yes_option
 from spectui.errors import UsageError
@@ -49,7 +49,6 @@ def command(
     if show:
         _print(stored.read(options.results or stored.newest_file("bench")), options.as_json, report)
         return
-    from spectui.engine.isolation.process import engine_for
     from spectui.measure.bench.runner import plan, remaining
     from spectui.measure.bench.settings import baselines
     from spectui.measure.progress import ProgressLine
@@ -80,8 +79,7 @@ def command(
             _ask(made[0].wall_s * (len(todo) - 1), yes)
         line(len(made) / len(todo), progress_text(made[-1]))
 
-    worker = server_engine(knobs) if server is not None else engine_for(setup, knobs)
-    result = make_runs(worker, setup, knobs, file, line, measure, tell)
+    result = make_runs(engine_of(setup, knobs), setup, knobs, file, line, measure, tell)
     everything = [*done, *result.runs]
     _print(everything, options.as_json, report)
     if everything:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from spectui.cli.measure.common import MeasureOptions, columns, in_engine, measurement
-from spectui.cli.models.server import server_engine
+from spectui.cli.models.server import engine_of
 from spectui.cli.terminal import prepare_stdout
 from spectui.errors import UsageError
 
@@ -35,7 +35,7 @@ def command(ctx: click.Context, options: MeasureOptions, lengths: str, types: st
     rows: list[Any]
     if (server := options.server_setup()) is not None:
         prompts, knobs = prompt_files.built_in(USUAL, server.system), options.knobs(None)
-        rows = in_engine(ctx, server_engine(knobs), True, exact.ask, server, knobs, prompts)
+        rows = in_engine(ctx, engine_of(server, knobs), True, exact.ask, server, knobs, prompts)
         lines = exact.answer_lines(rows, columns())
     else:
         setup = options.own_setup()

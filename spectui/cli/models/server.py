@@ -11,8 +11,8 @@ from spectui.errors import UsageError
 
 if TYPE_CHECKING:
     from spectui.engine.events import Event
-    from spectui.engine.protocol import Session
-    from spectui.engine.worker import Watch, Worker
+    from spectui.engine.protocol import Session, SessionEngine
+    from spectui.engine.worker import Watch
     from spectui.gguf_files.catalogue import ModelCatalogue
     from spectui.knobs import Knobs, Setup
     from spectui.llama.interrupt import Interrupt
@@ -41,8 +41,12 @@ def server_setup(settings: Configuration, *hub: str | None) -> Setup | None:
     return replace(setup, server=server, model=setup.server_model or address(server).short, draft=None)
 
 
-def server_engine(knobs: Knobs, watch: Watch = lambda stage, setup: None) -> Worker:
-    """An engine that asks a server."""
+def engine_of(setup: Setup, knobs: Knobs, watch: Watch = lambda stage, setup: None) -> SessionEngine:
+    """An engine that asks the set-up's server, or loads models here."""
+    if not setup.server:
+        from spectui.engine.isolation.process import engine_for  # a chat with a server does not need it
+
+        return engine_for(setup, knobs, watch)
     from spectui.engine.worker import Worker
 
     return Worker(knobs, watch, _session_of_server)

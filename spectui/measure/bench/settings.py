@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from math import prod
@@ -91,9 +92,10 @@ def values(key: str, text: str, origin: str) -> list[Any]:
 
 
 def _range(key: str, part: str, origin: str) -> list[Any]:
-    kind = SETTINGS[key].kind
-    ends = [convert(key, end.strip(), origin) if kind is str else _number(end, part, origin) for end in part.split(":")]
-    if kind is str or len(ends) not in (2, 3):
+    kind, ends = SETTINGS[key].kind, list[float]()
+    with suppress(ValueError):
+        ends = [float(end) for end in part.split(":")]
+    if kind is str or len(ends) not in (2, 3) or not all(abs(end) < 1e9 for end in ends):
         raise UsageError(f"{origin}: {part!r} is no range: write FIRST:LAST or FIRST:LAST:STEP with numbers.")
     first, last, step = (*ends, 1.0)[:3]
     if last < first or step <= 0 or (len(ends) == 2 and kind is float):
@@ -105,16 +107,6 @@ def _range(key: str, part: str, origin: str) -> list[Any]:
         raise UsageError(f"{origin}: {part!r} means more than {MOST_VALUES} values: take a larger step.")
     numbers = [first + number * step for number in range(int(count) + 1)]
     return [convert(key, f"{number:.6g}", origin) for number in numbers]
-
-
-def _number(text: str, part: str, origin: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if not abs(number) < 1e9:
-        raise UsageError(f"{origin}: {part!r} is no range: write FIRST:LAST or FIRST:LAST:STEP with numbers.")
-    return number
 
 
 def check_size(lists: Mapping[str, Sequence[Any]], replies: int) -> None:
