@@ -241,6 +241,11 @@ def test_a_second_ctrl_c_interrupts() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_no_color_is_what_its_variable_is(session: type[ScriptedSession], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    assert run("--no-color", "-p", "x").exit_code == 0 and os.environ["NO_COLOR"] == "1"
+
+
 @pytest.mark.parametrize(("colours", "marked"), [(True, True), (False, False)])
 def test_only_corrections_are_marked(colours: bool, marked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()

@@ -51,7 +51,7 @@ def command(
         return
     from spectui.measure.bench.runner import plan, remaining
     from spectui.measure.bench.settings import baselines
-    from spectui.measure.progress import ProgressLine
+    from spectui.measure.progress import ProgressLine, duration
 
     options, lists = _without_lists(options)
     prompts = options.prompts()
@@ -76,7 +76,8 @@ def command(
     def tell(made: Sequence[Run]) -> None:
         if len(made) == 1:
             line.show("")
-            _ask(made[0].wall_s * (len(todo) - 1), yes)
+            left_s = made[0].wall_s * (len(todo) - 1)
+            confirm(f"This would take about {duration(left_s)}", yes or left_s <= ASK_S, ", or compare fewer settings")
         line(len(made) / len(todo), progress_text(made[-1]))
 
     result = make_runs(engine_of(setup, knobs), setup, knobs, file, line, measure, tell)
@@ -156,13 +157,6 @@ def _settings(
     for setting in settings:
         setting.on(knobs)
     return (with_drafts(settings, drafts) if drafts else settings), can_draft and not heads
-
-
-def _ask(left_s: float, yes: bool) -> None:
-    """Ask if the rest takes long. Raises UsageError where nobody can be asked, Abort on a no."""
-    from spectui.measure.progress import duration
-
-    confirm(f"This would take about {duration(left_s)}", yes or left_s <= ASK_S, ", or compare fewer settings")
 
 
 def _print(runs: Sequence[Run], as_json: bool, for_others: bool) -> None:
