@@ -59,8 +59,8 @@ def record(pair: str, models: Path, predict: int, names: list[str], folder: Path
     folder.mkdir(exist_ok=True)
     for name in names:
         events: list[Event] = []
-        with spectui.session.listening(events.append):
-            spectui.run(PLAIN, {**PROMPTS, **SHORT}[name])
+        spectui.session._emit = events.append
+        spectui.run(PLAIN, {**PROMPTS, **SHORT}[name])
         rounds = [event.round for event in events if isinstance(event, RoundDone)]
         text, begin = [token.id for round in rounds for token in round.tokens], rounds[0].position
         context, model = spectui.pair.context, spectui.pair.draft_context
