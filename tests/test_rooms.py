@@ -74,7 +74,7 @@ def test_no_file_is_longer_than_400_lines():
     assert {path.name: n for path in sources if (n := len(path.read_text().splitlines())) > 400} == {}
 
 
-MOST_PRIVATE = 51
+MOST_PRIVATE = 49
 """Uses at present. Who removes some lowers it; a new test needs a public property instead."""
 
 PUBLIC = ("_asdict", "_exit", "_fields", "_make", "_replace")

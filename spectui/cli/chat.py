@@ -12,8 +12,8 @@ import click
 
 from spectui import paths
 from spectui.cli.models.hub import fetch_pair
-from spectui.cli.models.server import engine_of, served_models
-from spectui.cli.options import ENGINE, Command, Options, color_option, rare_option, setting_options, unused_flags
+from spectui.cli.models.server import ModelOptions, engine_of, served_models
+from spectui.cli.options import ENGINE, Command, color_option, rare_option, setting_options, unused_flags
 from spectui.cli.terminal import is_terminal, must_draw
 from spectui.config import unknown_variables
 from spectui.errors import SpectuiError, UsageError
@@ -30,10 +30,10 @@ _NOTHING = "There is no conversation to go on with: start spectui chat without -
 @rare_option("--conversation", metavar="ID", help="go on with this one: spectui history lists them")
 @click.option("--plain", is_flag=True, help="line by line, for screen readers and pipes")
 @color_option
-@setting_options(*ENGINE, "ui", hub=True)
+@setting_options(*ENGINE, "ui", kind=ModelOptions)
 @click.pass_context
 def command(
-    ctx: click.Context, /, options: Options, resume: bool, with_demo: bool, conversation: str | None, plain: bool
+    ctx: click.Context, /, options: ModelOptions, resume: bool, with_demo: bool, conversation: str | None, plain: bool
 ) -> None:
     """Open the chat in this terminal."""
     settings = options.settings

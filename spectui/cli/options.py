@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,9 +22,6 @@ from spectui.errors import UsageError
 from spectui.profiles.command_line import CHANGES_TEXT, HUB_DRAFT, HUB_TARGET, NOT_USED, Shape, changes_text, read
 from spectui.reference import HEADINGS, explanation
 from spectui.text import of_argument, unescaped
-
-if TYPE_CHECKING:
-    from spectui.knobs import Setup
 
 INTERRUPTED = 130
 """The exit code after Ctrl+C: 128 + the signal's number, as a shell reports it."""
@@ -212,13 +209,11 @@ class Command(click.Command):
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line says of settings and models. `values`: the flags of settings, by key."""
+    """What a command line says of settings. `values`: the flags of settings, by key."""
 
     values: Mapping[str, Any]
     profile: str | None = None
     config_path: Path | None = None
-    hub_target: str | None = None
-    hub_draft: str | None = None
 
     @cached_property
     def settings(self) -> Configuration:
@@ -242,43 +237,32 @@ class Options:
             raise UsageError(f"--draft takes the draft model's file; for drafts of {length} tokens write --draft-max {length}.")
         return load(given, path=self.config_path, profile=self.profile)
 
-    def server_setup(self) -> Setup | None:
-        """The set-up of the server that the settings name; None if they name models of this machine. Raises UsageError."""
-        from spectui.cli.models.server import server_setup
-
-        return server_setup(self.settings, self.hub_target, self.hub_draft)
-
-    def own_setup(self) -> Setup:
-        """The set-up of models of this machine, downloaded if needed. Raises SpectuiError."""
-        from spectui.cli.models.hub import fetched
-
-        return fetched(self.settings, self.hub_target, self.hub_draft)
-
 
 def setting_options(
     *sections: str,
     without: Collection[str] = (),
     profile: bool = True,
-    hub: bool = False,
     lists: Collection[str] = (),
     defaults: Mapping[str, object] = _NONE,
     kind: type[Options] = Options,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command `-P` (if `profile`), `--config`, and the flags of the settings in these sections `without` some, with
-    those of models of the hub behind them (if `hub`). It is called with `options`, which are of this `kind`: what that has
-    fields for is taken from the command's other options.
+    """Give a command `-P` (if `profile`), `--config`, and the flags of the settings in these sections `without` some. It is
+    called with `options`, which are of this `kind`: what that has fields for is taken from the command's other options. Where
+    it has them for models of the hub, the command gets their flags too.
 
     Those in `lists` take a list or a range of values: the command reads them, not `Options.settings`. The other sections of
     `ENGINE` are accepted, as a line is pasted whole, and `Options.settings` says that they are not used. `defaults`: what the
     command takes in place of a setting's own default of -1, for the help.
     """
 
+    names = {field.name for field in fields(kind)}
+
     def flags(row: Setting) -> Iterator[Option]:
         yield flag(row)
-        if hub and row.key == "draft":
-            for role, names in (("target", HUB_TARGET), ("draft", HUB_DRAFT)):
+        if "hub_draft" in names and row.key == "draft":
+            for role, spelled in (("target", HUB_TARGET), ("draft", HUB_DRAFT)):
                 help = f"fetch the {role} from the Hugging Face hub (default {', else '.join(USUAL_QUANTS)}, else the smallest)"
-                yield Option([*names, f"hub_{role}"], metavar="USER/REPO[:QUANT]", heading=HEADINGS["models"],
+                yield Option([*spelled, f"hub_{role}"], metavar="USER/REPO[:QUANT]", heading=HEADINGS["models"],
                              rare=role == "draft", help=help)  # fmt: skip
 
     def flag(row: Setting) -> Option:
@@ -300,7 +284,6 @@ def setting_options(
             *(option for row in settings() if row.spec.section in (*ENGINE, *sections) and row.key not in without
               for option in flags(row)),
         ]  # fmt: skip
-        names = {field.name for field in fields(kind)}
         keys = [option.name for option in options if option.name not in names]
 
         @functools.wraps(function)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import click
 from click.exceptions import Exit
 
-from spectui.cli.models.server import engine_of
-from spectui.cli.options import ENGINE, INTERRUPTED, Command, Options, color_option, setting_options
+from spectui.cli.models.server import ModelOptions, engine_of
+from spectui.cli.options import ENGINE, INTERRUPTED, Command, color_option, setting_options
 from spectui.cli.report import report, summary
 from spectui.cli.terminal import json_option, prepare_stdout
 from spectui.errors import SpectuiError, UsageError
@@ -57,12 +57,12 @@ PATIENCE_S = 5.0
 @click.option("--verify", "check", is_flag=True, help="decode plainly beside it, and compare text and speed")
 @click.option("--rounds", "with_rounds", is_flag=True, help="with --json: every round too")
 @color_option
-@setting_options(*ENGINE, hub=True)
+@setting_options(*ENGINE, kind=ModelOptions)
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
-    options: Options,
+    options: ModelOptions,
     words: str | None,
     prompt: str | None,
     prompt_file: Path | None,

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import click
 
 from spectui.attach.address import read_key
-from spectui.cli.options import ENGINE, INTERRUPTED, SERVER, Command, Options, color_option, setting_options
+from spectui.cli.models.server import ModelOptions
+from spectui.cli.options import ENGINE, INTERRUPTED, SERVER, Command, color_option, setting_options
 from spectui.cli.run import Printer, outcome, stopping
 from spectui.cli.terminal import is_terminal
 from spectui.errors import SpectuiError, UsageError
@@ -65,12 +66,12 @@ _MISSING = "spectui serve needs two packages more: pip install 'spectui[serve]'.
 @click.option("--plain", is_flag=True, help="a line for each request, no window")
 @click.option("--print", "client", metavar="CLIENT", help="print what to put into a client's settings, and end")
 @color_option
-@setting_options(*ENGINE, "ui", hub=True, without=SERVER)
+@setting_options(*ENGINE, "ui", kind=ModelOptions, without=SERVER)
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
-    options: Options,
+    options: ModelOptions,
     host: str,
     port: int,
     api_key_file: Path | None,

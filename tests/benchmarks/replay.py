@@ -59,7 +59,7 @@ def record(pair: str, models: Path, predict: int, names: list[str], folder: Path
     folder.mkdir(exist_ok=True)
     for name in names:
         events: list[Event] = []
-        spectui.session._emit = events.append
+        spectui.listen = events.append
         spectui.run(PLAIN, {**PROMPTS, **SHORT}[name])
         rounds = [event.round for event in events if isinstance(event, RoundDone)]
         text, begin = [token.id for round in rounds for token in round.tokens], rounds[0].position

@@ -13,13 +13,13 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import geometric_mean, mean, median
 from typing import Any
 
-from spectui.engine.events import Message
+from spectui.engine.events import Event, Message
 from spectui.engine.session import Session
 from spectui.knobs import Knobs, Setup
 from spectui.measure.quiet import Stolen, busy
@@ -54,7 +54,8 @@ class Spectui:
     def __init__(self, setup: Setup, predict: int) -> None:
         self._setup = setup
         self._predict = predict
-        self.session = Session(lambda _: None)
+        self.listen: Callable[[Event], None] = lambda _: None
+        self.session = Session(lambda event: self.listen(event))
         self.session.load(setup)
         pair = self.session.pair
         assert pair is not None and pair.template is not None

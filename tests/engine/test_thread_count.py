@@ -240,13 +240,19 @@ def test_a_draft_that_computes_beside_the_target_keeps_its_one_thread():
 @pytest.mark.parametrize("threads", [0, 2])
 def test_a_reply_goes_on_with_fewer_threads_unless_a_number_was_named(threads: int, machine: Machine):
     """The text is the one of a quiet machine."""
-    events = list[Event]()
-    session = Session(events.append)
+    events, others = list[Event](), [0.0]
+
+    def take(event: Event) -> None:
+        events.append(event)
+        if others[-1]:
+            machine.run(others[-1], 1.3)
+
+    session = Session(take)
     session.load(replace(smollm2.setup(), threads=threads, no_profile="on"))
     session.knobs = Knobs(temperature=0, predict=6)
     quiet = session.generate([Message("user", "hi")]).text
     assert not [event for event in events if isinstance(event, ThreadsInUse)]
-    session._emit = lambda event: (events.append(event), machine.run(1.0, 1.3))[0]
+    others.append(1.0)
     assert session.generate([Message("user", "hi")]).text == quiet
     changed = [event for event in events if isinstance(event, ThreadsInUse)]
     assert changed == ([] if threads else [ThreadsInUse(1, 2)])

@@ -65,11 +65,12 @@ def model_answer() -> tuple[Setup, Answer]:
     from tests.helpers import smollm2
 
     setup = smollm2.setup()
-    loaded = engine.Session(lambda _: None)
+    takes: list[Callable[[Event], None]] = [lambda _: None]
+    loaded = engine.Session(lambda event: takes[-1](event))
     loaded.load(setup)
 
     def answer(messages: tuple[Message, ...], take: Callable[[Event], None]) -> None:
-        loaded._emit = take
+        takes.append(take)
         loaded.generate(messages)
 
     loaded.knobs = Knobs(temperature=0, predict=4)

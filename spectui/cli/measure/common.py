@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 from click.exceptions import Exit
 
-from spectui.cli.options import INTERRUPTED, Command, NewFile, Options, setting_options
+from spectui.cli.models.server import ModelOptions
+from spectui.cli.options import INTERRUPTED, Command, NewFile, setting_options
 from spectui.cli.terminal import json_option
 from spectui.errors import SpectuiError, UsageError
 from spectui.measure.prompts import PREDICT, SEED, USUAL
@@ -46,7 +47,7 @@ _PROMPT_OPTIONS = (
 
 
 @dataclass(frozen=True)
-class MeasureOptions(Options):
+class MeasureOptions(ModelOptions):
     """The options that these commands share."""
 
     as_json: bool = False
@@ -101,7 +102,7 @@ def measurement(
 
     def decorate(function: Callable[..., None]) -> click.Command:
         defaults = {"predict": PREDICT, "seed": SEED} if replies else {}
-        options = setting_options(*sections, hub=True, lists=lists, without=without, defaults=defaults, kind=MeasureOptions)
+        options = setting_options(*sections, lists=lists, without=without, defaults=defaults, kind=MeasureOptions)
         command = options(click.pass_context(function))
         command = json_option(command)
         for option in reversed(_PROMPT_OPTIONS) if replies else ():

@@ -1,11 +1,13 @@
-"""`--server URL`: the engine behind a server, in place of one that loads models here."""
+"""The models that a command line names: those of this machine, or with `--server URL` a server's; and their engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from spectui.cli.models.hub import fetched
+from spectui.cli.options import Options
 from spectui.config import Configuration
 from spectui.errors import UsageError
 
@@ -18,6 +20,22 @@ if TYPE_CHECKING:
     from spectui.llama.interrupt import Interrupt
 
 _LAYERS = ("default", "file", "profile", "env", "flag")  # the later wins
+
+
+@dataclass(frozen=True)
+class ModelOptions(Options):
+    """What a command line says of settings and models."""
+
+    hub_target: str | None = None
+    hub_draft: str | None = None
+
+    def server_setup(self) -> Setup | None:
+        """The set-up of the server that the settings name; None if they name models of this machine. Raises UsageError."""
+        return server_setup(self.settings, self.hub_target, self.hub_draft)
+
+    def own_setup(self) -> Setup:
+        """The set-up of models of this machine, downloaded if needed. Raises SpectuiError."""
+        return fetched(self.settings, self.hub_target, self.hub_draft)
 
 
 def server_setup(settings: Configuration, *hub: str | None) -> Setup | None:
