@@ -26,7 +26,7 @@ HEAD = """\
 
 TAIL = """\
 
-# Keys, by the id that the list of keys (F1) shows.
+# Keys, by the id that the list of commands (F1) shows.
 [ui.keys]
 #stop = "escape"
 

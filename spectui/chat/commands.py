@@ -1,6 +1,6 @@
-"""The one table of commands: what a person can have done, by a key, in the palette, or behind a slash.
+"""The one table of commands: what a person can have done, by a key, in the list of commands, or behind a slash.
 
-The window's keys, its last line, its palette and its help come from it, and so do the plain chat's commands and the tables in
+The window's keys, its last line and its list of commands come from it, and so do the plain chat's commands and the tables in
 the documents. `do` has what a command does to a session (`chat.actions`); what it does on the screen, the window adds.
 """
 
@@ -182,12 +182,11 @@ PROMPT = (
 )
 
 WINDOW = (
-    Command("help", "Help", "Every key, and what stands on the screen", "f1", "help", plain="this list"),
+    Command("help", "Help", "Every command and key, and what stands on the screen", "f1,ctrl+p", "help", plain="this list"),
     Command("quit", "Quit", "Leave at once", "ctrl+q", "quit", plain="leave"),
     Command("suspend", "Suspend", "Undo in the box; with nothing to undo, go to the shell for a while: fg comes back",
             "ctrl+z"),
     Command("theme", "Theme", "Choose how the window looks", "alt+a"),
-    Command("palette", "Palette", "Open the command palette", "ctrl+p"),
 )  # fmt: skip
 
 GROUPS: Mapping[str, tuple[Command, ...]] = {
@@ -200,16 +199,16 @@ COMMANDS: Mapping[str, Command] = {command.id: command for group in GROUPS.value
 """By id."""
 
 FIRST = ("new-chat", "models", "conversations", "edit", "regenerate", "export", "undo")
-"""What is done most: the commands that the lists behind a slash and in the palette begin with."""
+"""What is done most: the commands that the lists behind a slash and of F1 begin with."""
 
 SLASH: Mapping[str, Command] = {
     command.slash: command for command in [*map(COMMANDS.__getitem__, FIRST), *COMMANDS.values()] if command.slash
 }
 """By the name behind a slash."""
 
-LAST_LINE = ("send", "stop", "end-thinking", "without-draft", "load", "last-chat", "safe-mode", "help", "palette", "models",
-             "compare", "quit")  # fmt: skip
-"""The keys on the window's last line, most important first. Those of the focused pane come before the palette."""
+LAST_LINE = ("send", "stop", "end-thinking", "without-draft", "load", "last-chat", "safe-mode", "help", "models", "compare",
+             "quit")  # fmt: skip
+"""The keys on the window's last line, most important first. Those of the focused pane come before the models."""
 
 
 def with_commands(sentence: str) -> str:

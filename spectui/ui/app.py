@@ -15,15 +15,12 @@ from typing import Any, ClassVar
 
 from textual import events
 from textual.app import SystemCommand
-from textual.binding import ActiveBinding, Binding, BindingType
-from textual.command import DiscoveryHit, Hits
+from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
-from textual.system_commands import SystemCommandsProvider
-from textual.theme import ThemeProvider
 
 from spectui import paths
-from spectui.chat.commands import COMMANDS, FIRST
+from spectui.chat.commands import COMMANDS
 from spectui.chat.session import ChatSession
 from spectui.config import UiSettings
 from spectui.engine.protocol import Engine
@@ -35,11 +32,10 @@ from spectui.telemetry.monitor import Monitor
 from spectui.ui.dashboard.status import NARROW, ROOMY
 from spectui.ui.keys import binding, keymap
 from spectui.ui.remembered import Remembered, note, restore
-from spectui.ui.screen import controls
+from spectui.ui.screen import commands, controls
 from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.terminal_watchdog import terminal_restored
 from spectui.ui.textual_patches.app import TerminalApp
-from spectui.ui.textual_patches.screen import Palette
 from spectui.ui.textual_patches.text_area import SteadyTextArea
 from spectui.ui.themes import DEFAULT_THEME, ORIGIN_DEFAULTS, read_themes
 
@@ -51,21 +47,11 @@ UNDOING_S = 1.0
 """So soon after an undo, the key for it does not suspend."""
 
 
-class Commands(SystemCommandsProvider):
-    """The commands of the palette, in their order before something is typed."""
-
-    async def discover(self) -> Hits:
-        """All of them but the knobs."""
-        for command in self.app.get_system_commands(self.screen):
-            if command.discover:
-                yield DiscoveryHit(command.title, command.callback, help=command.help)
-
-
 class SpectuiApp(TerminalApp):
     """The chat's window. It never computes and never waits for the engine."""
 
     TITLE = "spectui"
-    COMMANDS: ClassVar = {Commands}
+    ENABLE_COMMAND_PALETTE = False  # F1 lists all commands
     CSS_PATH = "app.tcss"
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [  # type: ignore[misc]
         (0, "-narrow"),
@@ -76,13 +62,7 @@ class SpectuiApp(TerminalApp):
     BINDING_GROUP_TITLE = "window"
     BINDINGS: ClassVar[list[BindingType]] = [
         binding(COMMANDS[identity], action)
-        for identity, action in (
-            ("help", "help"),
-            ("quit", "quit"),
-            ("suspend", "suspend_process"),
-            ("theme", "change_theme"),
-            ("palette", "command_palette"),
-        )
+        for identity, action in (("help", "help"), ("quit", "quit"), ("suspend", "suspend_process"), ("theme", "change_theme"))
     ]
 
     def __init__(
@@ -122,7 +102,7 @@ class SpectuiApp(TerminalApp):
         self._notices += problems
         theme = theme or self.remembered.get("theme", "") or None
         if theme is not None and theme not in self.available_themes:
-            self._notices.append(f"There is no theme {theme!r}; the command palette lists them.")
+            self._notices.append(f"There is no theme {theme!r}; the list of commands names them.")
             theme = None
         theme = theme or DEFAULT_THEME
         if theme in self.available_themes:  # spectui's own are files too, and files get lost
@@ -157,27 +137,20 @@ class SpectuiApp(TerminalApp):
         return ORIGIN_DEFAULTS
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """All actions with a tooltip (those that move a cursor have none), the most usual first, and Textual's commands. Knobs
-        are found by their names alone."""
-        actions: dict[str, SystemCommand] = {}  # a binding with two keys is there twice
-        for active in screen.active_bindings.values():
-            binding = active.binding
-            if binding.id and binding.tooltip and active.enabled:
-                act = partial(self.run_action, binding.action, active.node)
-                actions.setdefault(binding.id, SystemCommand(binding.description, binding.tooltip, act))
-        actions.pop("palette", None)
-        yield from (actions.pop(identity) for identity in FIRST if identity in actions)
-        yield from actions.values()
+        """What the list of commands has besides keys: commands without one, profiles, knobs, themes, and Textual's own."""
         if isinstance(screen, ChatScreen):
+            for command in commands.without_key(screen):
+                yield SystemCommand(command.title, command.help, partial(screen.run_action, f"run('{command.id}')"))
             for name in screen.panel.profile_names():
-                shown = name.replace("[", "\\[")  # Textual reads markup there, and its `escape` leaves some of it
-                yield SystemCommand(f"Profile: {shown}", "Turn the knobs as saved", partial(controls.use_profile, screen, name))
+                yield SystemCommand(f"Profile: {name}", "Turn the knobs as saved", partial(controls.use_profile, screen, name))
             for key, _, spec in specs(Knobs):
                 if spec.choices or spec.step is not None:  # a text is turned by a profile, or by its own key
                     yield SystemCommand(f"Knob: {title(key)}", spec.help, partial(screen.panel.open_knob, key), discover=False)
-        for command in super().get_system_commands(screen):
-            if command.title not in ("Keys", "Quit", "Theme"):  # Help, Quit and Theme are above
-                yield command
+        for name in sorted(self.available_themes):
+            yield SystemCommand(f"Theme: {name}", "How the window looks", partial(setattr, self, "theme", name), discover=False)
+        for own in super().get_system_commands(screen):
+            if own.title not in ("Keys", "Quit", "Theme"):  # Help, Quit and Theme have keys
+                yield own
 
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
         """Say which keys of the configuration collide; the configured ones win."""
@@ -241,29 +214,19 @@ class SpectuiApp(TerminalApp):
             self.remembered.set(theme=self.theme)
         self.remembered.save()
 
-    def action_help(self) -> None:
-        """Show the list of keys, or close it."""
+    def action_help(self, words: str = "") -> None:
+        """List what can be done, filtered by these words, or close the list."""
         # Imported at first use, which makes the start faster.
         from spectui.ui.dialogs.lists import HelpScreen
 
         if isinstance(self.screen, HelpScreen):
             self.screen.action_back()
         else:
-            self.push_screen(HelpScreen(self.screen), self._do)
-
-    async def _do(self, chosen: ActiveBinding | None) -> None:
-        if chosen is not None:
-            await self.run_action(chosen.binding.action, chosen.node)
-
-    def action_command_palette(self) -> None:
-        """Show the command palette."""
-        if not isinstance(self.screen, Palette):
-            self.push_screen(Palette())
+            self.push_screen(HelpScreen(self.screen, words), lambda act: act() if act is not None else None)
 
     def search_themes(self) -> None:
-        """List the themes. The chosen one is applied at once."""
-        if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
+        """List the themes."""
+        self.action_help("theme: ")
 
 
 def _enable_collector() -> None:

@@ -34,7 +34,7 @@ def group_of(kind: type[DOMNode], binding: Binding) -> str:
 
 
 def key_of(app: App[Any], identity: str) -> str:
-    """The key of the binding of this id, as `format_key`; where a map gave it to another, the name in the palette.
+    """The key of the binding of this id, as `format_key`; where a map gave it to another, the name in the list of commands.
 
     Raises LookupError where nothing in the window has such a binding.
     """
@@ -47,7 +47,7 @@ def key_of(app: App[Any], identity: str) -> str:
             mapped.apply_keymap(getattr(app, "key_map", {}))
             keys = [key for key, each in mapped if each.id == identity]
             keys.sort(key=lambda key: mapped.key_to_bindings[key][0].id != identity)  # one that is its own, if any is
-            return format_key(keys[0]) if keys else f"“{binding.description}” in the palette"
+            return format_key(keys[0]) if keys else f"“{binding.description}” in the list of commands"
     raise LookupError(identity)
 
 
@@ -97,7 +97,7 @@ def keymap(lines: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     for name, keys in lines.items():
         pressed = [_pressed(key) for key in keys.split(",")]
         if name not in known:
-            problems.append(f"[ui.keys]: there is no action {name!r}. The list of keys shows each one's name.")
+            problems.append(f"[ui.keys]: there is no action {name!r}. The list of commands shows each one's name.")
         elif "" in pressed:
             problems.append(f"[ui.keys]: {name} cannot be given {keys!r}: write keys such as f5, ctrl+b or alt+pageup.")
         else:

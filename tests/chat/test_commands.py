@@ -10,7 +10,7 @@ from spectui.knobs import Setup
 from spectui.ui.screen.commands import ON_SCREEN
 from tests.fake_engine import FakeEngine
 
-ELSEWHERE = {"send", "newline", "suspend", "theme", "palette"}
+ELSEWHERE = {"send", "newline", "suspend", "theme"}
 """What the prompt and the window do by themselves."""
 
 

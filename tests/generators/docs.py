@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 GROUPS = ("chat", "reading", "prompt", "window", "messages", "panel", "steering")
 """The groups of keys that a page lists. Those of lists, sliders and other screens stand in the list that F1 opens."""
-_LEFT_OUT = ("prompt.", "page.", "palette.")
-"""Ids of the keys of any text box, of those that the page tells in one sentence, and of the palette, which shows its own."""
+_LEFT_OUT = ("prompt.", "page.")
+"""Ids of the keys of any text box, and of those that the page tells in one sentence."""
 _MARKED = re.compile(r"(<!-- begin keys \(make docs\) -->\n)(.*?)(<!-- end keys -->)", re.DOTALL)
 
 

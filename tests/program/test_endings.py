@@ -73,7 +73,7 @@ def loading(terminal: Terminal) -> None:
 def asking(terminal: Terminal) -> None:
     replying(terminal)
     terminal.type("\x10")
-    terminal.wait("the command palette", lambda: "Search for commands" in terminal.text)
+    terminal.wait("the list of commands", lambda: "Filter by key" in terminal.text)
 
 
 def comparing(terminal: Terminal) -> None:

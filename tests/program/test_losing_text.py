@@ -19,12 +19,12 @@ from tests.helpers.terminal import Terminal
 
 KEYS = {
     "enter": "\r", "newline": "\n", "escape": "\x1b[27u", "up": "\x1b[A", "undo": "\x1a", "redo": "\x19", "edit": "\x1be",
-    "new chat": "\x0e", "last chat": "\x0f", "again": "\x12", "palette": "\x10", "chats": "\x1bc", "editor": "\x1bo",
+    "new chat": "\x0e", "last chat": "\x0f", "again": "\x12", "commands": "\x10", "chats": "\x1bc", "editor": "\x1bo",
     "panel": "\x1b[17~", "knobs": "\x1b5", "inspect": "\x1bOS",
 }  # fmt: skip
 BEGIN, END = "\x1b[200~", "\x1b[201~"
 """Around what is pasted."""
-SEEN = {"palette": b"earch for commands", "chats": b"earch titles"}
+SEEN = {"commands": b"ilter by key", "chats": b"earch titles"}
 """What stands in a window once it takes keys."""
 WAYS = {
     "half a thought": ("half{}",),
@@ -41,7 +41,7 @@ WAYS = {
     "a reply that is made again": ("short asked{}", "enter", "again", "meanwhile{}"),
     "a new chat": ("old{}", "new chat", "fresh{}", "enter"),
     "a prompt that is recalled": ("short past{}", "enter", "up", " recalled{}", "up"),
-    "the palette": ("before{}", "palette", "escape", "after{}"),
+    "the list of commands": ("before{}", "commands", "escape", "after{}"),
     "the list of chats": ("kept{}", "chats", "escape", "back{}"),
     "the panel": ("panel", "knobs", "wherever{}", "panel"),
     "a token that is looked at": ("short seen{}", "enter", "inspect", "read{}", "escape"),

@@ -303,7 +303,7 @@ async def test_the_last_line_has_the_keys_of_the_focused_pane_and_the_inspector_
         def first() -> list[str]:
             return [key.description for key in app.screen.query(FooterKey)][:5]
 
-        await wait_until(pilot, lambda: first() == ["Send", "Stop", "Help", "Palette", "Models"])
+        await wait_until(pilot, lambda: first() == ["Send", "Stop", "Help", "Models", "Quit"])
         assert "Send" in screen_text(app).splitlines()[-1]
         await wait_until(pilot, lambda: not engine.events)
         await pilot.press("alt+2", "f4", "left", "left")

@@ -27,7 +27,7 @@ from spectui.ui.dashboard.machine import DevicePane
 from spectui.ui.dashboard.rounds import RoundsPage
 from spectui.ui.dialogs.compare import CompareScreen
 from spectui.ui.dialogs.conversations import ConversationsScreen, MessagesScreen
-from spectui.ui.dialogs.lists import HelpScreen
+from spectui.ui.dialogs.lists import KEYLESS, HelpScreen
 from spectui.ui.dialogs.models import ModelsScreen
 from spectui.ui.dialogs.questions import ConfirmScreen, LineScreen, SystemPromptScreen
 from spectui.ui.keys import format_key, key_of, keymap, with_keys
@@ -36,7 +36,6 @@ from spectui.ui.screen.chat import ChatScreen
 from spectui.ui.screen.replay import ReplayScreen
 from spectui.ui.screen.serve import ServeScreen
 from spectui.ui.screen.welcome import Choices
-from spectui.ui.textual_patches.screen import Palette
 from spectui.ui.transcript.reader import FindLine, Reader
 from spectui.ui.widgets.rows import ActionLine, ChoiceRow, KnobRow, Slider
 from tests.fake_engine import CPU, GPU, FakeEngine
@@ -87,7 +86,8 @@ async def test_a_sentence_names_the_key_that_a_person_has(make_app: Make) -> Non
             with_keys(app, "{compare}, {newline} and {stop}; {no such thing} of {x}.gguf")
             == "Ctrl+B, Ctrl+J and Esc; {no such thing} of {x}.gguf"
         )
-        assert key_of(app, "panel") == "“Panel” in the palette", "its key was given to another"
+        assert key_of(app, "panel") == "“Panel” in the list of commands", "its key was given to another"
+        assert "Panel" in [entry.title for entry in HelpScreen(app.screen).entries]
         with pytest.raises(LookupError):
             key_of(app, "nonesuch")
 
@@ -178,8 +178,7 @@ PLACES: dict[type[DOMNode], tuple[str, ...]] = {
 
 def test_all_that_has_keys_is_among_the_places() -> None:
     places = {part for kind in (SpectuiApp, ReplayScreen, ServeScreen, *WITHOUT_REPLY, *PLACES) for part in kind.__mro__}
-    # test_replay.py presses its own, and test_typing.py the palette's Esc.
-    assert not [kind for kind in classes() if kind.__dict__.get("BINDINGS") and kind not in {*places, Palette}]
+    assert not [kind for kind in classes() if kind.__dict__.get("BINDINGS") and kind not in places]  # replays: test_replay.py
 
 
 async def go(pilot: Pilot[None], steps: tuple[str, ...]) -> None:
@@ -204,11 +203,11 @@ async def has_ways(app: SpectuiApp, pilot: Pilot[None], place: type[DOMNode]) ->
     await wait_until(pilot, lambda: type(screen) is place or type(screen.focused) is place)
     # What has no tooltip moves a cursor or a bar.
     actions = [active for active in screen.active_bindings.values() if active.enabled and active.binding.tooltip]
-    commands = list(app.get_system_commands(screen))
-    titles = [command.title for command in commands]
-    assert len(titles) == len(set(titles)), "an action with two keys is one command"
-    assert all(command.help for command in commands)
-    assert {active.binding.description for active in actions} - {"Palette"} <= set(titles)
+    entries = HelpScreen(screen).entries
+    names = [entry.id for entry in entries if entry.id]
+    assert len(names) == len(set(names)), "an action with two keys is one entry"
+    assert all(entry.help for entry in entries if entry.group == KEYLESS or entry.id.startswith("prompt."))
+    assert {active.binding.id for active in actions if active.binding.id} <= {*names}
     if isinstance(screen, ModalScreen):
         (line,) = screen.query(ActionLine)
         clicked = {action for _, action in line.actions}
@@ -216,8 +215,7 @@ async def has_ways(app: SpectuiApp, pilot: Pilot[None], place: type[DOMNode]) ->
         return
     await click_key(pilot, "f1")
     await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
-    listed = [active.binding.id for same in app.screen.actions.values() for active in same]  # type: ignore[attr-defined]
-    assert {active.binding.id for active in actions if not active.binding.system} <= set(listed)
+    assert {*names} <= {entry.id for entry in app.screen.entries}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("place", WITHOUT_REPLY, ids=lambda place: place.__name__)
@@ -251,7 +249,7 @@ async def test_every_action_has_a_command_and_a_place_to_click(window: Window, e
 async def test_every_knob_has_a_control_and_a_command_and_is_moved_by_the_mouse(window: Window, engine: FakeEngine) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await pilot.press("alt+5")
-        commands: dict[str, Any] = {each.title: each.callback for each in app.get_system_commands(app.screen)}
+        commands: dict[str, Any] = {entry.title: entry.act for entry in HelpScreen(app.screen).entries}
         rows = {row.key: row for row in app.screen.query(KnobRow)}
         knobs = {key: spec for key, _, spec in specs(Knobs) if spec.choices or spec.step is not None}
         assert {*knobs} == {*rows} - {"profile", "ctx_size"} and len(rows) == len(app.screen.query(KnobRow))

@@ -59,7 +59,7 @@ async def test_the_window_stands(
         journal=Journal(tmp_path / "conversations.db"), catalogue=Known(HEADERS), plan=lambda setup, loaded: "It fits.",
         profiles=ProfileFile(tmp_path / "config.toml"),
     )  # fmt: skip
-    monkeypatch.setattr(app, "exit", lambda *_, **__: None)  # "Quit" stands in the palette
+    monkeypatch.setattr(app, "exit", lambda *_, **__: None)  # "Quit" stands in the list of commands
     monkeypatch.chdir(tmp_path)  # conversations are exported there
     monkeypatch.setenv("EDITOR", "true")
     done: list[str] = []

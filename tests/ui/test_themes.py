@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 from textual.app import App, ComposeResult
 from textual.color import Color
-from textual.command import CommandList
 from textual.theme import Theme
-from textual.widgets import Input
+from textual.widgets import Input, OptionList
 
 from spectui.knobs import Knobs
 from spectui.paths import shipped
 from spectui.ui.app import SpectuiApp
-from spectui.ui.textual_patches.screen import Palette
+from spectui.ui.dialogs.lists import HelpScreen
 from spectui.ui.themes import DEFAULT_THEME, MAX_BYTES, ORIGIN_DEFAULTS, read_themes
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
@@ -164,14 +163,13 @@ async def test_a_theme_is_chosen_and_worn_at_once(engine: FakeEngine) -> None:
             if by == "key":
                 await pilot.press("alt+a")
             else:
-                await (click_key(pilot, "ctrl+p") if by == "mouse" else pilot.press("ctrl+p"))
-                await wait_until(pilot, lambda: isinstance(app.screen, Palette))
+                await (click_key(pilot, "f1") if by == "mouse" else pilot.press("ctrl+p"))
+                await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen) and app.screen.focused)
                 await paste(pilot, "theme")
-                await wait_until(pilot, lambda: app.screen.query_one(CommandList).option_count == 1)
                 await pilot.press("enter")
-            await wait_until(pilot, lambda: app.screen.query(Input) and "themes" in app.screen.query_one(Input).placeholder)
+            await wait_until(pilot, lambda: app.screen.query(Input) and app.screen.query_one(Input).value == "theme: ")
             await paste(pilot, theme)
-            await wait_until(pilot, lambda: app.screen.query_one(CommandList).option_count == 1)
+            await wait_until(pilot, lambda: app.screen.query_one(OptionList).option_count == 2)
             await pilot.press("enter")
             await wait_until(pilot, lambda theme=theme: app.theme == theme and len(app.screen_stack) == 1)
             await wait_until(pilot, lambda before=before: background(app) != before)

@@ -140,7 +140,7 @@ been read. The plain text is forgotten; the conversation keeps the first.
                     yield head
                     yield text
         yield self.verdict
-        yield Footer(show_command_palette=False)
+        yield Footer()
 
     def on_mount(self) -> None:
         """Show both texts as their tokens, and run if the plain decoding has ended."""

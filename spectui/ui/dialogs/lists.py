@@ -1,12 +1,13 @@
-"""Windows with a list: the base of all, and F1, which lists the keys that do something now, and what the screen shows."""
+"""Windows with a list: the base of all, and F1, which lists what can be done now, and what the screen shows."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import ClassVar, TypeVar
+from functools import partial
+from typing import ClassVar, NamedTuple, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -18,6 +19,7 @@ from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 from textual.worker import Worker, WorkerCancelled
 
+from spectui.chat.commands import FIRST
 from spectui.ui.keys import format_key, group_of, with_keys
 from spectui.ui.textual_patches.screen import Dialog
 from spectui.ui.textual_patches.text_area import LineInput
@@ -159,11 +161,26 @@ class ListWindow(Dialog[Answer]):
 KEYS, NAME = 12, 13
 """Width of the keys and of an action's name, in cells."""
 
+MOST_USED, KEYLESS, OTHERS = "most used", "without a key", "moving and editing"
+"""Groups: of what is done most, until there are words; of what is no key's; and of Textual's own keys, the last one."""
 
-class HelpScreen(ListWindow[ActiveBinding]):
-    """Answers with the chosen binding, or None."""
 
-    TITLE = "keys"
+class Entry(NamedTuple):
+    """Something that can be done. `id`: its name in `[ui.keys]`, if it has one. `searched`: it is listed for words alone."""
+
+    group: str
+    title: str
+    help: str
+    act: Callable[[], object]
+    keys: str = ""
+    id: str = ""
+    searched: bool = False
+
+
+class HelpScreen(ListWindow[Callable[[], object]]):
+    """Answers with what does the chosen entry, or None."""
+
+    TITLE = "commands and keys"
     PLACEHOLDER = "Filter by key, name or what it does"
     ACTIONS = (("do it", "choose"), ("close", "back"))
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -177,16 +194,15 @@ class HelpScreen(ListWindow[ActiveBinding]):
     }
     """
 
-    def __init__(self, about: Screen[object]) -> None:
-        """`about`: the screen whose keys are listed, with those of its focused widget."""
+    def __init__(self, about: Screen[object], words: str = "") -> None:
+        """`about`: the screen whose keys are listed, with those of its focused widget. `words`: the first in the filter."""
         super().__init__()
-        self.actions: dict[str, list[ActiveBinding]] = {}
-        """The listed keys, by the option that lists them: keys of one action are in one list."""
-        for active in about.active_bindings.values():
-            if active.enabled and not active.binding.system:
-                self.actions.setdefault(f"{type(active.node).__name__} {active.binding.action}", []).append(active)
-        for same in self.actions.values():
-            same.sort(key=lambda each: each.binding.key.startswith("super+"))  # few keyboards have it
+        self.words = self.box.value = words
+        self.box.select_on_focus = False  # the next letters go on with them
+        usual = {identity: place for place, identity in enumerate(FIRST)}
+        self.entries = sorted(
+            [*_of_keys(about), *_without_key(about)], key=lambda entry: (usual.get(entry.id, len(FIRST)), entry.group == OTHERS)
+        )
         shown = [part for part in about.query("*") if part.HELP and part.is_on_screen]
         self._texts = dict.fromkeys(with_keys(about.app, inspect.cleandoc(part.HELP or "")) for part in shown)
 
@@ -195,23 +211,34 @@ class HelpScreen(ListWindow[ActiveBinding]):
         self.call_after_refresh(self.filter)
 
     def filter(self) -> None:
-        """Show the entries that contain the words."""
+        """Show the entries that contain the words, with the bar on the one that they name, or else on the first."""
         words, width = self.words.casefold().split(), self.listed.scrollable_content_region.width
         groups: dict[str, list[Option]] = {}
-        for group, line, identity in self._lines():
+        for group, line, identity in self._lines(searches=bool(words)):
             if all(word in f"{group} {line}".casefold() for word in words):
                 groups.setdefault(group, [Option(group, disabled=True)]).append(Option(_fitted(line, width), identity))
-        self.fill([option for options in groups.values() for option in options], at=1)  # the first below its title
+        options = [option for options in groups.values() for option in options]
+        below_title = range(1, len(options))
+        self.fill(options, min(below_title, key=lambda at: self._distance(options[at]), default=0))
 
-    def _lines(self) -> Iterator[tuple[str, Content, str | None]]:
-        """(group, line, action) of spectui's keys, of Textual's, and of the texts about what the screen shows."""
-        for identity, same in sorted(self.actions.items(), key=lambda item: _group(item[1][0]) == OTHERS):
-            first = same[0].binding
-            keys = " ".join(dict.fromkeys(format_key(each.binding.key) for each in same))
-            keys = keys if len(keys) <= KEYS else keys[: KEYS + 1].rpartition(" ")[0] or keys.partition(" ")[0]
-            yield _group(same[0]), Content.assemble(
-                (f"  {keys:<{KEYS}} ", "bold"), f"{first.description:<{NAME}} ", (first.tooltip, MUTED)
-            ), identity  # fmt: skip
+    def _distance(self, option: Option) -> int:
+        """0 if the words are this entry's title, 1 if they begin it, 3 for what is no entry."""
+        if (entry := self._entry(option)) is None:
+            return 3
+        title, typed = entry.title.casefold(), self.words.strip().casefold()
+        return (title != typed) + (not title.startswith(typed))
+
+    def _entry(self, option: Option | None) -> Entry | None:
+        return self.entries[int(option.id)] if option is not None and option.id else None
+
+    def _lines(self, *, searches: bool) -> Iterator[tuple[str, Content, str | None]]:
+        """(group, line, number) of the entries, and of the texts about what the screen shows."""
+        for number, entry in enumerate(self.entries):
+            if searches or not entry.searched:
+                group = MOST_USED if entry.id in FIRST and not searches else entry.group
+                keys = f"{entry.keys:<{KEYS}} " if entry.keys else ""
+                title = f"{entry.title:<{KEYS + 1 + NAME - len(keys)}} "
+                yield group, Content.assemble((f"  {keys}", "bold"), title, (entry.help, MUTED)), str(number)
         for text in self._texts:
             title, _, body = text.partition("\n\n")
             pieces = re.sub(r"(?<!\n)\n(?!\n)", " ", body).replace("\n\n", "\n").split("**")
@@ -220,19 +247,35 @@ class HelpScreen(ListWindow[ActiveBinding]):
 
     @on(OptionList.OptionHighlighted)
     def _point(self, event: OptionList.OptionHighlighted) -> None:
-        same = self.actions.get(event.option.id or "")
-        name = same[0].binding.id if same else None
-        self.frame.border_subtitle = f"in \\[ui.keys]: {name}" if name else ""
+        entry = self._entry(event.option)
+        self.frame.border_subtitle = f"in \\[ui.keys]: {entry.id}" if entry is not None and entry.id else ""
         cut = str(event.option.prompt).endswith("…")
-        self.about.update(same[0].binding.tooltip if same and cut else "")
+        self.about.update(entry.help if entry is not None and cut else "")
 
     def choose(self) -> None:
-        """Answer with the highlighted key's binding."""
-        if same := self.actions.get(self.chosen_id):
-            self.dismiss(same[0])
+        """Answer with what does the highlighted entry."""
+        if (entry := self._entry(self.listed.highlighted_option)) is not None:
+            self.dismiss(entry.act)
 
 
-OTHERS = "moving and editing"
+def _of_keys(about: Screen[object]) -> Iterator[Entry]:
+    """What the keys do that act on this screen now. Keys of one action are in one entry."""
+    actions: dict[str, list[ActiveBinding]] = {}
+    for active in about.active_bindings.values():
+        if active.enabled and not active.binding.system:
+            actions.setdefault(f"{type(active.node).__name__} {active.binding.action}", []).append(active)
+    for same in actions.values():
+        same.sort(key=lambda active: active.binding.key.startswith("super+"))  # few keyboards have it
+        keys = " ".join(dict.fromkeys(format_key(active.binding.key) for active in same))
+        keys = keys if len(keys) <= KEYS else keys[: KEYS + 1].rpartition(" ")[0] or keys.partition(" ")[0]
+        node, binding = same[0].node, same[0].binding
+        act = partial(about.app.run_action, binding.action, node)
+        yield Entry(_group(same[0]), binding.description, binding.tooltip, act, keys, binding.id or "")
+
+
+def _without_key(about: Screen[object]) -> Iterator[Entry]:
+    for command in about.app.get_system_commands(about):
+        yield Entry(KEYLESS, command.title, command.help, command.callback, searched=not command.discover)
 
 
 def _group(active: ActiveBinding) -> str:
@@ -245,7 +288,7 @@ def _group(active: ActiveBinding) -> str:
 
 
 def _fitted(line: Content, width: int) -> Content:
-    """A key's line cut to this width, or sentences wrapped to it."""
+    """An entry's line cut to this width, or sentences wrapped to it."""
     if line.plain.startswith("  "):
         return line.truncate(width, ellipsis=True)
     return Content("\n").join(Content("  ") + each for each in line.wrap(max(10, width - 3)))

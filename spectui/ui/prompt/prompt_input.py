@@ -59,8 +59,10 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
             binding(COMMANDS[each], action)
             for each, action in (("send", "submit"), ("newline", "newline"), ("editor", "editor"))
         ),
-        Binding("tab", "stay", "Stay", id="prompt.stay", show=False),  # on the panel, arrows and Enter would turn knobs
-        Binding("ctrl+underscore", "undo", "Undo", id="prompt.undo", show=False),  # as in readline
+        # The focus stays: on the panel, arrows and Enter would turn knobs.
+        Binding("tab", "stay", "Complete", id="prompt.stay", show=False, tooltip="Complete a name, or attach a pasted one"),
+        # As in readline.
+        Binding("ctrl+underscore", "undo", "Undo typing", id="prompt.undo", show=False, tooltip="Take the last change back"),
     ]
 
     DEFAULT_CSS = """

@@ -134,7 +134,7 @@ class ChatScreen(Window):
                 yield self.prompt
                 yield self.prompt.chips
             yield self.panel
-        yield Footer(show_command_palette=False)
+        yield Footer()
 
     def on_mount(self) -> None:
         """Show the known figures, and load after the window is drawn, so that a person can type meanwhile."""
@@ -310,7 +310,7 @@ class ChatScreen(Window):
             key, (node, binding, *_) = item
             command = COMMANDS.get(binding.id or "")
             if node is pane or command is None:
-                return rank["palette"] - 0.5, False
+                return rank["models"] - 0.5, False
             return rank.get(command.id, len(rank)), not command.keys.startswith(key)
 
         ordered = sorted(super().active_bindings.items(), key=order)

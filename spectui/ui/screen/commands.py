@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from textual.binding import BindingType
@@ -150,6 +150,16 @@ def can_interrupt(window: Window) -> bool:
 def is_possible(window: Window, command: Command) -> bool:
     """A command can be chosen now."""
     return command.possible(window.session) and (command.id != "interrupt" or can_interrupt(window))
+
+
+def without_key(window: Window) -> Iterator[Command]:
+    """The commands that can be chosen now and have no key, or whose key a map gave to another. Those that choose from a list
+    by words alone are done in the list."""
+    bound = {active.binding.id for active in window.active_bindings.values()}
+    for command in COMMANDS.values():
+        is_done_here = (command.id in ON_SCREEN or command.do is not None) and (command.keys or command.id not in LISTS)
+        if is_done_here and command.id not in bound and window.check_action("run", (command.id,)):
+            yield command
 
 
 def behind_slash(window: Window, text: str) -> list[Suggestion]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 from rich.console import Console
 from textual._compositor import Compositor, CompositorUpdate
 from textual.await_complete import AwaitComplete
-from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
 from textual.geometry import Offset, Region
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen, Screen, ScreenResultType
@@ -34,12 +32,6 @@ class LeftOnce(MessagePump):
 
     def _leave(self, result: Any) -> None:
         self.dismiss(result)
-
-
-class Palette(LeftOnce, CommandPalette):
-    """Textual's command palette, which Esc leaves before the letters after it are taken: they are for the prompt."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "escape", "Close", id="palette.close", priority=True)]
 
 
 class Dialog(LeftOnce, ModalScreen[ScreenResultType | None]):

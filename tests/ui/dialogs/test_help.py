@@ -17,7 +17,6 @@ from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.conversations import MessagesScreen
 from spectui.ui.dialogs.lists import HelpScreen
 from spectui.ui.dialogs.questions import LineScreen, SystemPromptScreen
-from spectui.ui.textual_patches.screen import Palette
 from tests.fake_engine import FakeEngine
 from tests.ui.dialogs.catalogues import HEADERS, Known
 from tests.ui.pilot_helpers import Window, answer, ask, burst, paste, wait_until
@@ -46,7 +45,7 @@ async def test_typing_finds_a_key_and_enter_does_it(window: Window, size: tuple[
         assert not isinstance(app.screen, HelpScreen)
 
 
-async def test_a_small_window_shows_a_dozen_keys_at_once_and_closes_by_two(window: Window) -> None:
+async def test_a_small_window_shows_a_dozen_keys_at_once_and_closes_by_three(window: Window) -> None:
     async with window(size=(80, 24)) as (app, pilot):
         await helped(pilot)
         rows = [row for row in screen_text(app).splitlines() if row.startswith("│   ")]
@@ -60,12 +59,34 @@ async def test_a_small_window_shows_a_dozen_keys_at_once_and_closes_by_two(windo
         await wait_until(pilot, lambda: not lines(app))
         await pilot.press("enter", "down")
         assert isinstance(app.screen, HelpScreen), "nothing is chosen"
-        for key in ("escape", "f1"):
+        for key in ("escape", "f1", "ctrl+p"):
             await pilot.press(key)
             await wait_until(pilot, lambda: not isinstance(app.screen, HelpScreen))
             await pilot.press("a")
             await helped(pilot)
-        assert app.screen_stack[0].prompt.text == "aa"  # type: ignore[attr-defined]
+        assert app.screen_stack[0].prompt.text == "aaa"  # type: ignore[attr-defined]
+
+
+async def test_what_is_done_most_comes_first_until_words_name_something(window: Window, tmp_path: Path) -> None:
+    profiles = ProfileFile(tmp_path / "config.toml")
+    names = ["[/x]", "code [$accent]", "[V2]"]  # no markup
+    for name in names:
+        profiles.save(name, Knobs())
+    async with window(profiles=profiles, size=(120, 40)) as (app, pilot):
+        await helped(pilot)
+        assert " ".join(line.split()[0] for line in lines(app)[:8]) == "most Ctrl+N Alt+M Alt+C Alt+E Ctrl+R Alt+X Alt+Z"
+        assert not any("Knob: " in line or "Theme: " in line for line in lines(app)), "they are many"
+        for words, bar in (("page", "Page"), ("new", "New"), ("rej", "Rejected"), ("seed", "Knob: seed")):
+            app.screen.query_one(Input).value = words
+            await wait_until(pilot, lambda words=words: app.screen.words == words)
+            highlighted = app.screen.query_one(OptionList).highlighted_option
+            assert highlighted is not None and f" {bar} " in str(highlighted.prompt)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: getattr(app.screen.focused, "key", "") == "seed")
+        await pilot.press("ctrl+p")
+        await paste(pilot, "profile:")
+        await wait_until(pilot, lambda: screen_text(app).count("Profile: ") == len(names))
+        assert [name for name in names if f"Profile: {name}" not in screen_text(app)] == []
 
 
 async def test_keys_are_shown_as_they_are_mapped_with_the_name_to_map_and_the_screen_is_explained(window: Window) -> None:
@@ -124,7 +145,7 @@ async def test_a_tiny_window_keeps_its_rows_for_the_text(window: Window) -> None
 SCREENS = {
     "f1": "HelpScreen", "alt+l": "MessagesScreen", "alt+m": "ModelsScreen", "alt+d": "PlacementScreen",
     "alt+y": "SystemPromptScreen", "alt+x": "LineScreen", "alt+s": "LineScreen",
-    "ctrl+p": "Palette", "alt+a": "Palette", "f12": "ConversationsScreen",
+    "ctrl+p": "HelpScreen", "alt+a": "HelpScreen", "f12": "ConversationsScreen",
 }  # fmt: skip
 """By the key that opens them. The last may begin a new chat, which has no messages to list."""
 
@@ -182,27 +203,3 @@ async def test_keys_that_come_before_the_widgets(window: Window, engine: FakeEng
             if engine.loading:
                 engine.finish_loading()
                 await wait_until(pilot, lambda: not engine.events)
-
-
-async def test_the_palette_is_left_once_and_opens_over_the_keys_that_were_asked_for_in_it(
-    window: Window, tmp_path: Path
-) -> None:
-    profiles = ProfileFile(tmp_path / "config.toml")
-    names = ["[/x]", "code [$accent]", "[V2]"]  # no markup
-    for name in names:
-        profiles.save(name, Knobs())
-    async with window(profiles=profiles, size=(120, 40)) as (app, pilot):
-        await pilot.press("ctrl+p")
-        await paste(pilot, "profile:")
-        await wait_until(pilot, lambda: screen_text(app).count("Profile: ") == len(names))
-        assert [name for name in names if f"Profile: {name}" not in screen_text(app)] == []
-        palette = app.screen
-        palette.dismiss()
-        palette.dismiss()
-        await wait_until(pilot, lambda: not isinstance(app.screen, Palette))
-        for key, screen in (("ctrl+p", Palette), ("f1", HelpScreen), ("ctrl+p", Palette)):
-            await pilot.press(key)
-            await wait_until(pilot, lambda screen=screen: isinstance(app.screen, screen))
-        for depth in (3, 2, 1):
-            await pilot.press("escape")
-            await wait_until(pilot, lambda depth=depth: len(app.screen_stack) == depth)
