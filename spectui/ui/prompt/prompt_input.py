@@ -16,7 +16,7 @@ from textual import events
 from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
-from textual.widgets.text_area import Edit, EditResult, Location, Selection
+from textual.widgets.text_area import Edit, EditResult, Location
 
 from spectui.chat.commands import COMMANDS
 from spectui.chat.text.attachments import AttachmentError, PasteFolds, begun_name, name_at, names_in, with_names
@@ -304,7 +304,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         self.call_later(self._begin_line)
 
     def _begin_line(self) -> None:
-        self.insert("\n")
+        self.insert("\n", maintain_selection_offset=False)  # else a cursor within a fold stays before the new line
         self.scroll_cursor_visible()
 
     def action_cursor_up(self, select: bool = False) -> None:
@@ -343,14 +343,8 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
 
     def edit(self, edit: Edit) -> EditResult:
         """Change the text. What would change a part of a fold's name takes the whole; what is put into it comes behind it."""
-        (top, first), (bottom, last) = edit.top, edit.bottom
-        if edit.top == edit.bottom:
-            first = last = max([first, *(end for start, end in self._spans(top) if start < first < end)])
-        else:
-            first = min([first, *(start for start, end in self._spans(top) if start < first < end)])
-            last = max([last, *(end for start, end in self._spans(bottom) if start < last < end)])
-        edit.from_location, edit.to_location = (top, first), (bottom, last)
-        before = self._name_at((bottom, last))
+        edit.from_location, edit.to_location = self._with_whole_folds(edit.top, edit.bottom)
+        before = self._name_at(edit.bottom)
         result = super().edit(edit)
         name = self._name_at(result.end_location)
         if len(edit.text) <= 1 and (name == "@" or before in self._named):  # typed from its @ on
@@ -361,24 +355,14 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
         row, column = location
         return name_at(self.document.get_line(row), column) if row < self.document.line_count else ""
 
-    def validate_selection(self, selection: Selection) -> Selection:
-        """Keep the cursor and the selection's ends out of a fold's name: they step over it, or go to its nearer end."""
-        (row, column), end = selection
-        for first, last in self._spans(row):
-            if not selection.is_empty and first < column < last and end[0] == row and first <= end[1] <= last:
-                return Selection((row, first), (row, last))  # a double click has selected a word of the name
-        end = self._outside(end, self.selection.end)
-        return Selection.cursor(end) if selection.is_empty else Selection(self._outside((row, column), (row, column)), end)
-
-    def _outside(self, location: Location, before: Location) -> Location:
-        """The location, or one of the ends of the fold it lies in: the one across if it comes `before` from the other."""
-        row, column = location
-        for first, last in self._spans(row):
-            if first < column < last:
-                if before in ((row, first), (row, last)):
-                    return row, last if before[1] == first else first
-                return row, first if column - first < last - column else last
-        return location
+    def _with_whole_folds(self, top: Location, bottom: Location) -> tuple[Location, Location]:
+        """A range that cuts no fold's name: it has the whole, or if it is empty lies behind it."""
+        (top_row, first), (bottom_row, last) = top, bottom
+        last = max([last, *(end for start, end in self._spans(bottom_row) if start < last < end)])
+        if top == bottom:
+            return (top_row, last), (bottom_row, last)
+        first = min([first, *(start for start, end in self._spans(top_row) if start < first < end)])
+        return (top_row, first), (bottom_row, last)
 
     def _spans(self, row: int) -> list[tuple[int, int]]:
         return self._folds.spans(self.document.get_line(row)) if row < self.document.line_count else []
@@ -386,7 +370,7 @@ A **/** in an empty box lists the commands, by the names that the plain chat has
     @property
     def selected_text(self) -> str:
         """The selected text, with pastes in full."""
-        return self._folds.unfolded(super().selected_text)
+        return self._folds.unfolded(self.get_text_range(*self._with_whole_folds(*sorted(self.selection))))
 
     def action_cut(self) -> None:
         """Cut the selection, or the cursor's line, with pastes in full."""
