@@ -44,6 +44,7 @@ def command(
     gc.disable()  # until the window stands: nothing that its start makes is garbage
     ctx.call_on_close(gc.enable)
     from spectui.chat.history.conversations import conversation_at_start
+    from spectui.chat.session import ChatSession
     from spectui.cli import complain
     from spectui.engine import demo
     from spectui.gguf_files.catalogue import ModelCatalogue, model_directories, why_no_models
@@ -91,33 +92,25 @@ def command(
         run.take_stderr()
         engine = engine_of(server or Setup(), settings.knobs, run.enter)
         journal.notices.extend(notices)
+        session = ChatSession(engine, setup, journal, crash=crash, offer=offer)
+        session.user_knobs.profiles, session.user_knobs.given = profiles, given
         if plain:
-            from spectui.chat.session import ChatSession
             from spectui.cli.plain.chat import chat
 
             gc.enable()
-            session = ChatSession(engine, setup, journal, crash=crash, offer=offer)
-            session.user_knobs.profiles, session.user_knobs.given = profiles, given
             ctx.exit(chat(session, catalogue, resumed, interactive=is_terminal()))
         code = show(
-            engine,
-            setup,
-            settings.knobs,
+            session,
             settings.ui,
             "spectui died: spectui chat --continue goes on with what is saved.",
             [*unknown_variables(), *unused_flags()],
             monitor=Monitor(),
-            journal=journal,
-            crash=crash,
-            offer=offer,
             make_screen=partial(
                 ChatScreen,
                 conversation=resumed,
-                profiles=profiles,
                 catalogue=catalogue,
                 plan=plan_in_words if server is None else None,
                 fetch=fetch_pair,
-                given=given,
             ),
             remembered=Remembered(paths.state_directory() / "window.json"),
         )

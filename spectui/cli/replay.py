@@ -26,9 +26,10 @@ def command(ctx: click.Context, /, name: str, speed: float) -> None:
         raise UsageError(f"--speed must be between {SLOWEST:g} and {FASTEST:g}, not {speed:g}.")
     player = ConversationPlayer(open_conversation(demo_file() if name == DEMO else database_file(), name), speed)
     must_draw("spectui replay")
+    from spectui.chat.session import ChatSession
     from spectui.config import load
     from spectui.ui.app import show
     from spectui.ui.screen.replay import ReplayScreen
 
     died, screen = "spectui died while it played a conversation.", partial(ReplayScreen, player=player)
-    ctx.exit(show(player, player.setup, player.knobs, load({}).ui, died, make_screen=screen))
+    ctx.exit(show(ChatSession(player, player.setup), load({}).ui, died, make_screen=screen))

@@ -163,13 +163,14 @@ def _settings_of(client: str, url: str, model: str) -> str:
 
 def _window(watched: WatchedEngine, settings: Configuration, where: str) -> None:
     """Show the requests until the window is closed."""
+    from spectui.chat.session import ChatSession
     from spectui.telemetry.monitor import Monitor
     from spectui.ui.app import show
     from spectui.ui.screen.serve import ServeScreen
 
-    setup, screen = watched.loaded.setup, partial(ServeScreen, watched=watched, where=where)
+    session, screen = ChatSession(watched, watched.loaded.setup), partial(ServeScreen, watched=watched, where=where)
     died = "spectui died while it served."
-    show(watched, setup, watched.knobs, settings.ui, died, monitor=Monitor(), make_screen=screen)
+    show(session, settings.ui, died, monitor=Monitor(), make_screen=screen)
 
 
 def _listening(host: str, port: int) -> socket.socket:

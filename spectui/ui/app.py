@@ -23,11 +23,7 @@ from spectui import paths
 from spectui.chat.commands import COMMANDS
 from spectui.chat.session import ChatSession
 from spectui.config import UiSettings
-from spectui.engine.protocol import Engine
-from spectui.knobs import Knobs, Setup, specs, title
-from spectui.store.journal import Journal
-from spectui.store.records import StoredConversation
-from spectui.store.recovery.crash import Crash
+from spectui.knobs import Knobs, specs, title
 from spectui.telemetry.monitor import Monitor
 from spectui.ui.dashboard.status import NARROW, ROOMY
 from spectui.ui.keys import binding, keymap
@@ -67,33 +63,23 @@ class SpectuiApp(TerminalApp):
 
     def __init__(
         self,
-        engine: Engine,
-        setup: Setup,
-        knobs: Knobs,
+        session: ChatSession,
         *,
         theme: str | None = None,
         theme_directories: Sequence[Path] = (),
         keymap: Mapping[str, str] | None = None,
         monitor: Monitor | None = None,
         notices: Sequence[str] = (),
-        journal: Journal | None = None,
-        crash: Crash | None = None,
-        offer: StoredConversation | None = None,
         make_screen: Callable[..., ChatScreen] = ChatScreen,
         remembered: Remembered | None = None,
     ) -> None:
         """`make_screen` makes the first screen, with the first parameters of `ChatScreen`. `remembered`: what was chosen of its
         look; a `theme` comes before that."""
         super().__init__()
-        engine.knobs = knobs
-        self._engine = engine
-        self._setup = setup
+        self._session = session
         self._monitor = monitor
         self._notices = list(notices)
-        self._journal = journal or Journal(None)
-        self._crash = crash
         self._make_screen = make_screen
-        self._offer = offer
         self.remembered = remembered or Remembered()
         self._chat: ChatScreen | None = None
         themes, problems = read_themes(theme_directories)
@@ -122,8 +108,7 @@ class SpectuiApp(TerminalApp):
 
     def get_default_screen(self) -> Screen[None]:
         """The chat, or the replay of one."""
-        session = ChatSession(self._engine, self._setup, self._journal, crash=self._crash, offer=self._offer)
-        screen = self._make_screen(session, monitor=self._monitor, notices=self._notices)
+        screen = self._make_screen(self._session, monitor=self._monitor, notices=self._notices)
         # Textual sets these classes after the first frame: everything would be styled twice, and a narrow window would flash.
         for size, breakpoints in zip(self.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True):
             screen.add_class(next(name for least, name in reversed(breakpoints or ()) if least <= size), update=False)
@@ -202,7 +187,7 @@ class SpectuiApp(TerminalApp):
 
     def on_unmount(self) -> None:
         """Close the engine, stop the monitor, and write down what was chosen."""
-        self._engine.close()
+        self._session.engine.close()
         if self._monitor is not None:
             self._monitor.stop()
         self._remember()
@@ -236,16 +221,12 @@ def _enable_collector() -> None:
     gc.enable()
 
 
-def show(
-    engine: Engine, setup: Setup, knobs: Knobs, look: UiSettings, died: str, notices: Sequence[str] = (), **parts: Any
-) -> int:
+def show(session: ChatSession, look: UiSettings, died: str, notices: Sequence[str] = (), **parts: Any) -> int:
     """Show the window in this terminal until it is closed, and return its code. `died`: the last words in the terminal if this
     process is killed. `parts`: the other parameters of `SpectuiApp`."""
     keys, unmapped = keymap(look.keys)
     app = SpectuiApp(
-        engine,
-        setup,
-        knobs,
+        session,
         theme=look.theme or None,
         theme_directories=(paths.shipped("themes"), paths.user_themes_directory()),
         keymap=keys,

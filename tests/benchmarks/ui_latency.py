@@ -25,8 +25,9 @@ from typing import ClassVar
 
 import psutil
 
+from spectui.chat.session import ChatSession
 from spectui.engine.events import FREE, Message, Terms
-from spectui.knobs import Knobs, Setup
+from spectui.knobs import Setup
 from spectui.measure.quiet import Stolen
 from spectui.ui import app as window
 from tests.fake_engine import FakeEngine
@@ -167,7 +168,7 @@ def resident() -> int:
 def stream(before: int, results: Path) -> None:
     """Be the program in the terminal."""
     engine = StreamingEngine(before, results)
-    engine.app = CountingApp(engine, Setup(model="target.gguf", draft="draft.gguf"), Knobs())
+    engine.app = CountingApp(ChatSession(engine, Setup(model="target.gguf", draft="draft.gguf")))
     engine.app.run()
 
 

@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
+from spectui.chat.session import ChatSession
 from spectui.engine.protocol import Engine
 from spectui.knobs import Knobs, Setup
 from spectui.speculation.records import Reason, StopReason
@@ -37,12 +38,17 @@ Window = Callable[..., AbstractAsyncContextManager[tuple[SpectuiApp, Pilot[None]
 
 
 def window_of(engine: Engine, setup: Setup, knobs: Knobs, **arguments: Any) -> SpectuiApp:
-    """An application with the project's themes. `arguments`: of `SpectuiApp`, or of its `ChatScreen`."""
+    """An application with the project's themes. `arguments`: of `SpectuiApp`, or of its `ChatSession` or `ChatScreen`, and
+    `profiles`."""
+    engine.knobs = knobs
     known = signature(SpectuiApp).parameters
-    of_screen = {name: arguments.pop(name) for name in [*arguments] if name not in known}
-    return SpectuiApp(
-        engine, setup, knobs, theme_directories=(THEMES,), make_screen=partial(ChatScreen, **of_screen), **arguments
+    of_session, of_screen = (
+        {name: arguments.pop(name) for name in signature(kind).parameters if name in arguments and name not in known}
+        for kind in (ChatSession, ChatScreen)
     )
+    session = ChatSession(engine, setup, **of_session)
+    session.user_knobs.profiles = arguments.pop("profiles", session.user_knobs.profiles)
+    return SpectuiApp(session, theme_directories=(THEMES,), make_screen=partial(ChatScreen, **of_screen), **arguments)
 
 
 def notified(app: App[None]) -> list[str]:

@@ -10,12 +10,11 @@ from textual.widgets import Input, OptionList
 
 from spectui.knobs import Knobs
 from spectui.paths import shipped
-from spectui.ui.app import SpectuiApp
 from spectui.ui.dialogs.lists import HelpScreen
 from spectui.ui.themes import DEFAULT_THEME, MAX_BYTES, ORIGIN_DEFAULTS, read_themes
 from spectui.ui.transcript.transcript import Transcript
 from tests.fake_engine import FakeEngine
-from tests.ui.pilot_helpers import PAIR, THEMES, click_key, paste, wait_until
+from tests.ui.pilot_helpers import PAIR, click_key, paste, wait_until, window_of
 
 SHIPPED, PROBLEMS = read_themes([shipped("themes")])
 GOOD = 'name = "mine"\nprimary = "#123456"\n'
@@ -156,7 +155,7 @@ async def test_whatever_is_accepted_can_be_worn(tmp_path: Path) -> None:
 
 
 async def test_a_theme_is_chosen_and_worn_at_once(engine: FakeEngine) -> None:
-    app = SpectuiApp(engine, PAIR, Knobs(), theme_directories=(THEMES,))
+    app = window_of(engine, PAIR, Knobs())
     async with app.run_test(size=(120, 40)) as pilot:
         for by, theme in (("key", "spectui-light"), ("command", "spectui-mono"), ("mouse", "spectui-light")):
             before = background(app)

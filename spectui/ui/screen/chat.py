@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
@@ -39,7 +39,6 @@ from spectui.engine.events import (
 )
 from spectui.engine.loading.plan import PlanInWords
 from spectui.gguf_files.catalogue import ModelCatalogue
-from spectui.profiles.file import ProfileFile
 from spectui.store.records import StoredConversation
 from spectui.telemetry.monitor import Monitor
 from spectui.text import printable
@@ -83,17 +82,13 @@ class ChatScreen(Window):
         conversation: StoredConversation | None = None,
         monitor: Monitor | None = None,
         notices: Sequence[str] = (),
-        profiles: ProfileFile | None = None,
         catalogue: ModelCatalogue | None = None,
         plan: PlanInWords | None = None,
         fetch: Fetch | None = None,
-        given: Set[str] = frozenset(),
     ) -> None:
         """`conversation` is the one to resume, with `notices` below it. `catalogue` has the models to choose from, `plan`
-        says what they would take on the devices, and `fetch` downloads a first pair. `given`: as in `UserKnobs`."""
+        says what they would take on the devices, and `fetch` downloads a first pair."""
         super().__init__(session, resumes=conversation is not None)
-        session.user_knobs.given = given
-        session.user_knobs.profiles = profiles or session.user_knobs.profiles
         self._fetch = fetch
         self._conversation = conversation
         self._monitor = monitor

@@ -35,9 +35,8 @@ async def replay(
 ) -> AsyncIterator[tuple[SpectuiApp, Pilot[None], ConversationPlayer]]:
     player = ConversationPlayer(conversation or chat(), speed)
     player.paused = paused
-    app = SpectuiApp(
-        player, player.setup, Knobs(), theme_directories=(THEMES,), make_screen=partial(ReplayScreen, player=player)
-    )
+    session, screen = ChatSession(player, player.setup), partial(ReplayScreen, player=player)
+    app = SpectuiApp(session, theme_directories=(THEMES,), make_screen=screen)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await wait_until(pilot, lambda: isinstance(app.screen, ReplayScreen) and session_of(app).state != "loading")
         yield app, pilot, player
@@ -124,7 +123,7 @@ async def window(size: tuple[int, int] = (120, 40)) -> AsyncIterator[tuple[Spect
     requests, record = Requests(engine), loaded()
     watched = WatchedEngine(requests, record)
     screen = partial(ServeScreen, watched=watched, where="http://here/v1")
-    app = SpectuiApp(watched, record.setup, Knobs(), theme_directories=(THEMES,), make_screen=screen)
+    app = SpectuiApp(ChatSession(watched, record.setup), theme_directories=(THEMES,), make_screen=screen)
     async with app.run_test(size=size) as pilot:
         await wait_until(pilot, lambda: "http://here/v1 waits for its first request." in screen_text(app))
         yield app, pilot, engine, requests
