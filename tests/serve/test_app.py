@@ -18,6 +18,7 @@ from spectui.attach.session import ServerSession
 from spectui.engine.events import FREE, Event, Failed, Finished, Message, RoundDone, Terms
 from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.protocol import also
+from spectui.engine.session import Session
 from spectui.knobs import Setup
 from spectui.serve.app import Access
 from spectui.serve.tools import FORMS, tool_grammar
@@ -35,13 +36,17 @@ def client() -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def text() -> str:
-    """What plain decoding writes."""
+def plain() -> Iterator[Session]:
+    """The target here, without a server and without a draft."""
     session, _ = opened(replace(setup(), draft=None))
-    try:
-        return ask(session, replace(KNOBS, drafter="off"), SNAKE).text
-    finally:
-        session.close()
+    yield session
+    session.close()
+
+
+@pytest.fixture(scope="module")
+def text(plain: Session) -> str:
+    """What plain decoding writes."""
+    return ask(plain, replace(KNOBS, drafter="off"), SNAKE).text
 
 
 def test_every_endpoint_writes_plain_decodings_text(client: Client, text: str) -> None:
@@ -268,13 +273,11 @@ def _tokens(events: list[Event]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("drafter", ["auto", "ngram", "off"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("terms", [FREE, Terms(grammar=json.dumps(SCHEMA))])
-def test_a_client_of_ours_shows_what_the_engine_did(client: Client, drafter: Any, temperature: float, terms: Terms) -> None:
-    knobs = replace(KNOBS, temperature=temperature, seed=7, predict=60)
-    local, _ = opened(setup())
-    local.knobs = knobs
-    text = local.generate([Message("user", SNAKE)], terms).text
-    local.close()
-
+def test_a_client_of_ours_shows_what_the_engine_did(
+    client: Client, plain: Session, drafter: Any, temperature: float, terms: Terms
+) -> None:
+    plain.knobs = knobs = replace(KNOBS, temperature=temperature, seed=7, predict=60)
+    text = plain.generate([Message("user", SNAKE)], terms).text
     told: list[Event] = []
     shown: list[Event] = []
     requests = client.server.requests
