@@ -11,7 +11,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Label
 
@@ -88,7 +87,8 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.about = Label("", id="about", markup=False)
         """A line about the control that has the focus."""
         self._controls: tuple[KnobRow, ...] = (*rows.values(), *self.sliders.values())
-        self._bar = PageBar(self.show_page, id="pages")
+        self._names = Label("", id="pages", markup=False)
+        self._names.auto_links = False  # no underlining
         actions = ("save", "run('save-profile')"), ("next profile", "run('profile')"), ("reset all", "run('reset')")
         self._parts: tuple[Widget, ...] = (
             *self._pages,
@@ -105,7 +105,7 @@ class SidePanel(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         """The parts that are seen first. The others follow after the first frame, since they take a twentieth of the start."""
-        yield self._bar
+        yield self._names
         yield from (part for part in self._parts if part is self.devices or not _is_off(part))
         self.call_after_refresh(self._compose_rest)
 
@@ -175,7 +175,9 @@ class SidePanel(VerticalScroll, can_focus=False):
         for part in self._parts:
             not_here = part is self.devices and bool(self._session.setup.server)
             _mark(part, part.id not in PAGES[self.page] or not_here, "-off")
-        self._bar.show_page(self.page)
+        looks = ((page, "bold reverse" if page == self.page else MUTED) for page in PAGES)
+        names = (Content.styled(page, f"{look} @click=screen.run('page.{page}')") for page, look in looks)
+        self._names.update(Content("  ").join(names), layout=False)
         for control in self._controls:
             first = control.key in (*SLIDERS, *CHOICES) and control.key not in self._idle
             if control.key != CHOICES[-1]:
@@ -253,36 +255,6 @@ class SidePanel(VerticalScroll, can_focus=False):
             _mark(control, control.key in self._idle, "-idle")
         self._show_parts()
         self._keep_focus()
-
-
-class PageBar(Widget):
-    """The names of the pages on one line, the one that is seen highlighted. A click on a name chooses the page."""
-
-    DEFAULT_CSS = """
-    PageBar { height: 1; pointer: pointer; }
-    """
-
-    auto_links = reactive(False)  # no underlining
-
-    def __init__(self, choose: Callable[[str], None], *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._choose = choose
-        self._seen = ""
-
-    def show_page(self, seen: str) -> None:
-        """Mark this page as seen."""
-        self._seen = seen
-        if self.is_attached:
-            self.refresh()
-
-    def render(self) -> Content:
-        """The names in one line."""
-        looks = ((page, "bold reverse" if page == self._seen else MUTED) for page in PAGES)
-        return Content("  ").join(Content.styled(page, f"{look} @click=choose('{page}')") for page, look in looks)
-
-    def action_choose(self, page: str) -> None:
-        """Choose the page whose name was clicked."""
-        self._choose(page)
 
 
 def _mark(part: Widget, add: bool, name: str) -> None:
