@@ -230,6 +230,9 @@ async def test_pages_are_turned_by_key_and_by_mouse_and_one_is_seen(make_app: Ma
         await pilot.click("#pages", offset=(14, 0))
         await seen("details")
         await wait_until(pilot, lambda: "a round" in screen_text(app))
+        await pilot.click("#pages", offset=(6, 0))
+        await seen("rounds")
+        assert panel.rounds.has_focus, "as behind its key"
         for number, page in ((4, "machine"), (5, "settings"), (1, "now")):
             await pilot.press(f"alt+{number}")
             await seen(page)
