@@ -93,11 +93,11 @@ def test_what_the_server_fixes_is_dimmed_and_says_what_to_do():
         slider = app.screen.query_one("#slider-draft-max", Slider)
         await wait_until(pilot, lambda: slider.has_class("-idle"))
         assert not app.screen.query_one("#slider-temperature", Slider).has_class("-idle")
-        slider.focus()
+        app.screen.panel.open_knob("draft_max")  # where it is seen: a hidden one loses the focus
         await pilot.press("left")
         await wait_until(pilot, lambda: any("restart it with another --spec-draft-n-max" in each for each in notified(app)))
         assert app.screen.session.knobs.draft_max == slider.value == 16
-        app.screen.prompt.focus()
+        app.screen.set_focus(app.screen.prompt)
         await ask(pilot, "hello")
         await wait_until(pilot, lambda: app.screen.session.last_reply)
         offered = {active.binding.id for active in app.screen.active_bindings.values()}
