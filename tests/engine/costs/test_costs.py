@@ -145,6 +145,11 @@ def test_a_slow_model_is_measured_at_fewer_sizes_within_the_bound(monkeypatch: p
     assert len(found.verify) < 1 + len([*chain(*room.SIZES)])
 
 
+def test_a_process_that_stands_still_at_its_first_passes_does_not_seem_slow_for_good(monkeypatch: pytest.MonkeyPatch):
+    found = measured(Clocked(in_turn(chain([0.05, 3.5], repeat(0.05))), monkeypatch))
+    assert found.verify[1] == 0.05 and found.noisy
+
+
 def test_one_slow_pass_does_not_make_a_size_expensive(monkeypatch: pytest.MonkeyPatch):
     seconds = chain(repeat(0.001, 1 + max(room.EQUAL_SIZES)), [0.001, 0.05], repeat(0.001))
     found = measured(Clocked(in_turn(seconds), monkeypatch))
