@@ -211,6 +211,9 @@ class ServerSession:
         except (ServerTrouble, asyncio.CancelledError, LookupError, TypeError):
             return None
 
+    def catch_up(self) -> None:
+        pass
+
     def rest(self) -> None:
         pass
 

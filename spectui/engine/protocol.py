@@ -106,6 +106,9 @@ class Session(Protocol):
     def count(self, text: str) -> int | None:
         """As in `Engine`."""
 
+    def catch_up(self) -> None:
+        """Nothing is asked for at the moment: read what the next reply may need. The next command interrupts it."""
+
     def rest(self) -> None:
         """Nothing has been asked for in a while."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
@@ -22,6 +23,7 @@ from spectui.engine.room import no_room, to_drop
 from spectui.errors import DraftError, RefusedError, SpectuiError
 from spectui.knobs import Knobs, Setup, json_object, title
 from spectui.llama.interrupt import Interrupt
+from spectui.speculation.evaluator import Interrupted
 from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import StopReason
 
@@ -317,6 +319,12 @@ class Session:
     def count(self, text: str) -> int | None:
         """As in `Engine`. Raises SpectuiError."""
         return len(self.pair_in_use.target.tokenize(text, special=False))
+
+    def catch_up(self) -> None:
+        """Nothing is asked for: let the draft model read the conversation, so that it drafts from the next reply's start."""
+        if self.pair is not None and self.pair.ready:
+            with suppress(SpectuiError, Interrupted):  # the next reply says what fails
+                self.strategy.catch_up(list(self.pair.context.tokens), self.knobs, self._interrupt.is_set)
 
     def rest(self, wait: bool = False) -> None:
         """Nothing is asked for: write what the contexts hold to the disk, so that it is not read again after a restart."""

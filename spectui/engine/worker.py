@@ -45,8 +45,8 @@ Result = TypeVar("Result")
 _Command = tuple[int, Callable[[protocol.Session], None], Callable[[Exception], Event]]
 """Its number, what it does, and the event for what that raises."""
 
-REST_S = 20.0
-"""Seconds without a command after which the session may do what nobody waits for."""
+IDLE_S, REST_S = 2.0, 18.0
+"""Seconds without a command after which the session catches up, and more of them after which it rests."""
 
 _log = logging.getLogger(__name__)
 
@@ -138,7 +138,9 @@ class Unopened:
         raise self._why
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """There is nothing to free, to read or to save."""
+
+    catch_up = rest = close
 
 
 class Worker(Emitter):
@@ -160,6 +162,7 @@ class Worker(Emitter):
         self._stopped = 0
         self._session: protocol.Session | None = None
         self._handing = threading.Lock()
+        self._idle = False  # what the session does now is interrupted by the next command
         self._closed = False
         # A daemon thread: a target pass on a slow machine must not delay the end of the process.
         self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
@@ -229,8 +232,11 @@ class Worker(Emitter):
 
     def _post(self, command: Callable[[protocol.Session], None], failed: Callable[[Exception], Event]) -> None:
         """`failed`: the event for what the command raises."""
-        self._posted += 1
-        self._commands.put((self._posted, command, failed))
+        with self._handing:
+            if self._idle:
+                self._interrupt.set()
+            self._posted += 1
+            self._commands.put((self._posted, command, failed))
 
     def _run(self) -> None:
         leave_terminal_to_main_thread()
@@ -262,13 +268,20 @@ class Worker(Emitter):
             self.emit(self._went_wrong(error))
 
     def _next(self, session: protocol.Session) -> _Command | None:
-        """The next command; meanwhile the session rests, once."""
-        with suppress(Empty):
-            return self._commands.get(timeout=REST_S)
-        try:
-            session.rest()
-        except Exception as error:
-            self.emit(self._went_wrong(error))
+        """The next command; meanwhile the session catches up and rests, once."""
+        for seconds, does in ((IDLE_S, session.catch_up), (REST_S, session.rest)):
+            with suppress(Empty):
+                return self._commands.get(timeout=seconds)
+            with self._handing:
+                self._interrupt.clear()
+                self._idle = self._commands.empty()
+            try:
+                if self._idle:
+                    does()
+            except Exception as error:
+                self.emit(self._went_wrong(error))
+            with self._handing:
+                self._idle = False
         return self._commands.get()
 
     def emit(self, event: Event) -> None:

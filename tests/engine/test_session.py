@@ -17,6 +17,7 @@ from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Knobs, Setup
 from spectui.llama.interrupt import Interrupt
+from spectui.speculation.policies.strategy import Strategy
 from spectui.speculation.records import StopReason
 from tests.helpers.smollm2 import SNAKE, alone, ask, opened, setup
 from tests.llama.ggufs import write_model
@@ -46,6 +47,24 @@ def test_guesses_are_what_was_drafted_and_are_told_of_slow_rounds_alone(
     drafted = {done.round.index: "".join(token.text for token in done.round.drafted) for done in rounds(events)}
     slow = {number: text for number, text in drafted.items() if text and (not seen_s or number == 0)}
     assert told == slow and slow
+
+
+def test_what_a_draft_reads_while_nobody_waits_is_what_it_reads_in_a_reply(pair: Opened, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Strategy, "_speed_up", lambda *of: 2.0)
+    session, events = pair
+    knobs = fixed(temperature=0.0, predict=30, draft_max=4, p_min=0.0)
+    session.begin_cold()
+    read_in_the_reply = ask(session, knobs, SNAKE)
+    for drafter in ("off", "model"):
+        session.begin_cold()
+        ask(session, replace(knobs, drafter=drafter, predict=1), SNAKE * 8)
+        session.knobs = knobs
+        session.catch_up()
+        read = session.pair_in_use.draft_context
+        assert read is not None and len(session.pair_in_use.context.tokens) - len(read.tokens) <= 1
+    events.clear()
+    after = ask(session, knobs, SNAKE)
+    assert (after.text, after.statistics.accepted) == (read_in_the_reply.text, read_in_the_reply.statistics.accepted)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.2])

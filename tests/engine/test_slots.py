@@ -17,9 +17,10 @@ from spectui.engine import worker
 from spectui.engine.events import Finished, Message
 from spectui.engine.kept import slots
 from spectui.engine.loading.plan import make_plan
-from spectui.engine.worker import Worker
+from spectui.engine.worker import Unopened, Worker
 from spectui.knobs import Setup
 from spectui.llama.cells import saved_state
+from spectui.llama.interrupt import Interrupt
 from spectui.llama.quantiser import quantise
 from tests.engine.exactness.test_heads import PAIRS
 from tests.engine.test_turns import WRITERS, Chat
@@ -208,11 +209,36 @@ def test_a_disk_that_fails_is_told_once_and_the_oldest_go_first(tmp_path: Path, 
 
 
 def test_an_engine_without_commands_lets_its_session_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "IDLE_S", 0.01)
     monkeypatch.setattr(worker, "REST_S", 0.01)
     rested = threading.Event()
     engine = Worker()
     engine.call(lambda session: setattr(session, "rest", rested.set))
     assert rested.wait(PATIENCE)
+    engine.close()
+
+
+class Idle(Unopened):
+    """A session that catches up until it is interrupted."""
+
+    def __init__(self, interrupt: Interrupt) -> None:
+        super().__init__(ValueError())
+        self.interrupt, self.begun = interrupt, threading.Semaphore(0)
+
+    def catch_up(self) -> None:
+        self.begun.release()
+        while not self.interrupt.is_set():
+            os.sched_yield()
+
+
+def test_a_command_interrupts_what_its_session_does_meanwhile_and_not_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "IDLE_S", 0.01)
+    engine = Worker(open_session=lambda on_event, interrupt: Idle(interrupt))  # type: ignore[arg-type,return-value]
+
+    idle: Any = engine.call(lambda session: session).result(PATIENCE)
+    for _ in range(2):
+        assert idle.begun.acquire(timeout=PATIENCE), "after each command"
+        assert engine.call(lambda session: idle.interrupt.is_set()).result(PATIENCE) is False
     engine.close()
 
 

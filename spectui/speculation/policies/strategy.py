@@ -214,9 +214,7 @@ class Strategy:
     def _readable(self, knobs: Knobs, text: Sequence[int]) -> tuple[DraftModel | None, Reason | None]:
         """The draft model, if these knobs ask for it and reading its unread text pays; why it does not draft."""
         model, costs = self._model, self.costs
-        if model is None or knobs.drafter not in ("auto", "model", "mtp"):
-            return None, None
-        if knobs.drafter == "mtp" and model.source == "model":
+        if model is None or not _asked_for(model, knobs):
             return None, None
         if model.full(text):
             return None, _draft_full(model)
@@ -228,9 +226,21 @@ class Strategy:
         if knobs.predict >= 0:
             follows = min(follows, knobs.predict - written)
         rate = max(1.0, written / self._alone) if written else 1.0
-        speed_up = RoundTimes.of(costs, len(text), knobs.draft_max).best(self.acceptance.undrafted(_USUAL))
+        speed_up = self._speed_up(text, knobs)
         saves = follows * costs.verify(1, len(text)) * (1 / rate - 1 / max(rate, speed_up))
         return (model, None) if lag * self._pace < saves else (None, Reason("unread", seconds=lag * self._pace))
+
+    def _speed_up(self, text: Sequence[int], knobs: Knobs) -> float:
+        """Tokens per plain pass that the draft model is expected to give after this text."""
+        return RoundTimes.of(self.costs, len(text), knobs.draft_max).best(self.acceptance.undrafted(_USUAL))
+
+    def catch_up(self, text: Sequence[int], knobs: Knobs, cancelled: Cancelled) -> None:
+        """Nobody waits: let the draft model read the text, if it is asked for and may pay. Raises what it raises."""
+        model = self.model
+        if model is None or not _asked_for(model, knobs) or model.full(text) or model.lag(text) < _FEW:
+            return
+        if self.costs.known and self._speed_up(text, knobs) > 1.0:
+            model.catch_up(text, cancelled)
 
     def drop_model(self) -> None:
         """The draft model failed: go on without it, and try it again in the next reply, from an empty context."""
@@ -259,6 +269,10 @@ def _obeying(grammar: Grammar | None, repeated: Iterator[Candidate]) -> Iterator
         return repeated
     clone, way = grammar.clone(), [Candidate(token, _NO_CHOICE, "grammar") for token in grammar.only_way()]
     return takewhile(lambda candidate: clone.accept(candidate.id), way or repeated)
+
+
+def _asked_for(model: DraftModel, knobs: Knobs) -> bool:
+    return knobs.drafter in ("auto", "model") or (knobs.drafter == "mtp" and model.source != "model")
 
 
 def _draft_full(model: DraftModel) -> Reason:

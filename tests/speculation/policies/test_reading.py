@@ -51,6 +51,24 @@ def test_a_prompt_is_read_if_the_reply_is_expected_to_make_up_for_it():
     assert reads(found, replace(KNOBS, predict=70), pace=0.1), "it reads as much faster as the target does"
 
 
+@pytest.mark.parametrize(
+    ("knobs", "costs", "read"),
+    [
+        (KNOBS, COSTS, len(PROMPT) - 1),
+        (replace(KNOBS, drafter="suffix"), COSTS, 0),
+        (KNOBS, SameCosts({1: 1.0, 17: 17.0}, first=1.0, next=1.0), 0),
+        (KNOBS, CostModel(), 0),
+    ],
+    ids=["may pay", "is not asked for", "cannot pay", "costs are unknown"],
+)
+def test_while_nobody_waits_a_draft_model_that_may_pay_reads(knobs: Knobs, costs: CostModel, read: int):
+    found, model = pair(costs)
+    found.catch_up(PROMPT, knobs, never_cancelled := lambda: False)
+    assert len(model.tokens) == read
+    found.catch_up(PROMPT, knobs, never_cancelled)
+    assert len(model.tokens) == read
+
+
 def test_the_first_tokens_wait_for_no_reading():
     """A reply is not expected to become more than ten times as long as it is: one that ends after a few words reads nothing."""
     found, _ = pair()
