@@ -1,7 +1,4 @@
-"""How often the verdicts of bench and tune are right on simulated machines.
-
-`python -m tests.benchmarks.verdicts` prints more of it.
-"""
+"""How often the verdicts of bench and tune are right on simulated machines."""
 
 from random import Random
 
