@@ -273,19 +273,19 @@ with Graph(KERNELS) as graph:
 
 
 def test_weights_are_repacked_by_as_many_threads_as_asked_for(kernels: str, library: ctypes.CDLL):
+    """This thread's own CPU time shows its part of the work, whatever else the process or the machine does."""
     w = weights(np.random.default_rng(0), Kind.Q4_K, 256, 256) * 64
 
-    def others(threads: int) -> float:
-        """Seconds of other threads, of each second of this one."""
+    def seconds(threads: int) -> float:
         library.spectui_kernels_request(threads, 0, 0, 0)
         with Graph(KERNELS) as graph:
             graph.weights(Kind.Q4_K, w, 256, 256 * 64)
-            process, thread = time.process_time(), time.thread_time()
+            begun = time.thread_time()
             graph.prepare()
-            thread = time.thread_time() - thread
-        return (time.process_time() - process - thread) / thread
+            return time.thread_time() - begun
 
-    assert others(1) < 0.5 < others(2), "the test's process has threads of its own, which take a little"
+    one, four = (min(seconds(threads) for _ in range(5)) for threads in (1, 4))
+    assert four < 0.6 * one
 
 
 def test_what_is_left_to_ggml(kernels: str):
