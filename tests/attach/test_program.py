@@ -127,7 +127,7 @@ def test_the_window_on_a_server_needs_neither_llama_cpp_nor_numpy(tmp_path):
 def test_a_chat_that_was_killed_is_offered_and_the_server_asked_again(tmp_path):
     environ = os.environ | {"SPECTUI_DATA_DIR": str(tmp_path), "SPECTUI_STATE_DIR": str(tmp_path)}
     flags, ended = ("chat", "--plain", "--server"), threading.Event()
-    slow = events(delta("half", **timings(1)), lambda: ended.wait(20) and None)
+    slow = events(delta("half", **timings(1)), lambda: ended.wait(120) and None)
     with serving([slow, GOOD]) as server:
         with subprocess.Popen(
             [sys.executable, "-m", "spectui", *flags, server.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ

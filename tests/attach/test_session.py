@@ -281,7 +281,7 @@ def test_what_a_reply_must_obey_is_asked_of_llama_server_alone(text, field):
 def test_a_stall_is_named_and_not_ended():
     said = threading.Event()
     with serving(
-        events(delta("a", **timings(1)), lambda: said.wait(20) and None, delta("b", **timings(2)), delta(finish="stop"))
+        events(delta("a", **timings(1)), lambda: said.wait(120) and None, delta("b", **timings(2)), delta(finish="stop"))
     ) as server:
         opened = Opened(server)
         opened.hook = lambda event: said.set() if isinstance(event, Notice) else None
@@ -291,7 +291,7 @@ def test_a_stall_is_named_and_not_ended():
 
 def test_a_reply_that_is_stopped_keeps_what_came():
     ended = threading.Event()
-    with serving(events(delta("a", **timings(1)), lambda: ended.wait(20) and None, delta("b", **timings(2)))) as server:
+    with serving(events(delta("a", **timings(1)), lambda: ended.wait(120) and None, delta("b", **timings(2)))) as server:
         opened = Opened(server)
         opened.hook = lambda event: opened.stop.set() if isinstance(event, RoundDone) else None
         finished = opened.ask()

@@ -125,7 +125,7 @@ def test_servers_that_say_nothing(quick: None):
 def test_servers_are_asked_at_the_same_time(monkeypatch: pytest.MonkeyPatch):
     """Each of these answers when both were asked."""
     monkeypatch.setattr(rpc, "ANSWER_S", 60.0)
-    both_asked = threading.Barrier(2, timeout=10).wait
+    both_asked = threading.Barrier(2, timeout=PATIENCE).wait
     with fake_server(hello(*PROTOCOL), both_asked) as one, fake_server(hello(*PROTOCOL), both_asked) as other:
         assert problems([one, other]) == {}
 

@@ -41,7 +41,7 @@ class Held:
 
     def __call__(self, *arguments: Any) -> Any:
         self.reading.set()
-        assert self.go_on.wait(20), "nobody could do anything meanwhile"
+        assert self.go_on.wait(120), "nobody could do anything meanwhile"
         return self._read(*arguments)
 
 
