@@ -1,6 +1,7 @@
 """A pair of random weights, and engines and servers for it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,12 @@ from spectui.knobs import Setup
 from tests.engine.isolation.helpers import KNOBS, load
 from tests.engine.waiting import PATIENCE, Events
 from tests.helpers.rpc_server import Server
+
+
+@pytest.fixture
+def setup(setup: Setup) -> Setup:
+    """The pair, with room for a long reply."""
+    return replace(setup, ctx_size=2048)
 
 
 @pytest.fixture

@@ -36,11 +36,9 @@ def test_a_load_on_servers_that_replaces_another_ends_both(server: Server, engin
 
 @needs_server
 def test_a_load_on_servers_ends_the_reply(server: Server, engine: EngineProcess, setup: Setup):
-    """Its rounds are more than a pipe holds, so that the process cannot have written all of them when it is ended."""
-    there = replace(setup, rpc=server.address, ctx_size=2048)
-    engine.knobs = replace(engine.knobs, predict=1500)
+    there = replace(setup, rpc=server.address)
     events = load(engine, there)
-    at_round(events, 2, lambda: engine.load(replace(there, ctx_size=128)))
+    at_round(engine, 2, lambda: engine.load(replace(there, ctx_size=128)))
     engine.generate(QUESTION)
     events.wait(Loaded, 2)
     assert [event.message for event in events.of(Failed)] == [REPLACED]

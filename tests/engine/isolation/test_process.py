@@ -20,7 +20,7 @@ from spectui.engine.session import Session
 from spectui.errors import SpectuiError
 from spectui.knobs import Setup
 from spectui.speculation.records import StopReason
-from tests.engine.isolation.helpers import KNOBS, QUESTION, at_round, load
+from tests.engine.isolation.helpers import KNOBS, LONG, QUESTION, at_round, load
 from tests.engine.waiting import PATIENCE, Events, events_of
 
 
@@ -29,12 +29,13 @@ def test_a_driver_that_fails(engine: EngineProcess, setup: Setup):
     events = load(engine, setup)
     process = engine.link
     assert process is not None
-    at_round(events, 2, lambda: os.kill(process.pid, signal.SIGABRT))
+    at_round(engine, 2, lambda: os.kill(process.pid, signal.SIGABRT))
     engine.generate(QUESTION)
     assert events.wait(Failed).message == (
         "The engine's process ended by signal SIGABRT: what was written is kept, and the models are loaded again."
     )
     assert events.wait(Loaded, 2).setup == setup
+    engine.knobs = KNOBS
     engine.generate(QUESTION)
     assert events.wait(Finished).statistics.emitted > 20
     assert engine.link not in (None, process)
@@ -71,10 +72,12 @@ def test_the_models_are_freed_and_loaded_again(engine: EngineProcess, setup: Set
 
 def test_what_is_asked_is_answered_before_a_reply_has_ended(engine: EngineProcess, setup: Setup):
     events, ended = load(engine, setup), []
+    engine.knobs = replace(KNOBS, predict=LONG)
     engine.generate(QUESTION)
     answer = engine.ask(Session.prompt, QUESTION)
     answer.add_done_callback(lambda _: ended.append(events.of(Finished)))
     assert answer.result(PATIENCE)
+    engine.stop()
     events.wait(Finished)
     assert ended == [[]]
     assert engine.ask(Session.prompt, QUESTION).result(PATIENCE) == answer.result()
@@ -148,7 +151,7 @@ def test_an_old_process_that_does_not_die_is_waited_for_no_longer_than_bounded(
     events, old = events_of(isolated), isolated.link
     assert old is not None and old.pid is not None
     monkeypatch.setattr("spectui.engine.isolation.link.DEATH_S", 0.0)
-    at_round(events, 2, lambda: os.kill(old.pid, signal.SIGSTOP))
+    at_round(isolated, 2, lambda: os.kill(old.pid, signal.SIGSTOP))
     isolated.generate(QUESTION)
     events.wait(RoundDone, 3)
     with monkeypatch.context() as immortal:
@@ -200,7 +203,7 @@ def test_a_process_that_does_not_stop_is_ended_by_stopping_once_more(
     """As when the connection to a server hangs."""
     monkeypatch.setattr("spectui.engine.isolation.link.STOP_S", 0.0)
     events = load(engine, setup)
-    at_round(events, 2, lambda: os.kill(engine.link.pid, signal.SIGSTOP))
+    at_round(engine, 2, lambda: os.kill(engine.link.pid, signal.SIGSTOP))
     engine.generate(QUESTION)
     events.wait(RoundDone, 3)
     engine.stop()
@@ -214,7 +217,7 @@ def test_a_stop_of_nothing_does_not_count(engine: EngineProcess, setup: Setup, m
     monkeypatch.setattr("spectui.engine.isolation.link.STOP_S", 0.0)
     events = load(engine, setup)
     engine.stop()
-    at_round(events, 2, engine.stop)
+    at_round(engine, 2, engine.stop)
     engine.generate(QUESTION)
     assert events.wait(Finished).reason is StopReason.CANCELLED
 
@@ -234,7 +237,7 @@ def test_a_model_file_that_is_lost_meanwhile(
 ):
     file = Path(shutil.copy(setup.model or "", tmp_path))
     events = load(engine, replace(setup, model=str(file)))
-    at_round(events, 2, lambda: os.truncate(file, 0))
+    at_round(engine, 2, lambda: os.truncate(file, 0))
     engine.generate(QUESTION)
     assert events.wait(Failed).message == (
         f"The model file {file} was cut off or its disk failed while it was in use (bus error): what was written is kept, and "
