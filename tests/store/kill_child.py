@@ -7,6 +7,7 @@ in one thread, which survives a fork.
 
 import json
 import os
+import sqlite3
 import sys
 import time
 from collections import deque
@@ -18,7 +19,8 @@ from pathlib import Path
 from spectui.chat.session import ChatSession
 from spectui.engine.events import Event, Message, RoundDone
 from spectui.knobs import Knobs, Setup
-from spectui.store import journal
+from spectui.store import database, journal
+from spectui.store.database import connect
 from spectui.store.journal import Journal
 from tests.fake_engine import FakeEngine
 
@@ -79,8 +81,16 @@ def model_answer() -> tuple[Setup, Answer]:
     return setup, answer
 
 
+def connect_quickly(file: Path) -> sqlite3.Connection:
+    """A connection that waits for no disk: what a killed process has written, the system has."""
+    connection = connect(file)
+    connection.execute("PRAGMA synchronous = OFF")
+    return connection
+
+
 def main(file: Path, kind: str) -> None:
     journal.FLUSH_WAIT_S = 60.0
+    database.connect = connect_quickly
     long_answer = partial(fake_answer, rounds=100_000)
     fake = Setup(model="fake.gguf"), long_answer if kind == "long" else fake_answer
     setup, answer = model_answer() if kind == "model" else fake
