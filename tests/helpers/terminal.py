@@ -128,9 +128,16 @@ class Terminal:
         return code
 
     def quiet(self) -> None:
-        """Read until nothing is written: a cursor blinks each half second only."""
-        while self.read(0.3):
+        """Read until nothing is written, nor is about to be: a cursor blinks each half second only."""
+        while self.read(0.3) or self._computes():
             pass
+
+    def _computes(self) -> bool:
+        """Whether the program, or one that it has started, waits for nothing but a core of a busy machine."""
+        with suppress(psutil.NoSuchProcess):
+            program = psutil.Process(self.child.pid)
+            return any(each.status() == psutil.STATUS_RUNNING for each in (program, *program.children(recursive=True)))
+        return False
 
     def wait_for_window(self) -> None:
         """Wait for the window."""
