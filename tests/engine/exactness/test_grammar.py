@@ -53,6 +53,14 @@ SCHEMAS = {
         record(home={"$ref": "#/$defs/place"}) | {"$defs": {"place": record(city=WORD)}},
         lambda made: isinstance(made["home"]["city"], str),
     ),
+    "one in the other": (
+        record(
+            of={"type": "array", "items": {"anyOf": [{"type": "number"}, {"$ref": "#/$defs/part"}]}, "minItems": 1, "maxItems": 2},
+            at={"oneOf": [{"type": "string", "format": "time"}, {"type": "string", "format": "date-time"}]},
+        )
+        | {"additionalProperties": False, "$defs": {"part": record([], on={"type": "boolean"})}},
+        lambda made: made.keys() == {"of", "at"} and all(isinstance(each, float | int | dict) for each in made["of"]),
+    ),
 }
 
 
