@@ -26,8 +26,9 @@ def pytest_configure() -> None:
     """Let no test depend on how the tests are run.
 
     Threads that wait for each other give their core to the tests of the other process, instead of spinning. A shell's
-    background jobs ignore SIGINT, and so would the programs that tests start and interrupt.
+    background jobs ignore SIGINT, and so would the programs that tests start and interrupt. Garbage is collected less often.
     """
+    gc.set_threshold(50_000)
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -50,10 +51,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare each garbage collection the objects of modules and tests, which stay until the end, and collect less often."""
+    """Spare each garbage collection the objects of modules and tests, which stay until the end."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000)
 
 
 def pytest_sessionfinish() -> None:

@@ -55,7 +55,7 @@ SCHEMAS = {
     ),
     "one in the other": (
         record(
-            of={"type": "array", "items": {"anyOf": [{"type": "number"}, {"$ref": "#/$defs/part"}]}, "minItems": 1, "maxItems": 2},
+            of={"type": "array", "items": {"anyOf": [{"type": "number"}, {"$ref": "#/$defs/part"}]}, "maxItems": 2},
             at={"oneOf": [{"type": "string", "format": "time"}, {"type": "string", "format": "date-time"}]},
         )
         | {"additionalProperties": False, "$defs": {"part": record([], on={"type": "boolean"})}},

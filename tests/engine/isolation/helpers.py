@@ -8,7 +8,7 @@ from spectui.engine.isolation.process import EngineProcess
 from spectui.knobs import Knobs, Setup
 from tests.engine.waiting import Events, events_of
 
-KNOBS = Knobs(temperature=0.8, seed=3, predict=200, draft_max=4, p_min=0.0, drafter="model", policy="fixed")
+KNOBS = Knobs(temperature=0.8, seed=3, predict=100, draft_max=4, p_min=0.0, drafter="model", policy="fixed")
 LONG = 1500
 """Tokens of a reply whose rounds are more than a pipe holds: the process cannot have written all of them when the first come."""
 QUESTION = [Message("user", "what now")]
