@@ -103,10 +103,17 @@ MODELS: Sequence[tuple[Kind, str, dict]] = [
 ]
 
 
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where each model is written once."""
+    return tmp_path_factory.mktemp("passes")
+
+
 @pytest.fixture(params=MODELS, ids=lambda each: f"{each[0].name}-{each[1]}{'-mixture' * bool(each[2] is MIXTURE)}")
-def tried(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
+def tried(request: pytest.FixtureRequest, folder: Path) -> tuple[Path, str]:
     kind, cells, options = request.param
-    return write_model(tmp_path / "model.gguf", kind, **options), cells
+    path = folder / f"{kind.name}.gguf"
+    return path if path.exists() else write_model(path, kind, **options), cells
 
 
 def test_a_row_has_the_same_bits_in_passes_of_all_sizes(kernels: str, tried: tuple[Path, str]):
