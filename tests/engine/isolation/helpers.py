@@ -10,7 +10,7 @@ from tests.engine.waiting import Events, events_of
 
 KNOBS = Knobs(temperature=0.8, seed=3, predict=100, draft_max=4, p_min=0.0, drafter="model", policy="fixed")
 LONG = 1500
-"""Tokens of a reply whose rounds are more than a pipe holds: the process cannot have written all of them when the first come."""
+"""Tokens of a reply whose rounds are more than a pipe holds: not all of them can have been written when the first come."""
 QUESTION = [Message("user", "what now")]
 
 
