@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from time import perf_counter
 
@@ -54,13 +54,14 @@ def make(target: str, kind: str, output: Path | None, replace: bool) -> None:
     for left in leftovers(file.parent, file.name):
         left.unlink(missing_ok=True)
     line, begun = ProgressLine(), perf_counter()
-    # In a thread: Python cannot be interrupted in a function of llama.cpp.
-    made = ThreadPoolExecutor(1).submit(quantise, source, file, kind, lambda done: line(done, f"quantising as {kind}"))
+    made: Future[None] | None = None
     try:
+        # In a thread: Python cannot be interrupted in a function of llama.cpp.
+        made = ThreadPoolExecutor(1).submit(quantise, source, file, kind, lambda done: line(done, f"quantising as {kind}"))
         while not made.done():
             wait((made,), timeout=0.1)  # a signal that another thread got is acted on when this one wakes
     except KeyboardInterrupt:
-        if not made.done():
+        if made is None or not made.done():
             for part in file.parent.glob(f"*.{os.getpid()}.part"):
                 part.unlink(missing_ok=True)
             line.show("")

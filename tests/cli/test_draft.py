@@ -4,7 +4,9 @@ import os
 import resource
 import shlex
 import signal
+import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -130,6 +132,20 @@ def test_ctrl_c_stops_it_and_leaves_no_file(begun: Terminal, tmp_path: Path) -> 
     begun.child.wait()
     assert begun.child.exitstatus == 130
     assert os.listdir(tmp_path) == []
+
+
+def test_ctrl_c_leaves_no_file_that_its_thread_began_before_this_one_went_on(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def submit(*_: object) -> None:
+        model.with_name(f"draft.gguf.{os.getpid()}.part").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit)
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    result = make("-m", model, "--type", "Q8_0")
+    assert (result.exit_code, os.listdir(model.parent)) == (130, ["big.gguf"])
+    assert "Stopped; " in result.stderr
 
 
 def test_what_a_killed_one_has_begun_is_deleted_by_the_next(begun: Terminal, tmp_path: Path) -> None:
