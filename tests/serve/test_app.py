@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from spectui.attach.session import ServerSession
-from spectui.engine.events import FREE, Event, Failed, Finished, Message, RoundDone, Terms
+from spectui.engine.events import FREE, Event, Message, RoundDone, Terms
 from spectui.engine.isolation.process import EngineProcess
 from spectui.engine.protocol import also
 from spectui.engine.requests import Request
