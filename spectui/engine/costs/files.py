@@ -93,8 +93,9 @@ def cost_model(target: TargetCosts, draft: DraftCosts, max_drafted: int | None =
     most = _MOST_CONTEXT * passes.get(1, 0.0)
     trusted = LOADED if len(passes) >= _LEAST_SIZES and not (target.noisy or draft.noisy) else 0
     return CostModel(
-        passes, min(target.per_row, most), min(target.per_pass, most), draft.first, draft.next, max_drafted, trusted
-    )
+        passes, min(target.per_row, most), min(target.per_pass, most), draft.first, draft.next, max_drafted, trusted,
+        draft_apart=not draft.noisy,
+    )  # fmt: skip
 
 
 def path(what: str, key: Key) -> Path:

@@ -51,6 +51,8 @@ class CostModel:
     trusted: int = LOADED
     """Rounds with drafts until a plain pass should correct it, at 1. Above TRUSTED passes correct all sizes alike. 0: it was
     measured on a busy machine."""
+    draft_apart: bool = False
+    """Where the passes were measured on a busy machine, the draft was not."""
 
     @property
     def known(self) -> bool:
@@ -88,6 +90,8 @@ class CostModel:
             costs = replace(self, passes={n: seconds}, trusted=1)
         elif not self.trusted:  # the pass tells the machine's speed
             costs = replace(self.scaled(seconds / self.verify(n, context)), trusted=1)
+            if self.draft_apart:
+                costs = replace(costs, first=self.first, next=self.next)
         else:
             error = min(max(log(seconds / self.verify(n, context)), -log(_MOST)), log(_MOST))
             if self.trusted > TRUSTED:  # of the first passes the fastest counts: accidents only add time

@@ -86,7 +86,7 @@ class Strategy:
         self._model = model  # None too after it failed in this reply
         self._reads = False  # the model drafts in this round
         self._is_end: Ends = lambda token: False
-        self._pace = 0.0  # seconds per token that the draft model reads; 0: unknown
+        self._read_s = 0.0  # seconds per token that the target reads; 0: unknown
         self._reply, self._written = _REPLY, 0  # tokens of a reply: expected, and written
         self._alone = 0.0  # the time that they took, in plain passes; infinite once the model has drafted
         self._cancelled: Cancelled = lambda: False
@@ -103,12 +103,10 @@ class Strategy:
         if self._written:
             self._reply += _REPLY_WEIGHT * (self._written - self._reply)
         self._written, self._alone = 0, 0.0
-        if self.costs.known and (read >= _FEW or not self._pace):
+        if self.costs.known and (read >= _FEW or not self._read_s):
             if read < _FEW:  # it was kept from another time: reading is no slower than a pass over a draft
                 read, seconds = _PASS, self.costs.verify(_PASS)
-            # The draft is taken to read as many times faster than the target as it writes, and to read a token no slower than
-            # to write it: if it seems to, the machine was busy with something else.
-            self._pace = min(seconds / read / self.costs.verify(1), 1.0) * self.costs.drafting(1)
+            self._read_s = seconds / read
         self.suffix.prepare(tokens, cancelled)
 
     def draft(self, text: Sequence[int], knobs: Knobs, limit: int) -> Drafted:
@@ -219,8 +217,11 @@ class Strategy:
         if model.full(text):
             return None, _draft_full(model)
         lag, written = model.lag(text), self._written
-        if knobs.policy != "auto" or lag < _FEW or not self._pace:
+        if knobs.policy != "auto" or lag < _FEW or not self._read_s:
             return model, None
+        # The draft is taken to read as many times faster than the target as it writes, and to read a token no slower than to
+        # write it: if it seems to, the machine was busy with something else. The rounds have corrected these costs.
+        takes = lag * min(self._read_s / costs.verify(1), 1.0) * costs.drafting(1)
         # A reply that is longer than the last ones is expected to go on for as long again. Its first token waits for nothing.
         follows = min(max(self._reply, written), _LONGEST * written)
         if knobs.predict >= 0:
@@ -228,7 +229,7 @@ class Strategy:
         rate = max(1.0, written / self._alone) if written else 1.0
         speed_up = self._speed_up(text, knobs)
         saves = follows * costs.verify(1, len(text)) * (1 / rate - 1 / max(rate, speed_up))
-        return (model, None) if lag * self._pace < saves else (None, Reason("unread", seconds=lag * self._pace))
+        return (model, None) if takes < saves else (None, Reason("unread", seconds=takes))
 
     def _speed_up(self, text: Sequence[int], knobs: Knobs) -> float:
         """Tokens per plain pass that the draft model is expected to give after this text."""

@@ -302,6 +302,7 @@ def test_a_conversation_in_the_context_is_not_discarded_to_measure():
 def test_a_table_that_is_noisy_or_cut_short_is_not_trusted(table: TargetCosts, trusted: bool):
     """Its first rounds correct it whole."""
     assert (cost_model(table, DraftCosts()).trusted > 0) == trusted
+    assert [cost_model(table, DraftCosts(noisy=noisy)).draft_apart for noisy in (False, True)] == [True, False]
 
 
 class TimedDraft(ToyModel):

@@ -118,6 +118,14 @@ def test_before_anything_is_known_it_reads():
     assert reads(pair(CostModel())[0], pace=1000.0)
 
 
+def test_a_target_that_was_measured_on_a_busy_machine_does_not_make_the_draft_seem_to_read_fast():
+    found, model = pair(CostModel({1: 50.0, 2: 55.0, 17: 75.0}, first=0.1, next=0.1, trusted=0, draft_apart=True))
+    found.prepare(PROMPT, 400, 400.0, lambda: False, never)
+    wrote(found, 2)  # each takes a second
+    seconds = found.draft(PROMPT, replace(KNOBS, predict=30), 7).reason.seconds
+    assert seconds == pytest.approx(40.0) and not model.tokens
+
+
 @pytest.mark.parametrize("drafter", ["off", "suffix"])
 def test_a_draft_model_that_nobody_asks_reads_nothing(drafter: str):
     assert not reads(pair()[0], Knobs(drafter=drafter))
