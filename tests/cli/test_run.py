@@ -78,6 +78,8 @@ class ScriptedSession:
     def close(self) -> None:
         pass
 
+    catch_up = rest = close
+
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> type[ScriptedSession]:
