@@ -164,11 +164,12 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
     tokens = [(7 * n + 5) % target.n_vocab for n in range(max(map(max, SIZES)))]
     largest = min(target.rows, target.n_ctx)
     target.truncate(0)
-    seconds_of_one = [timed_pass(target, tokens[:1], 1)[0]]  # the first pass sets things up: it counts where there are few
+    first = timed_pass(target, tokens[:1], 1)[0]  # it sets things up, and counts where there are few
 
     # Single passes tell T(1) and give the rows that larger passes are compared with.
     target.truncate(0)
     singles: list[np.ndarray[Any, Any]] = []
+    seconds_of_one: list[float] = []
     for n in range(min(_SINGLES, target.n_ctx)):
         seconds, rows = timed_pass(target, tokens[n : n + 1], 1)
         seconds_of_one.append(seconds)
@@ -177,8 +178,8 @@ def _measure_target(target: Context, progress: Callable[[float], None], cancelle
         if over() or perf_counter() - started > BOUND_S / 2:
             break
         progress(0.4 * n / _SINGLES)
-    costs.verify[1] = sorted(seconds_of_one)[(len(seconds_of_one) - 1) // 2]
-    costs.noisy = _is_noisy(seconds_of_one)
+    costs.verify[1] = sorted([first, *seconds_of_one])[len(seconds_of_one) // 2]
+    costs.noisy = _is_noisy([min(first, max(seconds_of_one)), *seconds_of_one])  # a slow first pass is no noise
 
     # The lower of two measurements of each size, because disturbances only add time. In turns: a pass of another size than
     # the last one costs more than the same again (llama.cpp keeps its graph), and in a reply sizes change.
