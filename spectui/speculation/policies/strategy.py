@@ -233,7 +233,8 @@ class Strategy:
 
     def _speed_up(self, text: Sequence[int], knobs: Knobs) -> float:
         """Tokens per plain pass that the draft model is expected to give after this text."""
-        return RoundTimes.of(self.costs, len(text), knobs.draft_max).best(self.acceptance.undrafted(_USUAL))
+        longest = knobs.draft_max if self.longest is None else min(knobs.draft_max, self.longest)
+        return RoundTimes.of(self.costs, len(text), longest).best(self.acceptance.undrafted(_USUAL))
 
     def catch_up(self, text: Sequence[int], knobs: Knobs, cancelled: Cancelled) -> None:
         """Nobody waits: let the draft model read the text, if it is asked for and may pay. Raises what it raises."""

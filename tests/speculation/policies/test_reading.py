@@ -52,17 +52,19 @@ def test_a_prompt_is_read_if_the_reply_is_expected_to_make_up_for_it():
 
 
 @pytest.mark.parametrize(
-    ("knobs", "costs", "read"),
+    ("knobs", "costs", "longest", "read"),
     [
-        (KNOBS, COSTS, len(PROMPT) - 1),
-        (replace(KNOBS, drafter="suffix"), COSTS, 0),
-        (KNOBS, SameCosts({1: 1.0, 17: 17.0}, first=1.0, next=1.0), 0),
-        (KNOBS, CostModel(), 0),
+        (KNOBS, COSTS, None, len(PROMPT) - 1),
+        (replace(KNOBS, drafter="suffix"), COSTS, None, 0),
+        (KNOBS, SameCosts({1: 1.0, 17: 17.0}, first=1.0, next=1.0), None, 0),
+        (KNOBS, CostModel(), None, 0),
+        (KNOBS, COSTS, 0, 0),
     ],
-    ids=["may pay", "is not asked for", "cannot pay", "costs are unknown"],
+    ids=["may pay", "is not asked for", "cannot pay", "costs are unknown", "strict allows no draft"],
 )
-def test_while_nobody_waits_a_draft_model_that_may_pay_reads(knobs: Knobs, costs: CostModel, read: int):
+def test_while_nobody_waits_a_draft_model_that_may_pay_reads(knobs: Knobs, costs: CostModel, longest: int | None, read: int):
     found, model = pair(costs)
+    found.longest = longest
     found.catch_up(PROMPT, knobs, never_cancelled := lambda: False)
     assert len(model.tokens) == read
     found.catch_up(PROMPT, knobs, never_cancelled)
