@@ -226,8 +226,8 @@ class Worker(Emitter):
         """Stop everything and end the thread; waits for that at most `timeout` seconds. May be called twice."""
         if not self._closed:
             self._closed = True
+            self._commands.put(None)  # before the stop, so that the session catches up no more behind that
             self.stop()
-            self._commands.put(None)
         self._thread.join(timeout)
 
     def _post(self, command: Callable[[protocol.Session], None], failed: Callable[[Exception], Event]) -> None:
@@ -269,7 +269,7 @@ class Worker(Emitter):
 
     def _next(self, session: protocol.Session) -> _Command | None:
         """The next command; meanwhile the session catches up and rests, once."""
-        for seconds, does in ((IDLE_S, session.catch_up), (REST_S, session.rest)):
+        for seconds, stage, does in ((IDLE_S, "reading", session.catch_up), (REST_S, "", session.rest)):
             with suppress(Empty):
                 return self._commands.get(timeout=seconds)
             with self._handing:
@@ -277,9 +277,11 @@ class Worker(Emitter):
                 self._idle = self._commands.empty()
             try:
                 if self._idle:
+                    self._enter(stage)
                     does()
             except Exception as error:
                 self.emit(self._went_wrong(error))
+            self._enter("")
             with self._handing:
                 self._idle = False
         return self._commands.get()

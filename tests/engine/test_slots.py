@@ -233,13 +233,43 @@ class Idle(Unopened):
 
 def test_a_command_interrupts_what_its_session_does_meanwhile_and_not_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "IDLE_S", 0.01)
-    engine = Worker(open_session=lambda on_event, interrupt: Idle(interrupt))  # type: ignore[arg-type,return-value]
+    stages: list[str] = []
+    engine = Worker(
+        watch=lambda stage, setup: stages.append(stage),
+        open_session=lambda on_event, interrupt: Idle(interrupt),  # type: ignore[arg-type,return-value]
+    )
 
     idle: Any = engine.call(lambda session: session).result(PATIENCE)
     for _ in range(2):
         assert idle.begun.acquire(timeout=PATIENCE), "after each command"
-        assert engine.call(lambda session: idle.interrupt.is_set()).result(PATIENCE) is False
+        assert stages[-1:] == ["reading"], "what a crash is blamed on"
+        assert engine.call(lambda session: (idle.interrupt.is_set(), stages[-1])).result(PATIENCE) == (False, "")
     engine.close()
+
+
+def test_a_session_does_not_catch_up_while_its_engine_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last command ends, and the time until a session catches up is over, in the middle of `close`."""
+    monkeypatch.setattr(worker, "IDLE_S", 0.01)
+    idle, began, go_on = Idle(Interrupt()), threading.Event(), threading.Event()
+
+    def opened(on_event: object, interrupt: Interrupt) -> Any:
+        idle.interrupt = interrupt
+        return idle
+
+    engine = Worker(open_session=opened)
+    engine.call(lambda session: began.set() or go_on.wait(PATIENCE))
+    assert began.wait(PATIENCE)
+    interrupted = idle.interrupt.set
+
+    def interrupted_late() -> None:
+        interrupted()
+        go_on.set()
+        while engine.running and not idle.begun.acquire(timeout=0.01):
+            pass
+
+    monkeypatch.setattr(idle.interrupt, "set", interrupted_late)
+    engine.close(0.1)
+    assert not engine.running
 
 
 @pytest.mark.parametrize(("flags", "kept"), [((), 1), (("--no-history",), 0), (("--keep-read", "off"), 0)])
