@@ -200,11 +200,14 @@ class SpectuiApp(TerminalApp):
         self.remembered.save()
 
     def action_help(self, words: str = "") -> None:
-        """List what can be done, filtered by these words, or close the list."""
+        """List what can be done, filtered by these words; without words, close the list if it is open."""
         # Imported at first use, which makes the start faster.
         from spectui.ui.dialogs.lists import HelpScreen
 
-        if isinstance(self.screen, HelpScreen):
+        if isinstance(self.screen, HelpScreen) and words:
+            self.screen.box.value = words
+            self.screen.box.action_end()
+        elif isinstance(self.screen, HelpScreen):
             self.screen.action_back()
         else:
             self.push_screen(HelpScreen(self.screen, words), lambda act: act() if act is not None else None)

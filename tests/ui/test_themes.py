@@ -157,15 +157,19 @@ async def test_whatever_is_accepted_can_be_worn(tmp_path: Path) -> None:
 async def test_a_theme_is_chosen_and_worn_at_once(engine: FakeEngine) -> None:
     app = window_of(engine, PAIR, Knobs())
     async with app.run_test(size=(120, 40)) as pilot:
-        for by, theme in (("key", "spectui-light"), ("command", "spectui-mono"), ("mouse", "spectui-light")):
+        ways = {"key": "spectui-light", "command": "spectui-mono", "mouse": "spectui-light", "key in the list": "spectui-mono"}
+        for by, theme in ways.items():
             before = background(app)
             if by == "key":
                 await pilot.press("alt+a")
             else:
                 await (click_key(pilot, "f1") if by == "mouse" else pilot.press("ctrl+p"))
                 await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen) and app.screen.focused)
-                await paste(pilot, "theme")
-                await pilot.press("enter")
+                if by == "key in the list":
+                    await pilot.press("alt+a")
+                else:
+                    await paste(pilot, "theme")
+                    await pilot.press("enter")
             await wait_until(pilot, lambda: app.screen.query(Input) and app.screen.query_one(Input).value == "theme: ")
             await paste(pilot, theme)
             await wait_until(pilot, lambda: app.screen.query_one(OptionList).option_count == 2)
