@@ -68,8 +68,8 @@ class ConversationLog:
         self.saved_in = saved_in
         """The number of the file that has all of it but what is lacking."""
         self.saved_version = 0
-        self.unwritable = False
-        """The file cannot take it, as it has a value that no row can have."""
+        self.refused_by: int | None = None
+        """The number of the file that cannot take it, as it has a value that no row there can have."""
 
     def is_saved(self, file_number: int | None) -> bool:
         """Whether all of it is in the file of this number."""

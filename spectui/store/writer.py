@@ -28,7 +28,7 @@ LATE_TOKENS = 48
 RETRY_S = 5.0
 
 _UNWRITABLE = (OverflowError, TypeError, UnicodeEncodeError, sqlite3.IntegrityError)
-"""Errors of a value that no row can have: trying again would not help, and other conversations have none."""
+"""Errors of a value that no row can have: trying again would not help in the same file, and other conversations have none."""
 
 _MEMORY_ONLY = "This chat is in memory only, and is lost when spectui ends: "
 _DELETED = "Another spectui has deleted this conversation: what is said in it from now on is not saved on disk."
@@ -157,12 +157,12 @@ class Writer:
             if is_new:  # a removed file's inode may be used again, so inodes alone cannot tell files apart
                 self.file_number = (self.file_number or 0) + 1
         assert self._connection is not None
-        changed = [log for log in tuple(self._logs) if not (log.unwritable or log.is_saved(self.file_number))]
+        changed = [log for log in tuple(self._logs) if not (self._refuses(log) or log.is_saved(self.file_number))]
         for log in changed:
             self._write_log(self._connection, log)
         if self.failing:
             self.failing = False
-            if not any(log.unwritable for log in changed):
+            if not any(map(self._refuses, changed)):
                 self._notices.append("This chat is being saved on disk again, all of it.")
         for log in tuple(self._logs):
             if log.closed and log.is_saved(self.file_number):
@@ -190,11 +190,14 @@ class Writer:
                     return
                 written = write(connection, log, whole=not is_here)
         except _UNWRITABLE as error:
-            log.unwritable = True  # and the others go on
+            log.refused_by = self.file_number  # and the others go on
             self._failure = self._sentence(error)
             self._notices.append(f"{_MEMORY_ONLY}{self._failure}")
         else:
             log.committed(written, self.file_number)
+
+    def _refuses(self, log: ConversationLog) -> bool:
+        return log.refused_by == self.file_number
 
     def _retry_later(self, error: Exception) -> None:
         self._disconnect()

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -259,6 +259,20 @@ def test_what_cannot_be_written_is_said_and_costs_its_own_conversation_alone(
     exchange(journal, "three", some_rounds())
     assert why in journal.close() and len(journal.notices) == 1
     assert [message.text for message in last(file).messages[::2]] == ["two", "three"]
+
+
+def test_a_chat_that_one_file_cannot_take_is_written_into_the_next(file: Path) -> None:
+    with closing(connect(file)) as connection:
+        connection.execute("CREATE TRIGGER refusing BEFORE INSERT ON message BEGIN SELECT RAISE(ABORT, 'refused'); END")
+    journal = Journal(file)
+    write_prompt(journal, "one")
+    until(lambda: journal.notices)
+    assert journal.notices[0] == f"{MEMORY_ONLY}refused ({file})."
+    for path in file.parent.iterdir():
+        path.unlink()
+    write_prompt(journal, "two")
+    assert journal.close() == ""
+    assert [message.text for message in last(file).messages] == ["one", "two"]
 
 
 @pytest.mark.usefixtures("fresh_directories")
