@@ -63,9 +63,10 @@ class Journal:
         return self._log.conversation.title if self._log is not None else ""
 
     def snapshot(self, messages: Iterable[OpenMessage]) -> StoredConversation:
-        """The conversation after its first prompt, as it is now, with these of its messages."""
+        """The conversation after its first prompt, as it is now, with these of its messages; one that is not saved has no id."""
         assert self._log is not None
-        return self._log.conversation._replace(messages=tuple(message.stored() for message in messages))
+        said = tuple(message.stored() for message in messages)
+        return self._log.conversation._replace(id=self.conversation, messages=said)
 
     def flush(self) -> None:
         """Wait, at most `FLUSH_WAIT_S` seconds, until the conversation so far is on disk. Call it from a worker thread."""

@@ -118,5 +118,6 @@ def test_a_reply_that_two_setups_wrote_says_so_and_is_not_compared(engine: FakeE
     with pytest.raises(UsageError, match="another model"):  # also under the set-up that it was begun with
         session.compare()
     stored = snapshot(session).messages[-1].reply
+    assert snapshot(session).id == session.journal.conversation, "none, where nothing is saved"
     assert stored is not None and stored.mixed and stored.setup == PAIR
     session.close()
