@@ -376,6 +376,8 @@ class ChatSession:
         self.activity.end()
         self.journal.end_reply(stop, finished, self._figures.first_token_s)
         if reply.content:
+            if self.conversation.attempt:  # its first text came and was not taken yet
+                self.conversation.keep_attempt()
             return
         if self.conversation.attempt:
             self._came_back = self.conversation.leave_attempt()

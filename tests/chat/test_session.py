@@ -291,3 +291,8 @@ def test_without_a_disk_a_new_chat_is_undone(engine: FakeEngine) -> None:
     reply(engine, "b")
     drained(session)
     assert [each.content for each in session.messages] == ["one", "b"] and len(session.messages[-1].rounds) == 1
+    session.regenerate()
+    engine.emit_round(plain="c")
+    session.new_chat()
+    session.conversation.undo()
+    assert [each.content for each in session.messages] == ["one", "c"], "also a reply whose text was not taken yet"
