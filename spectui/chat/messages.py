@@ -42,11 +42,10 @@ class ChatMessage(OpenMessage):
         self._ids.extend(token.id for token in round.tokens)
         for token in round.tokens:
             if token.thought is not None and token.text:
-                thought, length = self._noted.pop() if self._noted else (token.thought, 0)
-                if thought is not token.thought:
-                    self._noted.append((thought, length))
-                    length = 0
-                self._noted.append((token.thought, length + len(token.text)))
+                # Another thread asks meanwhile what the last stretch is.
+                if not self._noted or self._noted[-1][0] is not token.thought:
+                    self._noted.append((token.thought, 0))
+                self._noted[-1] = token.thought, self._noted[-1][1] + len(token.text)
 
     @property
     def parts(self) -> list[Piece]:

@@ -1,9 +1,12 @@
 """Where a reply's text is thinking: the marks of many models, whole and token by token."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.chat.messages import ChatMessage, thinks
 from spectui.chat.user_knobs import UserKnobs
 from spectui.errors import UsageError
 from spectui.knobs import Knobs, json_object
@@ -138,3 +141,18 @@ def test_ending_a_thought_twice_leaves_the_knobs_as_they_were() -> None:
         assert (engine.knobs.reasoning_budget, knobs.now) == (0, before)
     knobs.restore()
     assert engine.knobs == before
+
+
+def test_a_thought_goes_on_while_more_of_it_is_noted(engine: FakeEngine) -> None:
+    """The engine's thread notes it, and the window asks at any time."""
+    reply, asked = ChatMessage("assistant", ""), list[bool]()
+
+    class Watched(str):
+        def __len__(self) -> int:
+            asked.append(thinks(reply))
+            return super().__len__()
+
+    round = engine.emit_round(plain="so", thought=True)
+    reply.note(round)
+    reply.note(replace(round, tokens=(round.tokens[0]._replace(text=Watched(" on")),)))
+    assert asked and all(asked)
