@@ -17,7 +17,7 @@ class KeysInOrder(MessagePump):
     """A box that does what its own keys are bound to before it takes the letters behind them, however fast they come.
 
     Textual sends such a key by the box's parents to the app first: of Backspace and a letter the letter is deleted. No `Widget`
-    itself, as `screen.Leavable`.
+    itself, as `screen.LeftOnce`.
     """
 
     async def on_key(self, event: events.Key) -> None:
