@@ -63,7 +63,7 @@ class Journal:
         return self._log.conversation.title if self._log is not None else ""
 
     def snapshot(self, messages: Iterable[OpenMessage]) -> StoredConversation:
-        """The conversation after its first prompt, as it is now, with these of its messages; one that is not saved has no id."""
+        """The conversation after its first prompt, as it is now, with these of its messages. Without a file it has no id."""
         assert self._log is not None
         said = tuple(message.stored() for message in messages)
         return self._log.conversation._replace(id=self.conversation, messages=said)
