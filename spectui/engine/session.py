@@ -321,8 +321,10 @@ class Session:
         return len(self.pair_in_use.target.tokenize(text, special=False))
 
     def catch_up(self) -> None:
-        """Nothing is asked for: let the draft model read the conversation, so that it drafts from the next reply's start."""
-        if self.pair is not None and self.pair.ready:
+        """Nothing is asked for: let the draft model read the conversation, so that it drafts from the next reply's start. A
+        recurrent one would lose what it has read to the command that interrupts it."""
+        draft = self.pair.draft_context if self.pair is not None and self.pair.ready else None
+        if self.pair is not None and draft is not None and not draft.forgets:
             with suppress(SpectuiError, Interrupted):  # the next reply says what fails
                 self.strategy.catch_up(list(self.pair.context.tokens), self.knobs, self._interrupt.is_set)
 

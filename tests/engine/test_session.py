@@ -55,13 +55,16 @@ def test_what_a_draft_reads_while_nobody_waits_is_what_it_reads_in_a_reply(pair:
     knobs = fixed(temperature=0.0, predict=30, draft_max=4, p_min=0.0)
     session.begin_cold()
     read_in_the_reply = ask(session, knobs, SNAKE)
-    for drafter in ("off", "model"):
+    draft = session.pair_in_use.draft_context
+    assert draft is not None
+    for forgets in (True, False):
         session.begin_cold()
-        ask(session, replace(knobs, drafter=drafter, predict=1), SNAKE * 8)
+        ask(session, replace(knobs, drafter="off", predict=1), SNAKE * 8)
         session.knobs = knobs
-        session.catch_up()
-        read = session.pair_in_use.draft_context
-        assert read is not None and len(session.pair_in_use.context.tokens) - len(read.tokens) <= 1
+        with monkeypatch.context() as patch:
+            patch.setattr(draft, "forgets", forgets)
+            session.catch_up()
+        assert len(draft.tokens) == (0 if forgets else len(session.pair_in_use.context.tokens) - 1)
     events.clear()
     after = ask(session, knobs, SNAKE)
     assert (after.text, after.statistics.accepted) == (read_in_the_reply.text, read_in_the_reply.statistics.accepted)
