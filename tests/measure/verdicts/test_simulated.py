@@ -1,4 +1,7 @@
-"""How often the verdicts of bench and tune are right on simulated machines."""
+"""How often the verdicts of bench and tune are right on simulated machines.
+
+`python -m tests.benchmarks.verdicts` prints more of it.
+"""
 
 from random import Random
 
