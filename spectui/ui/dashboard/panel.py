@@ -11,6 +11,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Label
 
@@ -54,6 +55,13 @@ USUAL_CONTEXT = 131_072
 """Tokens up to which the context's slider goes where it is not known for how many a model was trained."""
 
 
+class PageNames(Label):
+    """The names of the pages. A click opens one."""
+
+    ALLOW_SELECT: ClassVar[bool] = False
+    auto_links = reactive(False)  # no underlining
+
+
 class SidePanel(VerticalScroll, can_focus=False):
     """Shows one page at a time. What can be turned is drawn as the session has it."""
 
@@ -87,8 +95,7 @@ class SidePanel(VerticalScroll, can_focus=False):
         self.about = Label("", id="about", markup=False)
         """A line about the control that has the focus."""
         self._controls: tuple[KnobRow, ...] = (*rows.values(), *self.sliders.values())
-        self._names = Label("", id="pages", markup=False)
-        self._names.auto_links = False  # no underlining
+        self._names = PageNames("", id="pages", markup=False)
         actions = ("save", "run('save-profile')"), ("next profile", "run('profile')"), ("reset all", "run('reset')")
         self._parts: tuple[Widget, ...] = (
             *self._pages,

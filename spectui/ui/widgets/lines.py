@@ -46,6 +46,7 @@ STYLES = ("label", "value", "big", "mark", "bar", "track", "accepted", "correcti
 class LineWidget(Widget):
     """Lines of pieces, each in one of a few styles. A subclass gives them in `build_lines`."""
 
+    ALLOW_SELECT: ClassVar[bool] = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{style}" for style in STYLES}
     DEFAULT_CSS = """
     LineWidget {

@@ -238,6 +238,17 @@ async def test_pages_are_turned_by_key_and_by_mouse_and_one_is_seen(make_app: Ma
             await seen(page)
 
 
+@pytest.mark.parametrize("part", ["#now", "#pages"])
+async def test_a_double_click_on_figures_or_pages_leaves_ctrl_c_to_the_reply(
+    window: Window, engine: FakeEngine, part: str
+) -> None:
+    async with window(size=(120, 40)) as (_, pilot):
+        await ask(pilot, "go")
+        await pilot.click(part, times=2)
+        await pilot.press("ctrl+c")
+        await wait_until(pilot, lambda: engine.stops == 1)
+
+
 @pytest.mark.parametrize(("columns", "text"), [(120, 70), (160, 104), (240, 104)])
 async def test_the_text_gets_the_room_first_and_at_most_a_hundred_columns(window: Window, columns: int, text: int) -> None:
     async with window(size=(columns, 50)) as (app, _):
