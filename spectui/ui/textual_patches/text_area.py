@@ -23,9 +23,14 @@ class KeysInOrder(MessagePump):
     async def on_key(self, event: events.Key) -> None:
         """Act on a key of this box."""
         bound = None if event.is_printable else self.app.screen.active_bindings.get(event.key)
-        if bound is not None and bound.node is self.app.focused and bound.enabled:
+        if bound is None:
+            return
+        own = bound.node is self.app.focused
+        # The app would have taken a key with priority: when it came it was this box's. To undo now would take later letters.
+        if own or (bound.enabled and bound.binding.priority):
             event.stop()
             event.prevent_default()
+        if own and bound.enabled:
             await self.app.run_action(bound.binding.action, bound.node)
 
 

@@ -72,6 +72,20 @@ async def test_a_text_that_begins_as_a_number_does_not_lose_its_beginning(window
             await answer(pilot, engine)
 
 
+async def test_an_undo_that_comes_before_a_prompt_is_sent_takes_nothing_back_of_the_next_one(
+    window: Window, engine: FakeEngine
+) -> None:
+    async with window() as (app, pilot):
+        await pilot.press(*"hello")
+        burst(app, "enter", "ctrl+z", *"one")
+        await wait_until(pilot, lambda: len(engine.generates) == 1)
+        burst(app, "2")
+        box = app.screen.query_one(PromptInput)
+        await wait_until(pilot, lambda: box.text.endswith("2"))
+        await pilot.pause()
+        assert box.text == "one2"
+
+
 async def test_tab_stays_in_the_prompt(window: Window) -> None:
     async with window(size=(120, 40)) as (app, pilot):
         await pilot.press(*"some", "tab", *"thing")
