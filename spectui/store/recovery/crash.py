@@ -2,8 +2,8 @@
 
 So each run has a directory under the state directory. It holds a marker, which says what is going on while models are loaded or
 used, and a log, which gets llama.cpp's messages, Python's faulthandler and everything written to standard error. A clean end
-deletes both. The directory's name has the id of the process, which has the log open: so the next start finds those of processes
-that are gone, whatever the clock was set to meanwhile, and whoever has the id now.
+deletes both. The directory's name has the id of the process, which keeps the log open. The next start finds the directories of
+processes that have ended by that: neither a changed clock nor another process with the same id misleads it.
 """
 
 from __future__ import annotations
